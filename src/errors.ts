@@ -1,0 +1,66 @@
+/** The one error class of sconce: a message for people and a stable code for programs. */
+
+/**
+ * What went wrong, as a stable word. The HTTP status of a code is decided in `http/problem.ts`, the exit code in `cli.ts`.
+ *
+ * - `usage`: a command was called with something it does not take
+ * - `model_invalid`: a model is declared wrongly, or its files do not fit the declaration
+ * - `model_not_found`: no model of that reference is in the store
+ * - `store_corrupt`: a blob is missing or its bytes do not have its digest
+ * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
+ * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
+ * - `run_failed`: the forward pass threw
+ * - `out_of_memory`: the device had too little memory for a batch
+ * - `device_unavailable`: there is no such device
+ * - `session_closed`: a session was used after `dispose()`
+ * - `native_unavailable`: the addon or libtorch could not be loaded
+ * - `file_refused`: a URL that must not be fetched (scheme, address, redirect)
+ * - `file_unavailable`: a URL that could not be fetched (time limit, status, connection)
+ * - `file_too_large`: a file, or the image in it, is over a limit
+ * - `file_invalid`: a file is not what the field takes
+ * - `output_invalid`: the model's output does not fit its declared output
+ * - `item_failed`: the model's own code threw for one item
+ * - `canceled`, `timed_out`: the prediction was ended before this item
+ * - `queue_full`: there is no room for more items now
+ * - `not_ready`: setting up or draining
+ * - `address_in_use`: the port is taken
+ */
+export type ErrorCode =
+  | "usage"
+  | "model_invalid"
+  | "model_not_found"
+  | "store_corrupt"
+  | "weights_invalid"
+  | "tensor_invalid"
+  | "run_failed"
+  | "out_of_memory"
+  | "device_unavailable"
+  | "session_closed"
+  | "native_unavailable"
+  | "file_refused"
+  | "file_unavailable"
+  | "file_too_large"
+  | "file_invalid"
+  | "output_invalid"
+  | "item_failed"
+  | "canceled"
+  | "timed_out"
+  | "queue_full"
+  | "not_ready"
+  | "address_in_use";
+
+/** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
+export class SconceError extends Error {
+  override readonly name = "SconceError";
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
