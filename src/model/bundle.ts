@@ -1,0 +1,37 @@
+/** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { SconceError } from "../errors.ts";
+import { suppliedModules } from "./load.ts";
+
+const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
+
+/**
+ * @param dir the model's folder, absolute
+ * @returns the module's text, the same for the same content wherever the folder lies
+ * @throws SconceError `model_invalid` when there is no entry or it does not compile
+ */
+export async function bundleModel(dir: string): Promise<string> {
+  const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
+  if (entry === undefined) {
+    throw new SconceError(
+      "model_invalid",
+      `${dir} has no model.ts; a model folder has one, with: export default defineModel({ … })`,
+    );
+  }
+  const result = await Bun.build({
+    entrypoints: [entry],
+    external: [...suppliedModules],
+    target: "bun",
+    format: "esm",
+    // Paths in the output are relative to this, and so the same on every machine.
+    root: dir,
+    throw: false,
+  });
+  const [output] = result.outputs;
+  if (result.success && output !== undefined) return output.text();
+  const faults = result.logs
+    .filter(({ level }) => level === "error")
+    .map(({ message, position }) => (position ? `${position.file}:${position.line}: ${message}` : message));
+  throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
+}

@@ -1,0 +1,92 @@
+/** Checks what `defineModel` was given at run time, for authors whose editor does not check types. */
+import { messageOf, SconceError } from "../errors.ts";
+import { arrayTypes } from "./tensor.ts";
+import { wireSchema } from "./wire-schema.ts";
+import * as z from "./z.ts";
+
+/** The grammar of a repository's name in OCI registries. */
+export const repositoryPattern = /^[a-z0-9]+(?:(?:\.|_|__|-+|\/)[a-z0-9]+)*$/;
+
+const count = z.int("must be a whole number").min(1, "must be at least 1").optional();
+const file = z
+  .string("must be the path of a file in the model's folder")
+  .min(1, "must be the path of a file in the model's folder");
+const fn = z.custom((value) => typeof value === "function", "must be a function");
+const schema = z.custom((value) => value instanceof z.ZodType, "must be a zod schema, e.g. z.object({ … })");
+
+const dimension = z.union(
+  [z.int().min(1), z.string().min(1), z.strictObject({ name: z.string().min(1), value: z.number() })],
+  'must be a whole size of at least 1, a name for a free size such as "height", or pad("tokens", 0)',
+);
+
+const tensors = z
+  .record(
+    z.string().regex(/^[A-Za-z_]\w*$/, "is no name that weights can have: use letters, digits and _"),
+    z.strictObject(
+      { dtype: z.literal(Object.keys(arrayTypes)), dims: z.array(dimension) },
+      "must be declared with a dtype and sizes, e.g. float32(64)",
+    ),
+    "must be named tensors, e.g. { pixels: float32(64) }",
+  )
+  .refine((specs) => Object.keys(specs).length > 0, "must name at least one tensor, e.g. { pixels: float32(64) }");
+
+const declaration = z.strictObject(
+  {
+    name: z
+      .string("must be a text")
+      .max(128, "must have at most 128 characters")
+      .regex(
+        repositoryPattern,
+        'must be lower-case letters, digits and single separators, e.g. "digits" or "vision/digits"',
+      ),
+    description: z.string("must be a text").optional(),
+    input: schema,
+    output: schema,
+    tensors: z.strictObject({ inputs: tensors, outputs: tensors }, "must be { inputs: { … }, outputs: { … } }"),
+    weights: file,
+    assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
+    example: z.unknown().optional(),
+    setup: fn.optional(),
+    preprocess: fn,
+    postprocess: fn,
+    batchSize: count,
+    maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
+    device: z
+      .string("must be a text")
+      .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'must be "auto", "cpu", "cuda" or "cuda:N"')
+      .optional(),
+    instances: count,
+    threads: count,
+    maxInputs: count,
+  },
+  "defineModel takes one object",
+);
+
+/** The faults of a declaration, each naming the field and the fix; none when it can be served. */
+export function checkDeclaration(given: unknown): string[] {
+  const parsed = declaration.safeParse(given);
+  if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
+  return (["input", "output"] as const).flatMap((field) => {
+    const value = parsed.data[field];
+    try {
+      if (value instanceof z.ZodType) wireSchema(value, field);
+      return [];
+    } catch (error) {
+      if (error instanceof SconceError) return [messageOf(error)];
+      throw error;
+    }
+  });
+}
+
+function faultsOf(issue: z.core.$ZodIssue): string[] {
+  const field = issue.path.join(".");
+  if (issue.code === "unrecognized_keys") {
+    const allowed = field === "" ? Object.keys(declaration.shape).join(", ") : undefined;
+    return issue.keys.map(
+      (key) => `${field ? `${field}.` : ""}${key}: is not a field of a model${allowed ? ` (known: ${allowed})` : ""}`,
+    );
+  }
+  const missing = issue.code === "invalid_type" && issue.input === undefined ? "is missing; it " : "";
+  const message = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+  return [`${field || "the model"}: ${missing}${message}`];
+}

@@ -1,0 +1,131 @@
+/** `defineModel`: what an author declares, checked when it is declared, with every type inferred from it. */
+import { SconceError } from "../errors.ts";
+import { checkDeclaration } from "./declaration-check.ts";
+import type { TensorSpecs, TensorsOf } from "./tensor.ts";
+import type * as z from "./z.ts";
+
+export type Awaitable<T> = T | Promise<T>;
+
+/** What a model's `setup` may use. */
+export interface SetupContext {
+  /** A file packed under `assets`, by the name it was declared with. */
+  asset(name: string): Blob;
+}
+
+/** Settings that an author may declare and an operator may override. */
+export interface ModelSettings {
+  /** Most items that go through the model together. Default 1. */
+  readonly batchSize?: number;
+  /** How long, in milliseconds, a ready item may wait for others before a smaller batch is run. Default 0. */
+  readonly maxQueueDelayMs?: number;
+  /** `auto` (a GPU when there is one), `cpu`, `cuda` or `cuda:N`. Default `auto`. */
+  readonly device?: string;
+  /** How many copies of the model run side by side, sharing the weights. Default 1. */
+  readonly instances?: number;
+  /** CPU threads of one instance. Default: decided at warm-up. */
+  readonly threads?: number;
+  /** Most inputs of one prediction. Default: the server's limit. */
+  readonly maxInputs?: number;
+}
+
+export interface ModelDeclaration<
+  I extends z.ZodType,
+  O extends z.ZodType,
+  In extends TensorSpecs,
+  Out extends TensorSpecs,
+> extends ModelSettings {
+  /** The repository the model is built into: lower-case letters, digits, and single separators. */
+  readonly name: string;
+  readonly description?: string;
+  /** One input object; what crosses the wire is its JSON side. */
+  readonly input: I;
+  /** One output object; what crosses the wire is its JSON side. */
+  readonly output: O;
+  /** The tensors of one item, without a batch dimension, named as the weights name them. */
+  readonly tensors: { readonly inputs: In; readonly outputs: Out };
+  /** A TorchScript `.pt` or AOTInductor `.pt2` file, relative to the model's folder. */
+  readonly weights: string;
+  /** Files packed with the model, relative to its folder, read with `context.asset(name)` in `setup`. */
+  readonly assets?: readonly string[];
+  /** One input for warm-up and the docs. A file field may name a file of the model's folder. */
+  readonly example?: z.input<I>;
+  /** Runs once, before anything else. */
+  readonly setup?: (context: SetupContext) => Awaitable<void>;
+  /** One input to the tensors of one item. What it throws fails that input alone. */
+  readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
+  /** One row of each output tensor to one output. What it throws fails that input alone. */
+  readonly postprocess: (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>;
+}
+
+/** A checked declaration whose types are known at run time only: its schemas say what they are. */
+export class Model {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodType;
+  readonly output: z.ZodType;
+  readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs };
+  readonly weights: string;
+  readonly assets: readonly string[];
+  readonly example: unknown;
+  readonly settings: ModelSettings;
+  readonly setup: (context: SetupContext) => Awaitable<void>;
+  readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
+  readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
+
+  constructor(fields: Omit<Model, never>) {
+    this.name = fields.name;
+    this.description = fields.description;
+    this.input = fields.input;
+    this.output = fields.output;
+    this.tensors = fields.tensors;
+    this.weights = fields.weights;
+    this.assets = fields.assets;
+    this.example = fields.example;
+    this.settings = fields.settings;
+    this.setup = fields.setup;
+    this.preprocess = fields.preprocess;
+    this.postprocess = fields.postprocess;
+  }
+}
+
+/**
+ * Declares a model. Everything is inferred: `preprocess`'s argument and `postprocess`'s result from the schemas, tensor
+ * names and element types from `tensors`.
+ *
+ * @throws SconceError `model_invalid` that names each wrong field and its fix
+ */
+export function defineModel<
+  I extends z.ZodType,
+  O extends z.ZodType,
+  const In extends TensorSpecs,
+  const Out extends TensorSpecs,
+>(declaration: ModelDeclaration<I, O, In, Out>): Model {
+  const faults = checkDeclaration(declaration);
+  if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+  const { name, description = "", input, output, tensors, weights, assets = [], example, setup } = declaration;
+  // Here the inferred types end: past this point the schemas and the engine's checks guarantee what the casts say.
+  return new Model({
+    name,
+    description,
+    input,
+    output,
+    tensors,
+    weights,
+    assets,
+    example,
+    settings: settingsOf(declaration),
+    setup: (context) => setup?.(context),
+    preprocess: (value) => declaration.preprocess(value as z.output<I>),
+    postprocess: (rows, context) =>
+      declaration.postprocess(rows as TensorsOf<Out>, { input: context.input as z.output<I> }),
+  });
+}
+
+function settingsOf(declared: ModelSettings): ModelSettings {
+  const { batchSize, maxQueueDelayMs, device, instances, threads, maxInputs } = declared;
+  return Object.fromEntries(
+    Object.entries({ batchSize, maxQueueDelayMs, device, instances, threads, maxInputs }).filter(
+      ([, v]) => v !== undefined,
+    ),
+  );
+}

@@ -1,0 +1,59 @@
+/** Turns a model's bundled code into a `Model`; the bundle's imports of sconce and zod are supplied by this program. */
+import * as zod from "zod";
+import { messageOf, SconceError } from "../errors.ts";
+import { Model } from "./define.ts";
+
+const NAMESPACE = "sconce-model";
+const bundles = new Map<string, string>();
+let isInstalled = false;
+
+/** The modules that a bundle leaves to be supplied: with copies of its own, `instanceof` would not hold. */
+export const suppliedModules = ["sconce", "zod"] as const;
+
+/**
+ * @param bundle one ES module whose default export comes from `defineModel`
+ * @param id names the bundle in stack traces; the same id with another bundle is another module
+ * @throws SconceError `model_invalid` when the code throws or exports no model
+ */
+export async function loadModel(bundle: string, id: string): Promise<Model> {
+  await installModules();
+  const key = `${id}-${Bun.hash(bundle).toString(36)}.js`;
+  bundles.set(key, bundle);
+  const module = await importBundle(key);
+  if (module.default instanceof Model) return module.default;
+  throw new SconceError(
+    "model_invalid",
+    "the model's file must have a default export: export default defineModel({ … })",
+  );
+}
+
+async function importBundle(key: string): Promise<{ readonly default?: unknown }> {
+  try {
+    return await import(`${NAMESPACE}:${key}`);
+  } catch (error) {
+    if (error instanceof SconceError) throw error;
+    throw new SconceError("model_invalid", `the model's code failed while loading: ${messageOf(error)}`, {
+      cause: error,
+    });
+  } finally {
+    bundles.delete(key);
+  }
+}
+
+async function installModules(): Promise<void> {
+  if (isInstalled) return;
+  isInstalled = true;
+  const sconce = await import("../index.ts");
+  Bun.plugin({
+    name: "sconce",
+    setup(build) {
+      build.module("sconce", () => ({ exports: sconce, loader: "object" }));
+      build.module("zod", () => ({ exports: zod, loader: "object" }));
+      build.onResolve({ filter: /.*/, namespace: NAMESPACE }, ({ path }) => ({ path, namespace: NAMESPACE }));
+      build.onLoad({ filter: /.*/, namespace: NAMESPACE }, ({ path }) => ({
+        contents: bundles.get(path) ?? "",
+        loader: "js",
+      }));
+    },
+  });
+}
