@@ -1,0 +1,155 @@
+/** The batching rule: which items go through the model together, and when. Pure logic over a clock and runners. */
+import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
+
+/** Time, so that tests can hold it. */
+export interface Clock {
+  now(): number;
+  /** Calls back after `ms`; the result cancels. */
+  after(ms: number, callback: () => void): () => void;
+}
+
+/** Runs one batch at a time; a second one given while it runs is begun as soon as the first ends. */
+export interface BatchRunner<T, R> {
+  run(items: readonly T[]): Promise<R>;
+}
+
+/** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
+export interface BatchListener<T, R> {
+  dispatched(items: readonly T[]): void;
+  /** The batch ran: `result` holds a row for each item, in order. */
+  finished(items: readonly T[], result: R): void;
+  /** The item failed by itself in a batch of its own, or for a reason that would fail any batch. */
+  failed(item: T, cause: unknown): void;
+}
+
+export interface BatcherOptions<T, R> {
+  readonly runners: readonly BatchRunner<T, R>[];
+  readonly maxBatchSize: number;
+  /** How long a ready item may wait for a fuller batch while a runner is free. */
+  readonly maxQueueDelayMs: number;
+  readonly clock: Clock;
+  readonly listener: BatchListener<T, R>;
+  /** Whether a batch that failed for `cause` is worth running again in halves. */
+  readonly isWorthHalving: (cause: unknown) => boolean;
+}
+
+interface Slot<T, R> {
+  readonly runner: BatchRunner<T, R>;
+  /** Batches given to the runner that have not ended: 1 runs, 2 means that the next is committed. */
+  inFlight: number;
+}
+
+/**
+ * When a runner is free and items are ready, up to `maxBatchSize` of them are dispatched at once, in turn over the lanes;
+ * they wait for more only if a delay was asked for. While a runner is busy its next batch is committed ahead only when that
+ * is full. So an idle server adds no wait and a busy one never lets the device idle.
+ */
+export class Batcher<T extends Queued, R> {
+  readonly #options: BatcherOptions<T, R>;
+  readonly #queue = new FairQueue<T>();
+  readonly #slots: readonly Slot<T, R>[];
+  /** Halves of batches that failed. They go first and are not mixed with others, so that a bad item is found in log2 runs. */
+  #halves: T[][] = [];
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(options: BatcherOptions<T, R>) {
+    this.#options = options;
+    this.#slots = options.runners.map((runner) => ({ runner, inFlight: 0 }));
+  }
+
+  /** Items that wait for a batch. */
+  get length(): number {
+    return this.#queue.length;
+  }
+
+  /** Bytes of the items that wait for a batch. */
+  get bytes(): number {
+    return this.#queue.bytes;
+  }
+
+  /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
+  add(item: T): void {
+    this.#queue.add(item);
+  }
+
+  /** Takes the waiting items of a lane away; those that run now run on. */
+  remove(lane: object): T[] {
+    const halves = this.#halves.flatMap((half) => half.filter((item) => item.lane === lane));
+    if (halves.length > 0) {
+      this.#halves = this.#halves
+        .map((half) => half.filter((item) => item.lane !== lane))
+        .filter((half) => half.length > 0);
+    }
+    return [...halves, ...this.#queue.remove(lane)];
+  }
+
+  /** Dispatches all that the rule allows now. */
+  pump(): void {
+    for (const slot of this.#slots)
+      if (slot.inFlight === 0) this.#feed(slot, () => this.#halves.shift() ?? this.#due());
+    for (const slot of this.#slots) if (slot.inFlight === 1) this.#feed(slot, () => this.#full());
+  }
+
+  #feed(slot: Slot<T, R>, next: () => T[] | undefined): void {
+    const batch = next();
+    if (batch !== undefined) this.#dispatch(slot, batch);
+  }
+
+  /** The next batch for a free runner; sets the timer when all that is ready may still wait. */
+  #due(): T[] | undefined {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    const { maxBatchSize, clock } = this.#options;
+    const now = clock.now();
+    let soonest = Infinity;
+    for (const group of this.#queue.groups()) {
+      const dueAtMs = this.#dueAtMs(group);
+      if (dueAtMs <= now) return this.#queue.take(group, maxBatchSize);
+      soonest = Math.min(soonest, dueAtMs);
+    }
+    if (soonest < Infinity) this.#cancelTimer = clock.after(soonest - now, () => this.pump());
+    return undefined;
+  }
+
+  /** A full batch for a busy runner, unless one that is not full has its turn: that waits for the runner to be free. */
+  #full(): T[] | undefined {
+    const { maxBatchSize, clock } = this.#options;
+    if (this.#queue.length < maxBatchSize) return undefined;
+    for (const group of this.#queue.groups()) {
+      if (group.length >= maxBatchSize) return this.#queue.take(group, maxBatchSize);
+      if (this.#dueAtMs(group) <= clock.now()) return undefined;
+    }
+    return undefined;
+  }
+
+  /** When a batch of `group` may be dispatched: at once, unless a delay was asked for and it is not full. */
+  #dueAtMs(group: Group<T>): number {
+    const { maxBatchSize, maxQueueDelayMs } = this.#options;
+    if (maxQueueDelayMs === 0 || group.length >= maxBatchSize) return -Infinity;
+    return group.oldestReadyAtMs() + maxQueueDelayMs;
+  }
+
+  #dispatch(slot: Slot<T, R>, batch: T[]): void {
+    slot.inFlight += 1;
+    this.#options.listener.dispatched(batch);
+    slot.runner.run(batch).then(
+      (result) => {
+        slot.inFlight -= 1;
+        // The device first: what follows for these items can wait until it is busy again.
+        this.pump();
+        this.#options.listener.finished(batch, result);
+      },
+      (cause: unknown) => {
+        slot.inFlight -= 1;
+        if (batch.length > 1 && this.#options.isWorthHalving(cause)) {
+          const middle = batch.length >> 1;
+          this.#halves.push(batch.slice(0, middle), batch.slice(middle));
+          this.pump();
+        } else {
+          this.pump();
+          for (const item of batch) this.#options.listener.failed(item, cause);
+        }
+      },
+    );
+  }
+}

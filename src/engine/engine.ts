@@ -1,0 +1,181 @@
+/** The engine: takes an item's tensors, gives its rows. Everything crosses this interface as names and plain bytes. */
+import { messageOf, SconceError } from "../errors.ts";
+import type { Tensor, TensorSpecs } from "../model/tensor.ts";
+import { Batcher, type BatchListener, type Clock } from "./batcher.ts";
+import type { Queued } from "./fair-queue.ts";
+import { type CheckedItem, itemCheck } from "./item-check.ts";
+import type { Runner } from "./runner.ts";
+
+/** One row of each output tensor, by name, without the batch dimension. */
+export type Rows = Readonly<Record<string, Tensor>>;
+
+/** Whoever submits items: one for each prediction. It is told of each item's end exactly once; after `cancel` only of those that ran. */
+export interface ItemSink {
+  /** The item was given to a runner. */
+  dispatched(index: number): void;
+  succeeded(index: number, rows: Rows): void;
+  failed(index: number, error: SconceError): void;
+}
+
+/** What an engine tells of its work, for metrics. */
+export interface BatchObserver {
+  /** A batch ran. `waitMs`: of its oldest item, from ready to dispatched; `runMs`: from dispatched to done. */
+  ran(batch: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void;
+}
+
+export interface Engine {
+  readonly maxBatchSize: number;
+  readonly instances: number;
+  /** Items and bytes that are ready and wait for a batch. */
+  readonly ready: { readonly items: number; readonly bytes: number };
+  /**
+   * Lets an item join a batch. Items of one sink keep their order among those with the same shape key.
+   * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
+   */
+  submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>): void;
+  /** Takes a sink's waiting items away. Running ones run on, for the sake of their neighbours; the sink ignores what it is told of them. */
+  cancel(sink: ItemSink): void;
+  /** Closes the runners. Items still there fail with `session_closed`. */
+  close(): void;
+}
+
+export interface EngineOptions {
+  readonly runners: readonly Runner[];
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
+  readonly maxBatchSize: number;
+  readonly maxQueueDelayMs: number;
+  readonly observer?: BatchObserver;
+  readonly clock?: Clock;
+}
+
+/** An item in the batcher; its lane is the sink that submitted it. */
+interface EngineItem extends Queued, CheckedItem {
+  readonly lane: ItemSink;
+  readonly index: number;
+  dispatchedAtMs: number;
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  after: (ms, callback) => {
+    const timer = setTimeout(callback, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Batches items of all sinks and runs them on runners of this machine. */
+export class LocalEngine implements Engine, BatchListener<EngineItem, readonly Tensor[]> {
+  readonly maxBatchSize: number;
+  readonly instances: number;
+  readonly #runners: readonly Runner[];
+  readonly #batcher: Batcher<EngineItem, readonly Tensor[]>;
+  readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
+  readonly #outputNames: readonly string[];
+  readonly #observer: BatchObserver | undefined;
+  readonly #clock: Clock;
+  #isPumpScheduled = false;
+
+  constructor({
+    runners,
+    inputs,
+    outputs,
+    maxBatchSize,
+    maxQueueDelayMs,
+    observer,
+    clock = systemClock,
+  }: EngineOptions) {
+    this.maxBatchSize = maxBatchSize;
+    this.instances = runners.length;
+    this.#runners = runners;
+    this.#check = itemCheck(inputs);
+    this.#outputNames = Object.keys(outputs);
+    this.#observer = observer;
+    this.#clock = clock;
+    this.#batcher = new Batcher({
+      runners: runners.map((runner) => ({ run: (items) => runner.run(items.map((item) => item.tensors)) })),
+      maxBatchSize,
+      maxQueueDelayMs,
+      clock,
+      listener: this,
+      isWorthHalving: (cause) => !(cause instanceof SconceError && cause.code === "session_closed"),
+    });
+  }
+
+  get ready(): { items: number; bytes: number } {
+    return { items: this.#batcher.length, bytes: this.#batcher.bytes };
+  }
+
+  submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>): void {
+    const { tensors: owned, key, bytes } = this.#check(tensors);
+    this.#batcher.add({
+      lane: sink,
+      index,
+      tensors: owned,
+      key,
+      bytes,
+      readyAtMs: this.#clock.now(),
+      dispatchedAtMs: 0,
+    });
+    if (this.#isPumpScheduled) return;
+    this.#isPumpScheduled = true;
+    // Once all that is at hand was submitted: what came together is batched together, and an idle engine waits for nothing else.
+    setImmediate(() => {
+      this.#isPumpScheduled = false;
+      this.#batcher.pump();
+    });
+  }
+
+  cancel(sink: ItemSink): void {
+    this.#batcher.remove(sink);
+  }
+
+  close(): void {
+    for (const runner of this.#runners) runner.dispose();
+  }
+
+  dispatched(items: readonly EngineItem[]): void {
+    const now = this.#clock.now();
+    for (const item of items) {
+      item.dispatchedAtMs = now;
+      item.lane.dispatched(item.index);
+    }
+  }
+
+  finished(items: readonly EngineItem[], outputs: readonly Tensor[]): void {
+    this.#observe(items);
+    for (let i = 0; i < items.length; i++) {
+      const item = items[i];
+      if (item !== undefined) item.lane.succeeded(item.index, this.#rows(outputs, i));
+    }
+  }
+
+  failed(item: EngineItem, cause: unknown): void {
+    const error = cause instanceof SconceError ? cause : new SconceError("run_failed", messageOf(cause), { cause });
+    item.lane.failed(item.index, error);
+  }
+
+  #observe(items: readonly EngineItem[]): void {
+    const [first] = items;
+    if (this.#observer === undefined || first === undefined) return;
+    let readyAtMs = Infinity;
+    for (const item of items) readyAtMs = Math.min(readyAtMs, item.readyAtMs);
+    const { dispatchedAtMs } = first;
+    const runMs = this.#clock.now() - dispatchedAtMs;
+    this.#observer.ran({ size: items.length, waitMs: dispatchedAtMs - readyAtMs, runMs });
+  }
+
+  /** Row `i` of each output: views of the batch's memory. */
+  #rows(outputs: readonly Tensor[], i: number): Rows {
+    const rows: Record<string, Tensor> = {};
+    for (let j = 0; j < outputs.length; j++) {
+      const output = outputs[j];
+      const name = this.#outputNames[j];
+      if (output === undefined || name === undefined) continue;
+      const shape = output.shape.slice(1);
+      const size = output.data.length / (output.shape[0] ?? 1);
+      rows[name] = { dtype: output.dtype, shape, data: output.data.subarray(i * size, (i + 1) * size) };
+    }
+    return rows;
+  }
+}

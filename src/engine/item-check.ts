@@ -1,0 +1,73 @@
+/** Checks an item's tensors against the declared ones, copies them, and finds the key of the items it may share a batch with. */
+import { SconceError } from "../errors.ts";
+import { arrayTypes, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+
+/** An item's tensors in the order of their declarations, in memory that nobody else holds. */
+export interface CheckedItem {
+  readonly tensors: readonly Tensor[];
+  /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
+  readonly key: string;
+  readonly bytes: number;
+}
+
+/**
+ * Makes the check for a model's declared inputs.
+ *
+ * @returns a function that throws SconceError `tensor_invalid`, naming the tensor, what was declared and what was given
+ */
+export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, Tensor>>) => CheckedItem {
+  const entries = Object.entries(specs);
+  const names = new Set(Object.keys(specs));
+  const hasFreeDims = entries.some(([, { dims }]) => dims.some((dim) => typeof dim === "string"));
+  return (given) => {
+    for (const name in given) {
+      if (!names.has(name))
+        throw invalid(`preprocess gave a tensor "${name}", which is not declared (${[...names].join(", ")} are)`);
+    }
+    const free = hasFreeDims ? new Map<string, number>() : undefined;
+    const tensors: Tensor[] = [];
+    let bytes = 0;
+    for (const [name, spec] of entries) {
+      const tensor = given[name];
+      if (tensor === undefined) throw invalid(`preprocess gave no tensor "${name}"`);
+      checkTensor(name, spec, tensor, free);
+      // A copy, because the author's code may use its buffer again while the item waits.
+      tensors.push({ dtype: tensor.dtype, shape: tensor.shape, data: tensor.data.slice() });
+      bytes += tensor.data.byteLength;
+    }
+    const key = free === undefined ? "" : [...free].map(([name, size]) => `${name}=${size}`).join();
+    return { tensors, key, bytes };
+  };
+}
+
+function checkTensor(
+  name: string,
+  spec: TensorSpecs[string],
+  tensor: Tensor,
+  free: Map<string, number> | undefined,
+): void {
+  const { dtype, dims } = spec;
+  const { shape, data } = tensor;
+  const fail = (reason: string): SconceError =>
+    invalid(`input "${name}": ${describeTensor(dtype, dims)} was declared, preprocess gave ${reason}`);
+  if (tensor.dtype !== dtype || !(data instanceof arrayTypes[dtype])) throw fail(describeTensor(tensor.dtype, shape));
+  if (shape.length !== dims.length) throw fail(describeTensor(tensor.dtype, shape));
+  let count = 1;
+  for (let i = 0; i < dims.length; i++) {
+    const dim = dims[i];
+    const size = shape[i] ?? 0;
+    count *= size;
+    if (typeof dim === "number") {
+      if (size !== dim) throw fail(describeTensor(tensor.dtype, shape));
+    } else if (typeof dim === "string" && free !== undefined) {
+      const known = free.get(dim);
+      if (known !== undefined && known !== size) throw fail(`two sizes for "${dim}", ${known} and ${size}`);
+      free.set(dim, size);
+    }
+  }
+  if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);
+}
+
+function invalid(message: string): SconceError {
+  return new SconceError("tensor_invalid", message);
+}

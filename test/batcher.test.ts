@@ -1,0 +1,243 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
+
+/** Loads of any kind: when items of which prediction and shape become ready. */
+const arrivals = fc.array(
+  fc.record({
+    atMs: fc.integer({ min: 0, max: 200 }),
+    lane: fc.integer({ min: 0, max: 5 }),
+    key: fc.constantFrom("", "a", "b"),
+    count: fc.integer({ min: 1, max: 20 }),
+    isBad: fc.boolean(),
+  }),
+  { maxLength: 30 },
+);
+const settings = fc.record({
+  maxBatchSize: fc.integer({ min: 1, max: 8 }),
+  runners: fc.integer({ min: 1, max: 3 }),
+  maxQueueDelayMs: fc.constantFrom(0, 0, 5, 50),
+});
+
+async function play(
+  options: { maxBatchSize: number; runners: number; maxQueueDelayMs: number },
+  load: readonly { atMs: number; lane: number; key: string; count: number; isBad: boolean }[],
+) {
+  const simulation = new Simulation(options);
+  const lanes = Array.from({ length: 6 }, () => ({}));
+  const items: Item[] = [];
+  for (const { atMs, lane, key, count, isBad } of load.toSorted((a, b) => a.atMs - b.atMs)) {
+    await simulation.clock.advanceTo(atMs);
+    items.push(...simulation.add(lanes[lane] ?? {}, count, { key, isBad: isBad && count === 1 }));
+  }
+  await simulation.clock.drain();
+  return { simulation, items };
+}
+
+describe("for any load", () => {
+  test("nothing is lost and nothing is told twice", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const { simulation, items } = await play(options, load);
+        expect([...simulation.done, ...simulation.lost].sort((a, b) => a - b)).toEqual(items.map(({ id }) => id));
+        expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(
+          items.filter(({ isBad }) => isBad).map(({ id }) => id),
+        );
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("no batch is beyond the maximum or mixes shapes", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const { simulation } = await play(options, load);
+        for (const { items } of simulation.batches) {
+          expect(items.length).toBeLessThanOrEqual(options.maxBatchSize);
+          expect(new Set(items.map(({ key }) => key)).size).toBe(1);
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("items of one prediction and shape are dispatched in order", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const good = load.map((arrival) => ({ ...arrival, isBad: false }));
+        const { simulation } = await play({ ...options, runners: 1 }, good);
+        const sequences = Map.groupBy(
+          simulation.batches.flatMap(({ items }) => items),
+          ({ lane, key }) => `${identity(lane)} ${key}`,
+        );
+        for (const sequence of sequences.values()) {
+          expect(sequence.map(({ id }) => id)).toEqual(sequence.map(({ id }) => id).toSorted((a, b) => a - b));
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("without a delay no runner is idle while items are ready", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const { simulation, items } = await play({ ...options, maxQueueDelayMs: 0 }, load);
+        const good = items.filter(({ isBad }) => !isBad);
+        const startedAtMs = new Map(
+          simulation.batches.flatMap((batch) => batch.items.map(({ id }) => [id, batch.startedAtMs])),
+        );
+        for (const runner of simulation.runners) {
+          for (const [fromMs, untilMs] of idleTimes(runner)) {
+            // Ready before or within the idle time, and begun only after it: that runner should have taken it.
+            const shutOut = good.filter(
+              ({ id, readyAtMs }) =>
+                Math.max(readyAtMs, fromMs) < untilMs && (startedAtMs.get(id) ?? 0) > Math.max(readyAtMs, fromMs),
+            );
+            expect(shutOut.filter(({ id }) => (startedAtMs.get(id) ?? 0) >= untilMs)).toEqual([]);
+          }
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("with a delay no item waits longer than that while a runner is free", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 8 }), arrivals, async (maxBatchSize, load) => {
+        const good = load.map((arrival) => ({ ...arrival, isBad: false }));
+        const simulation = (await play({ maxBatchSize, runners: 60, maxQueueDelayMs: 20 }, good)).simulation;
+        for (const { items, startedAtMs } of simulation.batches) {
+          expect(startedAtMs - Math.min(...items.map(({ readyAtMs }) => readyAtMs))).toBeLessThanOrEqual(20);
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+test("a lone item among 10,000 of another prediction waits at most two batches", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16 });
+  simulation.add({}, 10_000);
+  await simulation.clock.advanceTo(25);
+  const [lone] = simulation.add({}, 1);
+  await simulation.clock.drain();
+  const batch = simulation.batches.findIndex(({ items }) => items.some(({ id }) => id === lone?.id));
+  const running = simulation.batches.findIndex(({ endedAtMs }) => endedAtMs > 25);
+  expect(batch - running).toBeLessThanOrEqual(2);
+});
+
+test("a lone item of another shape is not shut out by a stream of full batches", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  simulation.add({}, 1000, { key: "a" });
+  await simulation.clock.advanceTo(25);
+  const [lone] = simulation.add({}, 1, { key: "b" });
+  await simulation.clock.drain();
+  expect(simulation.finishedAtMs.get(lone?.id ?? -1)).toBeLessThanOrEqual(25 + 4 * 10);
+});
+
+test("predictions that wait together share a batch in turn", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const lanes = [{}, {}];
+  simulation.add({}, 1);
+  for (const lane of lanes) simulation.add(lane, 2);
+  await simulation.clock.drain();
+  const [, second] = simulation.batches;
+  expect(second?.items.map(({ lane }) => lanes.indexOf(lane))).toEqual([0, 1, 0, 1]);
+});
+
+test("an idle runner takes a single item at once", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64 });
+  simulation.add({}, 1);
+  expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([0]);
+});
+
+test("while a runner is busy only a full batch is committed ahead, and only one", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  simulation.add({}, 1);
+  simulation.add({}, 3);
+  expect(simulation.batches.length).toBe(1);
+  simulation.add({}, 9);
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 4]);
+});
+
+test("an item's delay counts from when it became ready, and a full batch does not wait for it", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 50 });
+  simulation.add({}, 1);
+  await simulation.clock.advanceTo(30);
+  simulation.add({}, 1);
+  await simulation.clock.advanceTo(49);
+  expect(simulation.batches.length).toBe(0);
+  await simulation.clock.advanceTo(50);
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([2]);
+  await simulation.clock.advanceTo(100);
+  simulation.add({}, 4);
+  expect(simulation.batches.at(-1)?.startedAtMs).toBe(100);
+});
+
+test("a batch that fails is halved until the bad item fails alone", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8 });
+  simulation.add({}, 1);
+  const lane = {};
+  simulation.add(lane, 3);
+  const [bad] = simulation.add(lane, 1, { isBad: true });
+  simulation.add(lane, 3);
+  await simulation.clock.drain();
+  expect(simulation.lost).toEqual([bad?.id ?? -1]);
+  expect(simulation.done.length).toBe(7);
+  // The batch of seven, then halves down to the bad one: no more than two runs for each halving.
+  expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
+});
+
+test("a prediction that is removed leaves its neighbours in the batch untouched", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const [removed, kept] = [{}, {}];
+  simulation.add({}, 1);
+  simulation.add(removed, 5);
+  const items = simulation.add(kept, 1);
+  expect(
+    simulation.batcher.remove(removed).length +
+      simulation.batches.flatMap((batch) => batch.items).filter(({ lane }) => lane === removed).length,
+  ).toBe(5);
+  await simulation.clock.drain();
+  expect(simulation.done).toContain(items[0]?.id ?? -1);
+  expect(simulation.batcher.length).toBe(0);
+  expect(simulation.batcher.bytes).toBe(0);
+});
+
+test("bytes of what waits are counted exactly", async () => {
+  const simulation = new Simulation({ maxBatchSize: 2 });
+  simulation.add({}, 2, { bytes: 100 });
+  simulation.add({}, 3, { bytes: 7 });
+  expect(simulation.batcher.bytes).toBe(7);
+  await simulation.clock.drain();
+  expect(simulation.batcher.bytes).toBe(0);
+});
+
+test("an item costs no more among 100,000 than among 1,000", () => {
+  const cost = (count: number) => {
+    const simulation = new Simulation({ maxBatchSize: count / 2 });
+    const lane = {};
+    const begin = performance.now();
+    for (let i = 0; i < count; i++) simulation.batcher.add({ lane, id: i, key: "", bytes: 4, readyAtMs: 0 });
+    simulation.batcher.pump();
+    return (performance.now() - begin) / count;
+  };
+  cost(10_000);
+  expect(cost(100_000)).toBeLessThan(10 * cost(1000) + 0.005);
+});
+
+/** The spans in which a runner had nothing to do. */
+function idleTimes({ batches }: SimulatedRunner): [number, number][] {
+  const ends = [0, ...batches.map(({ endedAtMs }) => endedAtMs)];
+  const starts = [...batches.map(({ startedAtMs }) => startedAtMs), Infinity];
+  return ends.map((end, i): [number, number] => [end, starts[i] ?? Infinity]).filter(([from, until]) => from < until);
+}
+
+const identities = new WeakMap<object, number>();
+let nextIdentity = 0;
+function identity(object: object): number {
+  const known = identities.get(object);
+  if (known !== undefined) return known;
+  identities.set(object, nextIdentity);
+  return nextIdentity++;
+}

@@ -1,0 +1,154 @@
+/** A clock and a device that tests hold in their hands: time passes only when they say so. */
+import type { BatchListener, BatchRunner, Clock } from "../../src/engine/batcher.ts";
+import { Batcher } from "../../src/engine/batcher.ts";
+import type { Queued } from "../../src/engine/fair-queue.ts";
+
+export class SimulatedClock implements Clock {
+  #now = 0;
+  #timers: { atMs: number; callback: () => void }[] = [];
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    const timer = { atMs: this.#now + ms, callback };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  get nextAtMs(): number {
+    return Math.min(Infinity, ...this.#timers.map(({ atMs }) => atMs));
+  }
+
+  /** Runs the timers that are due by `atMs`, in order, and stops there. */
+  async advanceTo(atMs: number): Promise<void> {
+    while (this.nextAtMs <= atMs) {
+      const [next] = this.#timers.toSorted((a, b) => a.atMs - b.atMs);
+      if (next === undefined) break;
+      this.#timers = this.#timers.filter((timer) => timer !== next);
+      this.#now = Math.max(this.#now, next.atMs);
+      next.callback();
+      await settle();
+    }
+    this.#now = Math.max(this.#now, atMs);
+    await settle();
+  }
+
+  /** Lets time pass until nothing is left to happen. */
+  async drain(): Promise<void> {
+    await settle();
+    while (this.nextAtMs < Infinity) await this.advanceTo(this.nextAtMs);
+  }
+}
+
+/** Lets promise callbacks run: those of a batch's end are a few deep. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 8; i++) await Promise.resolve();
+}
+
+export interface Item extends Queued {
+  readonly lane: object;
+  readonly id: number;
+  readonly isBad?: boolean;
+}
+
+export interface Batch {
+  readonly items: readonly Item[];
+  readonly givenAtMs: number;
+  startedAtMs: number;
+  endedAtMs: number;
+}
+
+/** A device that takes `msPerBatch + msPerItem * size` for a batch, one at a time, and throws for batches with a bad item. */
+export class SimulatedRunner implements BatchRunner<Item, readonly number[]> {
+  readonly batches: Batch[] = [];
+  readonly #clock: SimulatedClock;
+  readonly #durationMs: (size: number) => number;
+  #busyUntilMs = 0;
+
+  constructor(clock: SimulatedClock, durationMs: (size: number) => number) {
+    this.#clock = clock;
+    this.#durationMs = durationMs;
+  }
+
+  run(items: readonly Item[]): Promise<readonly number[]> {
+    const now = this.#clock.now();
+    const startedAtMs = Math.max(now, this.#busyUntilMs);
+    const endedAtMs = startedAtMs + this.#durationMs(items.length);
+    this.#busyUntilMs = endedAtMs;
+    this.batches.push({ items, givenAtMs: now, startedAtMs, endedAtMs });
+    return new Promise((resolve, reject) => {
+      this.#clock.after(endedAtMs - now, () => {
+        if (items.some(({ isBad }) => isBad)) reject(new Error("bad item"));
+        else resolve(items.map(({ id }) => id));
+      });
+    });
+  }
+}
+
+/** A batcher on simulated devices, and a record of everything that it told its listener. */
+export class Simulation implements BatchListener<Item, readonly number[]> {
+  readonly clock = new SimulatedClock();
+  readonly runners: readonly SimulatedRunner[];
+  readonly batcher: Batcher<Item, readonly number[]>;
+  /** Ids of the items that ran, and those that failed, in the order in which that was told. */
+  readonly done: number[] = [];
+  readonly lost: number[] = [];
+  readonly finishedAtMs = new Map<number, number>();
+  #nextId = 0;
+
+  constructor(options: {
+    readonly maxBatchSize: number;
+    readonly runners?: number;
+    readonly maxQueueDelayMs?: number;
+    readonly durationMs?: (size: number) => number;
+  }) {
+    const durationMs = options.durationMs ?? (() => 10);
+    this.runners = Array.from({ length: options.runners ?? 1 }, () => new SimulatedRunner(this.clock, durationMs));
+    this.batcher = new Batcher({
+      runners: this.runners,
+      maxBatchSize: options.maxBatchSize,
+      maxQueueDelayMs: options.maxQueueDelayMs ?? 0,
+      clock: this.clock,
+      listener: this,
+      isWorthHalving: () => true,
+    });
+  }
+
+  get batches(): readonly Batch[] {
+    return this.runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
+  }
+
+  /** Lets items become ready now. */
+  add(
+    lane: object,
+    count: number,
+    options: { readonly key?: string; readonly isBad?: boolean; readonly bytes?: number } = {},
+  ): Item[] {
+    const items = Array.from({ length: count }, () => ({
+      lane,
+      id: this.#nextId++,
+      key: options.key ?? "",
+      bytes: options.bytes ?? 4,
+      readyAtMs: this.clock.now(),
+      ...(options.isBad ? { isBad: true } : {}),
+    }));
+    for (const item of items) this.batcher.add(item);
+    this.batcher.pump();
+    return items;
+  }
+
+  dispatched(): void {}
+
+  finished(items: readonly Item[], result: readonly number[]): void {
+    this.done.push(...result);
+    for (const { id } of items) this.finishedAtMs.set(id, this.clock.now());
+  }
+
+  failed(item: Item): void {
+    this.lost.push(item.id);
+  }
+}
