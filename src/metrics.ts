@@ -1,0 +1,91 @@
+/** What the server counts, as Prometheus text. */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { BatchObserver, Engine } from "./engine/engine.ts";
+
+const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** Where a prediction stands; the states that can be counted. */
+interface PredictionCounts {
+  readonly active: number;
+  readonly queuedItems: number;
+  readonly queuedBytes: number;
+  readonly retained: number;
+  readonly retainedBytes: number;
+}
+
+/** The server's metrics. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
+export class Metrics implements BatchObserver {
+  readonly #registry = new Registry();
+  readonly #predictions = this.#counter("sconce_predictions_total", "Predictions that ended, by outcome.", ["status"]);
+  readonly #items = this.#counter("sconce_items_total", "Inputs that ended, by outcome.", ["status"]);
+  readonly #rejected = this.#counter(
+    "sconce_requests_rejected_total",
+    "Requests answered with a problem, by status code.",
+    ["code"],
+  );
+  readonly #latency = this.#histogram(
+    "sconce_prediction_seconds",
+    "From creation to the end of a prediction.",
+    seconds,
+  );
+  readonly #batchSize = this.#histogram("sconce_batch_size", "Items of a batch.", batchSizes);
+  readonly #batchSeconds = this.#histogram("sconce_batch_seconds", "From a batch's dispatch to its rows.", seconds);
+  readonly #waitSeconds = this.#histogram(
+    "sconce_batch_wait_seconds",
+    "Wait of a batch's oldest item for its dispatch.",
+    seconds,
+  );
+
+  ran({ size, waitMs, runMs }: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void {
+    this.#batchSize.observe(size);
+    this.#batchSeconds.observe(runMs / 1000);
+    this.#waitSeconds.observe(waitMs / 1000);
+  }
+
+  predictionEnded(prediction: { status: string; seconds: number; itemsSucceeded: number; itemsFailed: number }): void {
+    this.#predictions.inc({ status: prediction.status });
+    this.#latency.observe(prediction.seconds);
+    if (prediction.itemsSucceeded > 0) this.#items.inc({ status: "success" }, prediction.itemsSucceeded);
+    if (prediction.itemsFailed > 0) this.#items.inc({ status: "failed" }, prediction.itemsFailed);
+  }
+
+  rejected(code: number): void {
+    this.#rejected.inc({ code: String(code) });
+  }
+
+  /** Gauges are read when they are asked for, not kept up to date. */
+  watch(engine: Engine, counts: () => PredictionCounts): void {
+    const gauge = (name: string, help: string, read: () => number) =>
+      new Gauge({
+        name,
+        help,
+        registers: [this.#registry],
+        collect() {
+          this.set(read());
+        },
+      });
+    gauge("sconce_predictions_active", "Predictions that have not ended.", () => counts().active);
+    gauge("sconce_queued_items", "Inputs that were accepted and not yet begun.", () => counts().queuedItems);
+    gauge("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", () => counts().queuedBytes);
+    gauge("sconce_ready_items", "Items that are ready and wait for a batch.", () => engine.ready.items);
+    gauge("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", () => engine.ready.bytes);
+    gauge("sconce_retained_predictions", "Ended predictions that can still be read.", () => counts().retained);
+    gauge("sconce_retained_bytes", "Bytes of their results.", () => counts().retainedBytes);
+    gauge("process_resident_memory_bytes", "Resident memory.", () => process.memoryUsage().rss);
+  }
+
+  readonly contentType = this.#registry.contentType;
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #histogram(name: string, help: string, buckets: number[]): Histogram {
+    return new Histogram({ name, help, buckets, registers: [this.#registry] });
+  }
+}

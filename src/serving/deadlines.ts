@@ -1,0 +1,54 @@
+/** Ends what has run out of time, with one timer for all. */
+
+interface Timed {
+  /** In `Date.now()` milliseconds. */
+  readonly deadlineMs: number;
+}
+
+export class Deadlines<T extends Timed> {
+  readonly #expired: (timed: T) => void;
+  readonly #active = new Set<T>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timerAtMs = Infinity;
+
+  /** @param expired called once for each whose time is up */
+  constructor(expired: (timed: T) => void) {
+    this.#expired = expired;
+  }
+
+  add(timed: T): void {
+    this.#active.add(timed);
+    if (timed.deadlineMs < this.#timerAtMs) this.#arm(timed.deadlineMs);
+  }
+
+  delete(timed: T): void {
+    this.#active.delete(timed);
+    // The timer stays: most go long before their time, and a timer that finds nothing costs less than moving it each time.
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#active.clear();
+  }
+
+  #arm(atMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timerAtMs = atMs;
+    // Node's timers take at most 2^31 - 1 ms; a longer one is armed again then.
+    this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - Date.now()), 2 ** 31 - 1));
+    this.#timer.unref();
+  }
+
+  #check(): void {
+    this.#timerAtMs = Infinity;
+    const now = Date.now();
+    let soonest = Infinity;
+    for (const timed of this.#active) {
+      if (timed.deadlineMs <= now) {
+        this.#active.delete(timed);
+        this.#expired(timed);
+      } else soonest = Math.min(soonest, timed.deadlineMs);
+    }
+    if (soonest < Infinity) this.#arm(soonest);
+  }
+}

@@ -1,0 +1,72 @@
+/** Finds predictions by id and forgets ended ones by count, age and bytes. */
+import type { Prediction } from "./prediction.ts";
+
+export interface RetentionLimits {
+  /** Most ended predictions that are kept. */
+  readonly maxCount: number;
+  /** How long an ended prediction is kept. */
+  readonly maxAgeMs: number;
+  /** Most bytes of the results of all ended predictions; the newest is always kept. */
+  readonly maxBytes: number;
+}
+
+/** Roughly what a record takes beside its result. */
+const RECORD_BYTES = 512;
+
+export class PredictionStore<P extends Prediction = Prediction> {
+  readonly #limits: RetentionLimits;
+  readonly #now: () => number;
+  readonly #predictions = new Map<string, P>();
+  /** Ended ones, in the order in which they ended. */
+  readonly #ended = new Set<P>();
+  #bytes = 0;
+
+  constructor(limits: RetentionLimits, now: () => number = Date.now) {
+    this.#limits = limits;
+    this.#now = now;
+  }
+
+  /** Predictions that have not ended. */
+  get active(): number {
+    return this.#predictions.size - this.#ended.size;
+  }
+
+  get retained(): { count: number; bytes: number } {
+    return { count: this.#ended.size, bytes: this.#bytes };
+  }
+
+  add(prediction: P): void {
+    this.#predictions.set(prediction.id, prediction);
+  }
+
+  get(id: string): P | undefined {
+    this.#sweep();
+    return this.#predictions.get(id);
+  }
+
+  /** To be told once, when a prediction has ended. */
+  ended(prediction: P): void {
+    this.#ended.add(prediction);
+    this.#bytes += bytesOf(prediction);
+    this.#sweep();
+  }
+
+  forget(prediction: P): void {
+    if (!this.#predictions.delete(prediction.id)) return;
+    if (this.#ended.delete(prediction)) this.#bytes -= bytesOf(prediction);
+  }
+
+  #sweep(): void {
+    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
+    const tooOld = this.#now() - maxAgeMs;
+    for (const oldest of this.#ended) {
+      const isOver = this.#ended.size > maxCount || (this.#bytes > maxBytes && this.#ended.size > 1);
+      if (!isOver && (oldest.finishedAtMs ?? 0) >= tooOld) return;
+      this.forget(oldest);
+    }
+  }
+}
+
+function bytesOf(prediction: Prediction): number {
+  return RECORD_BYTES + (prediction.outcome?.members.length ?? 0);
+}

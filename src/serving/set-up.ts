@@ -1,0 +1,125 @@
+/** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
+import { resolveDevice } from "../engine/device.ts";
+import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
+import { openThreadRunners } from "../engine/runner.ts";
+import { warmUp } from "../engine/warm-up.ts";
+import { messageOf, SconceError } from "../errors.ts";
+import type { Model, ModelSettings } from "../model/define.ts";
+import type { Fetcher } from "./fetcher.ts";
+import { ItemPipeline, type Tensors } from "./item-pipeline.ts";
+
+/** Where the files of a model are: in a folder that is being built, or in the store. */
+export interface ModelFiles {
+  /** Path of the weights. */
+  readonly weights: string;
+  /** @throws SconceError when no such asset is packed */
+  asset(name: string): Blob;
+}
+
+export interface SetUpOptions {
+  readonly model: Model;
+  readonly files: ModelFiles;
+  /** One input as it comes over the wire, its files as data URIs; undefined when the author declared none. */
+  readonly example: unknown;
+  /** What the operator asked for; the model's own settings stand for what is undefined. */
+  readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
+  readonly fetcher: Fetcher;
+  readonly observer?: BatchObserver;
+}
+
+/** A model that is ready to run. */
+export interface RunningModel {
+  readonly engine: Engine;
+  readonly pipeline: ItemPipeline;
+  readonly device: string;
+  readonly threads: number;
+  /** Milliseconds of a forward pass, by batch size, measured at warm-up. */
+  readonly forwardMs: ReadonlyMap<number, number>;
+}
+
+const noSignal = new AbortController().signal;
+
+/** @throws SconceError when the model's code, weights or example do not do what was declared */
+export async function setUp({
+  model,
+  files,
+  example,
+  settings,
+  fetcher,
+  observer,
+}: SetUpOptions): Promise<RunningModel> {
+  const own = model.settings;
+  const device = resolveDevice(settings.device ?? own.device ?? "auto");
+  const { inputs, outputs } = model.tensors;
+  const threads = settings.threads ?? own.threads;
+  const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
+  const [runners] = await Promise.all([
+    openThreadRunners({
+      weights: files.weights,
+      inputs,
+      outputs,
+      device,
+      threads: threads ?? 1,
+      instances: settings.instances ?? own.instances ?? 1,
+    }),
+    runSetup(model, files),
+  ]);
+  try {
+    const pipeline = new ItemPipeline(model, fetcher);
+    const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
+    const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads });
+    const engine = new LocalEngine({
+      runners,
+      inputs,
+      outputs,
+      maxBatchSize,
+      maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
+      ...(observer ? { observer } : {}),
+    });
+    return { engine, pipeline, device, ...warm };
+  } catch (error) {
+    for (const runner of runners) runner.dispose();
+    throw error;
+  }
+}
+
+/**
+ * Runs one input from its wire side to its wire side.
+ * @returns the output as JSON text
+ * @throws SconceError of whichever step failed
+ */
+export async function runOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
+  const tensors = await pipeline.prepare(input, () => noSignal);
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const sink = {
+    dispatched() {},
+    succeeded: (_: number, rows: Tensors) =>
+      Promise.resolve()
+        .then(() => pipeline.finish(rows, input))
+        .then(resolve, reject),
+    failed: (_: number, error: SconceError) => reject(error),
+  };
+  engine.submit(sink, 0, tensors);
+  return promise;
+}
+
+async function runSetup(model: Model, files: ModelFiles): Promise<void> {
+  try {
+    await model.setup({ asset: (name) => files.asset(name) });
+  } catch (error) {
+    if (error instanceof SconceError) throw error;
+    throw new SconceError("model_invalid", `the model's setup failed: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
+  return pipeline.prepare(decodeExample(model, example), () => noSignal);
+}
+
+/** @throws SconceError `model_invalid` when the example does not fit the input */
+export function decodeExample(model: Model, example: unknown): unknown {
+  const decoded = model.input.safeParse(example);
+  if (decoded.success) return decoded.data;
+  const faults = decoded.error.issues.map((issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`);
+  throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+}
