@@ -1,0 +1,107 @@
+/** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
+import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { Metrics } from "../metrics.ts";
+import type { JsonSchema } from "../model/wire-schema.ts";
+import type * as z from "../model/z.ts";
+import type { PredictionService } from "../serving/prediction-service.ts";
+import { type InputLimits, InputReader } from "./inputs.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+import { describeRoutes } from "./openapi.ts";
+import { problemOf, problemResponse } from "./problem.ts";
+import { addDocsRoutes } from "./routes/docs.ts";
+import { addHealthRoutes } from "./routes/health.ts";
+import { addPredictionRoutes } from "./routes/predictions.ts";
+import { modelSchemas } from "./schemas.ts";
+
+/** What clients are told of the model. */
+export interface ServedModel {
+  readonly name: string;
+  readonly tag: string;
+  readonly digest: string;
+  readonly description: string;
+  readonly batchSize: number;
+  readonly inputSchema: JsonSchema;
+  readonly outputSchema: JsonSchema;
+  readonly input: z.ZodType;
+  readonly example: unknown;
+}
+
+export interface AppOptions {
+  readonly model: ServedModel;
+  readonly service: PredictionService;
+  readonly metrics: Metrics;
+  readonly lifecycle: Lifecycle;
+  readonly limits: InputLimits;
+  readonly version: string;
+  /** Told of errors that are answered with 500. */
+  readonly onInternalError: (error: unknown) => void;
+}
+
+export function createApp({
+  model,
+  service,
+  metrics,
+  lifecycle,
+  limits,
+  version,
+  onInternalError,
+}: AppOptions): OpenAPIHono {
+  const app = new OpenAPIHono({ strict: false });
+  const schemas = modelSchemas(model);
+  describeRoutes(app, schemas, model.example);
+  addPredictionRoutes(app, { service, reader: new InputReader(model.input, limits) });
+  addHealthRoutes(app, lifecycle);
+  addDocsRoutes(app, model.name);
+  app.get("/", (c) =>
+    c.json({
+      name: model.name,
+      tag: model.tag,
+      digest: model.digest,
+      description: model.description,
+      batch_size: model.batchSize,
+      input_schema: model.inputSchema,
+      output_schema: model.outputSchema,
+      demo_output_schema: model.outputSchema,
+    }),
+  );
+  app.get("/metrics", async (c) => c.body(await metrics.text(), 200, { "Content-Type": metrics.contentType }));
+  app.doc31("/openapi.json", {
+    openapi: "3.1.0",
+    info: {
+      title: model.name,
+      version: model.tag,
+      description: model.description || `The model ${model.name}, served by sconce ${version}.`,
+    },
+  });
+  app.notFound((c) => problemResponse(c, unknownRoute(app, c)));
+  app.onError((error, c) => {
+    const problem = problemOf(error);
+    metrics.rejected(problem.status);
+    if (problem.status === 500) onInternalError(error);
+    return problemResponse(c, problem);
+  });
+  return app;
+}
+
+/** 405 with `Allow` where the path is known with another method, else 404. */
+function unknownRoute(app: OpenAPIHono, c: Context) {
+  const { method, path } = c.req;
+  const allowed = ["GET", "POST"].filter((other) => app.router.match(other, path)[0].length > 0);
+  if (allowed.length === 0) {
+    return {
+      status: 404,
+      title: "Not found",
+      code: "not_found",
+      detail: `there is nothing at ${path}; GET /docs shows what there is`,
+    } as const;
+  }
+  const allow = allowed.includes("GET") ? ["HEAD", ...allowed] : allowed;
+  return {
+    status: 405,
+    title: "Method not allowed",
+    code: "method_not_allowed",
+    detail: `${path} takes ${allow.join(", ")}, not ${method}`,
+    headers: { Allow: allow.join(", ") },
+  } as const;
+}

@@ -1,0 +1,31 @@
+/** The request headers that say how long a client waits. */
+import { ProblemError } from "./problem.ts";
+
+const DEFAULT_WAIT_S = 60;
+const MAX_WAIT_S = 300;
+
+/**
+ * `Prefer: wait[=seconds]` (RFC 7240): how long, in milliseconds, an answer may be held back for the end of a prediction; 0
+ * without it. A preference that is not understood is ignored, as the RFC asks.
+ */
+export function waitMsOf(prefer: string | null): number {
+  if (prefer === null) return 0;
+  const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d{1,9})"?)?\s*(?:,|;|$)/i.exec(prefer);
+  if (wait === null) return 0;
+  return Math.min(wait[1] === undefined ? DEFAULT_WAIT_S : Number(wait[1]), MAX_WAIT_S) * 1000;
+}
+
+/**
+ * `Cancel-After: seconds`: the time limit that a client asks for, in milliseconds; undefined without it.
+ * @throws ProblemError 400 when it is no number of seconds
+ */
+export function cancelAfterMsOf(header: string | null): number | undefined {
+  if (header === null) return undefined;
+  if (/^\d{1,9}(\.\d{1,3})?$/.test(header) && Number(header) > 0) return Number(header) * 1000;
+  throw new ProblemError({
+    status: 400,
+    title: "Bad request",
+    code: "bad_header",
+    detail: `expected Cancel-After to be a number of seconds above 0, received ${JSON.stringify(header)}`,
+  });
+}

@@ -1,0 +1,152 @@
+/** Serves one packaged model: listens, sets it up, answers, drains. */
+import { version } from "../package.json";
+import type { ServeConfig } from "./config.ts";
+import { messageOf, SconceError } from "./errors.ts";
+import { createApp } from "./http/app.ts";
+import { Lifecycle } from "./http/lifecycle.ts";
+import { createStartingApp } from "./http/routes/health.ts";
+import { log } from "./log.ts";
+import { Metrics } from "./metrics.ts";
+import { loadModel } from "./model/load.ts";
+import { AddressGuard } from "./serving/address-guard.ts";
+import { Fetcher } from "./serving/fetcher.ts";
+import { PredictionService } from "./serving/prediction-service.ts";
+import { type RunningModel, setUp } from "./serving/set-up.ts";
+import type { PackagedModel } from "./store/packaged-model.ts";
+
+export interface Server {
+  /** As it can be typed on this machine. */
+  readonly url: URL;
+  /** Takes nothing new, finishes what was accepted, and closes. May be called twice. */
+  stop(): Promise<void>;
+}
+
+/** Bun ends a connection that is silent for longer; `Prefer: wait` may hold an answer back for up to 300 s, and Bun allows at most 255. */
+const IDLE_TIMEOUT_S = 0;
+const DEFAULT_MAX_INPUTS = 10_000;
+
+/**
+ * Opens the port, then sets the model up; resolves when it is ready.
+ * @throws SconceError `address_in_use`, or of the model when it cannot be set up
+ */
+export async function startServer(packaged: PackagedModel, config: ServeConfig): Promise<Server> {
+  const lifecycle = new Lifecycle();
+  const listener = listen(config, createStartingApp(lifecycle).fetch);
+  try {
+    const { app, service, running, fetcher } = await setUpApp(packaged, config, lifecycle);
+    log.info("Starting the prediction service");
+    listener.reload({ fetch: app.fetch });
+    lifecycle.phase = "ready";
+    log.info(`Listening on ${listener.url.origin}`);
+    let stopped: Promise<void> | undefined;
+    const stop = async () => {
+      lifecycle.phase = "draining";
+      await service.drain();
+      await listener.stop();
+      running.engine.close();
+      fetcher[Symbol.dispose]();
+    };
+    return { url: listener.url, stop: () => (stopped ??= stop()) };
+  } catch (error) {
+    await listener.stop(true);
+    throw error;
+  }
+}
+
+function listen(config: ServeConfig, fetch: (request: Request) => Response | Promise<Response>) {
+  try {
+    return Bun.serve({
+      port: config.port,
+      hostname: config.host,
+      idleTimeout: IDLE_TIMEOUT_S,
+      // Bun answers larger bodies itself, with nothing in it; the routes answer with a problem.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      development: false,
+      fetch,
+    });
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const reason =
+      code === "EADDRINUSE" ? "is in use by another program" : `cannot be listened on (${messageOf(error)})`;
+    throw new SconceError(
+      "address_in_use",
+      `port ${config.port} of ${config.host} ${reason}; choose another with --port`,
+      { cause: error },
+    );
+  }
+}
+
+async function setUpApp(packaged: PackagedModel, config: ServeConfig, lifecycle: Lifecycle) {
+  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
+  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+  const metrics = new Metrics();
+  const fetcher = new Fetcher({
+    guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
+    timeoutMs: config.fetchTimeout * 1000,
+    maxRedirects: config.maxRedirects,
+    maxBytes: config.maxFileBytes ?? Number.MAX_SAFE_INTEGER,
+    userAgent: `sconce/${version}`,
+  });
+  const running = await setUp({
+    model,
+    files: {
+      weights: packaged.layer(model.weights).path,
+      asset: (name) => Bun.file(packaged.layer(name).path),
+    },
+    example: packaged.config.example,
+    settings: {
+      batchSize: config.batchSize,
+      maxQueueDelayMs: config.maxQueueDelay,
+      device: config.device,
+      instances: config.instances,
+      threads: config.threads,
+    },
+    fetcher,
+    observer: metrics,
+  });
+  logRunning(running);
+  log.info("Reading inputs from the input queue");
+  const maxInputs = Math.min(config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS, config.maxQueuedItems);
+  const service = new PredictionService({
+    engine: running.engine,
+    pipeline: running.pipeline,
+    metrics,
+    limits: {
+      maxQueuedItems: config.maxQueuedItems,
+      maxQueuedBytes: config.maxQueuedBytes,
+      maxReadyBytes: config.maxReadyBytes,
+      maxPreparing: config.maxFetches,
+      timeoutMs: config.timeout * 1000,
+      retention: { maxCount: config.retainCount, maxAgeMs: config.retainAge * 1000, maxBytes: config.retainBytes },
+    },
+  });
+  const app = createApp({
+    model: {
+      name: model.name,
+      tag: packaged.tag,
+      digest: packaged.digest,
+      description: model.description,
+      batchSize: running.engine.maxBatchSize,
+      inputSchema: packaged.config.inputSchema,
+      outputSchema: packaged.config.outputSchema,
+      input: model.input,
+      example: packaged.config.example,
+    },
+    service,
+    metrics,
+    lifecycle,
+    limits: { maxBodyBytes: config.maxBodyBytes, maxInputs },
+    version,
+    onInternalError: (error) => log.error(error),
+  });
+  return { app, service, running, fetcher };
+}
+
+function logRunning({ engine, device, threads, forwardMs }: RunningModel): void {
+  const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const copies = engine.instances === 1 ? "" : `, ${engine.instances} instances`;
+  const times = [...forwardMs].map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
+  log.info(
+    `Running on ${device} with ${cores}${copies}, max batch size ${engine.maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+  );
+}
