@@ -1,0 +1,17 @@
+/** Runs a script with the Python whose torch the set-up found, so that weights are made by the version that will run them. */
+
+import { readLibtorch } from "./setup/libtorch.ts";
+import { setup } from "./setup.ts";
+
+await setup();
+const python = readLibtorch()?.python;
+if (!python) {
+  console.error("the libtorch in use came without a Python that has torch; install one, or unset LIBTORCH");
+  process.exit(1);
+}
+const paths = [python.path, process.env.PYTHONPATH].filter(Boolean);
+const child = Bun.spawn([python.command, ...process.argv.slice(2)], {
+  stdio: ["inherit", "inherit", "inherit"],
+  env: { ...process.env, ...(paths.length > 0 ? { PYTHONPATH: paths.join(":") } : {}) },
+});
+process.exitCode = await child.exited;

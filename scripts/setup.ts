@@ -1,0 +1,62 @@
+/**
+ * Makes this checkout ready to run: its packages, libtorch, the addon. Finished steps are skipped and redone when what they
+ * depend on has changed. Imports nothing from node_modules, which it fills, and installs nothing outside the checkout.
+ */
+
+import { addon } from "./setup/addon.ts";
+import { Failure } from "./setup/command.ts";
+import { libtorch } from "./setup/libtorch.ts";
+import { withLock } from "./setup/lock.ts";
+import { packages } from "./setup/packages.ts";
+import { line, seconds } from "./setup/report.ts";
+import type { Step } from "./setup/step.ts";
+import { isDone, perform } from "./setup/step.ts";
+
+export interface SetupOptions {
+  /** Shows what the commands of the steps print, which is otherwise shown only when they fail. */
+  verbose?: boolean;
+}
+
+/** Does the steps that are not done, in order. Ends the process with code 1, and says why, if one cannot be done. */
+export async function setup({ verbose = false }: SetupOptions = {}): Promise<void> {
+  if (isSetUp()) return;
+  try {
+    await withLock(async () => {
+      await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
+      for (const step of steps) {
+        // Asked again, in turn: another set-up may have done it while this one waited, or the step before changed its inputs.
+        if (!isDone(step)) await perform(step, { verbose });
+      }
+    });
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    for (const message of error.lines) console.error(message);
+    process.exit(1);
+  }
+}
+
+/** Whether there is nothing to do; a few milliseconds. */
+export function isSetUp(): boolean {
+  return steps.every(isDone);
+}
+
+const steps: Step[] = [packages, libtorch, addon];
+
+/** All at once and before anything is downloaded, so that a user installs what is missing in one go. */
+async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {
+  const missing = await Promise.all(pending.map((step) => step.missingTools()));
+  const lines = [...new Set(missing.flat())];
+  if (lines.length > 0) throw new Failure(lines.map((message) => line("✗", "missing", message)));
+}
+
+if (import.meta.main) {
+  const unknown = process.argv.slice(2).filter((argument) => argument !== "--verbose");
+  if (unknown.length > 0) {
+    console.error(`${unknown.join(" ")}: unknown; set-up knows only --verbose, which shows what its commands print`);
+    process.exit(2);
+  }
+  const began = performance.now();
+  const wasDone = isSetUp();
+  await setup({ verbose: process.argv.includes("--verbose") });
+  if (wasDone) console.error(line("✓", "set-up", "nothing to do", seconds(performance.now() - began)));
+}

@@ -1,0 +1,85 @@
+/** Runs the commands of the steps: what they print is hidden unless they fail or the user asked to see it. */
+
+import { root } from "./step.ts";
+
+/** The set-up cannot go on; the lines say why and what to do, and are shown as they are. */
+export class Failure extends Error {
+  readonly lines: string[];
+
+  constructor(lines: string[]) {
+    super(lines.join("\n"));
+    this.lines = lines;
+  }
+}
+
+export interface CommandOptions {
+  verbose: boolean;
+  env?: Record<string, string | undefined>;
+}
+
+const shownLines = 40;
+
+/** Throws a `Failure` with the last lines of what the command printed if it does not end with code 0. */
+export async function run(command: string[], { verbose, env = {} }: CommandOptions): Promise<void> {
+  const child = start(command, { ...process.env, ...env }, verbose ? "inherit" : "pipe");
+  const release = endWithUs(child);
+  const printed: string[] = [];
+  const collected = verbose ? [] : [collect(child.stdout, printed), collect(child.stderr, printed)];
+  await Promise.all([...collected, child.exited]);
+  release();
+  if (child.exitCode === 0) return;
+  const end = child.signalCode ? `was ended by ${child.signalCode}` : `ended with code ${child.exitCode}`;
+  const lines = printed.join("").trimEnd().split("\n").slice(-shownLines);
+  const more = "All of what it prints: npm run setup -- --verbose";
+  throw new Failure([...(verbose ? [] : lines), `This ${end}: ${command.join(" ")}`, ...(verbose ? [] : [more])]);
+}
+
+/** Standard output of a short command, or undefined if it cannot be run or fails. */
+export async function ask(command: string[]): Promise<string | undefined> {
+  try {
+    const child = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "ignore" });
+    const answer = await new Response(child.stdout).text();
+    return (await child.exited) === 0 ? answer : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** One line about a tool that is not there. Packages are named as the package managers spell them. */
+export function missingTool(
+  what: string,
+  { apt, dnf = apt, brew = apt }: { apt: string; dnf?: string; brew?: string },
+): string {
+  const sudo = process.getuid?.() === 0 ? "" : "sudo ";
+  if (process.platform === "darwin") return `${what}: brew install ${brew}`;
+  if (!Bun.which("apt-get") && Bun.which("dnf")) return `${what}: ${sudo}dnf install ${dnf}`;
+  return `${what}: ${sudo}apt install ${apt}`;
+}
+
+function start(command: string[], env: Record<string, string | undefined>, output: "inherit" | "pipe") {
+  try {
+    return Bun.spawn(command, { cwd: root, env, stdin: "ignore", stdout: output, stderr: output });
+  } catch (cause) {
+    throw new Failure([`${command[0]} cannot be started: ${cause instanceof Error ? cause.message : cause}`]);
+  }
+}
+
+async function collect(stream: ReadableStream<Uint8Array> | undefined | number, printed: string[]): Promise<void> {
+  if (!(stream instanceof ReadableStream)) return;
+  const decoder = new TextDecoder();
+  for await (const chunk of stream) printed.push(decoder.decode(chunk, { stream: true }));
+}
+
+/** A signal sent to this process alone must not leave pip or a compiler at work behind it. */
+function endWithUs(child: Bun.Subprocess): () => void {
+  const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+  const end = (signal: keyof typeof signals) => {
+    child.kill(signal);
+    process.exit(128 + signals[signal]);
+  };
+  const names = Object.keys(signals) as (keyof typeof signals)[];
+  for (const name of names) process.on(name, end);
+  return () => {
+    for (const name of names) process.off(name, end);
+  };
+}

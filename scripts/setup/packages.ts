@@ -1,0 +1,33 @@
+/** Step "packages": exactly what bun.lock names, without any install script. */
+
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { run } from "./command.ts";
+import type { Step } from "./step.ts";
+import { readText, root, state } from "./step.ts";
+
+export const packages: Step = {
+  name: "packages",
+
+  inputs() {
+    const { dependencies, devDependencies } = JSON.parse(readText(join(root, "package.json")) ?? "{}");
+    return JSON.stringify([dependencies, devDependencies, readText(join(root, "bun.lock")), Bun.version]);
+  },
+
+  isIntact: () => existsSync(join(root, "node_modules")) && !wasFilledByNpm(),
+
+  missingTools: async () => [],
+
+  async run({ line, verbose }) {
+    line.update("installing what bun.lock names");
+    // npm resolves versions by itself and does not know bun.lock: what it left is not mixed with ours.
+    if (wasFilledByNpm()) rmSync(join(root, "node_modules"), { recursive: true });
+    const cache = `--cache-dir=${join(state, "cache")}`;
+    await run([process.execPath, "install", "--frozen-lockfile", "--ignore-scripts", cache], { verbose });
+    return "as bun.lock names them";
+  },
+};
+
+function wasFilledByNpm(): boolean {
+  return existsSync(join(root, "node_modules", ".package-lock.json"));
+}

@@ -1,0 +1,47 @@
+/** The first thing to run: set-up, the example "digits" built and served, and a request to paste. Arguments go to `serve`. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { root } from "./setup/step.ts";
+import { setup } from "./setup.ts";
+
+const options = process.argv.slice(2);
+const example = join(root, "examples", "digits");
+
+await setup();
+const { main } = await import("../src/cli.ts");
+await main(["build", example]);
+if (!process.exitCode) {
+  // Done as soon as the server is ready; it goes on by itself.
+  await main(["serve", "digits", ...options]);
+  if (!process.exitCode) await showRequest(portOf(options));
+}
+
+async function showRequest(port: string): Promise<void> {
+  // Not so after --help, or with --port 0.
+  const health = await fetch(`http://localhost:${port}/health/ready`).catch(() => undefined);
+  if (!health?.ok) return;
+  const input = JSON.stringify([{ image: smallestSample() }]);
+  console.log(`\nTry it from another terminal:\n\n  ${request(port, input)}\n`);
+}
+
+/** On one line and in single quotes, so that it can be pasted whole. */
+function request(port: string, input: string): string {
+  return `curl -s localhost:${port}/predictions -H 'Prefer: wait' -H 'Content-Type: application/json' -d '${input}'`;
+}
+
+/** As a data URI: it needs no other server, and no path that only this machine knows. */
+function smallestSample(): string {
+  const folder = join(example, "samples");
+  const images = readdirSync(folder).filter((name) => extname(name) === ".png");
+  const [smallest] = images.map((name) => readFileSync(join(folder, name))).sort((a, b) => a.length - b.length);
+  if (!smallest) throw new Error(`there is no PNG in ${folder}`);
+  return `data:image/png;base64,${smallest.toString("base64")}`;
+}
+
+function portOf(given: string[]): string {
+  const named = given.findIndex((option) => option === "--port" || option === "-p");
+  const apart = named < 0 ? undefined : given[named + 1];
+  const joined = given.find((option) => option.startsWith("--port="))?.slice("--port=".length);
+  return apart ?? joined ?? process.env.SCONCE_PORT ?? "3000";
+}

@@ -1,0 +1,72 @@
+/**
+ * Set-up, type checking, Biome and the tests; arguments go to `bun test`. The last line is `N passed, N failed`, in which type
+ * checking and Biome count as one each.
+ */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { check } from "./check.ts";
+import { line, seconds } from "./setup/report.ts";
+import { readText, root } from "./setup/step.ts";
+import { setup } from "./setup.ts";
+
+interface Counts {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+await setup();
+const checks = await check();
+const tests = await runTests(process.argv.slice(2));
+const [passed, failed] = [checks.passed + tests.passed, checks.failed + tests.failed];
+console.log(`\n${passed} passed, ${failed} failed${tests.skipped > 0 ? `, ${tests.skipped} skipped` : ""}`);
+process.exitCode = failed === 0 ? 0 : 1;
+
+async function runTests(options: string[]): Promise<Counts> {
+  const began = performance.now();
+  const folder = mkdtempSync(join(tmpdir(), "sconce-test-"));
+  const report = join(folder, "report.xml");
+  try {
+    const child = Bun.spawn(
+      [process.execPath, "test", ...parallel(), "--reporter=junit", `--reporter-outfile=${report}`, ...options],
+      { cwd: root, stdin: "ignore", stdout: "inherit", stderr: "inherit" },
+    );
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
+    const code = await child.exited;
+    const counts = count(readText(report), options);
+    const problem = explain(counts, code, child.signalCode);
+    const failed = counts.failed + (problem === undefined ? 0 : 1);
+    console.error(line(failed === 0 ? "✓" : "✗", "tests", problem ?? "bun test", seconds(performance.now() - began)));
+    return { ...counts, failed };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/**
+ * Files run side by side, each worker loading its modules once: what Bun does by default with `--parallel`, a fresh global for
+ * each file, would load the addon again and again into one process.
+ */
+function parallel(): string[] {
+  return [`--parallel=${Math.min(4, availableParallelism())}`, "--no-isolate"];
+}
+
+/** What went wrong beyond the tests that the report counts as failed. */
+function explain(counts: Counts, code: number | null, signal: string | number | null): string | undefined {
+  if (signal) return `bun test was ended by ${signal}`;
+  if (counts.failed > 0) return undefined;
+  if (code !== 0) return `bun test ended with code ${code}`;
+  return counts.passed === 0 ? "no test ran" : undefined;
+}
+
+/** From the totals of the JUnit report, which Bun writes when it gets to its end. */
+function count(xml: string | undefined, options: string[]): Counts {
+  const totals = xml?.match(/<testsuites [^>]*>/)?.[0] ?? "";
+  const attribute = (name: string) => Number(totals.match(new RegExp(` ${name}="(\\d+)"`))?.[1] ?? 0);
+  const [tests, failed, skipped] = [attribute("tests"), attribute("failures"), attribute("skipped")];
+  // Bun reports the tests that a name pattern leaves out as skipped, too.
+  const filtered = options.some((option) => option === "-t" || option.startsWith("--test-name-pattern"));
+  return { passed: tests - failed - skipped, failed, skipped: filtered ? 0 : skipped };
+}

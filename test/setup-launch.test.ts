@@ -1,0 +1,170 @@
+/** How the scripts that need nothing but a shell find Bun and start the command line, whoever calls them from wherever. */
+
+import { afterEach, expect, test } from "bun:test";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+const root = dirname(import.meta.dir);
+const folders: string[] = [];
+
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+test.each([
+  ["1.4.5", "PATH"],
+  ["1.4.6+a1b2c3", "PATH"],
+  ["1.10.0", "PATH"],
+  ["1.4.4", "checkout"],
+  ["1.3.9", "checkout"],
+  ["2.0.0", "checkout"],
+  ["", "checkout"],
+])("where the Bun on the PATH says it is version %p, the one of the %s is taken", async (version, taken) => {
+  const checkout = copy();
+  const path = folder();
+  fakeBun(path, version, "PATH");
+  fakeBun(join(checkout, ".sconce", "bun"), "1.4.5", "checkout");
+  const { code, output } = await run(["/bin/sh", "scripts/bun", "a b", "c"], { cwd: checkout, path });
+  expect({ code, output }).toEqual({ code: 0, output: `${taken}: <a b> <c>\n` });
+});
+
+test("without Bun and without npm to get it with, the command that installs npm is named", async () => {
+  const { code, output } = await run(["/bin/sh", "scripts/bun", "--version"], { cwd: copy(), path: folder() });
+  expect(code).toBe(1);
+  expect(output).toMatch(
+    /^✗ bun +Bun 1\.4\.5 is missing, and so is npm to get it with: (sudo )?(apt|dnf|brew) install (npm|node)\n$/,
+  );
+});
+
+test("Bun is got from the npm package, without its install script, and put on the PATH of its children", async () => {
+  const [checkout, path] = [copy(), folder()];
+  linkTools(path);
+  // npm, played: its arguments are kept, and an old npm's habit of bringing packages that do not run here is, too.
+  script(
+    join(path, "npm"),
+    `echo "$@" >'${path}/arguments'
+for platform in linux-musl linux; do
+  mkdir -p node_modules/@oven/bun-$platform/bin
+  cp '${path}/'$platform node_modules/@oven/bun-$platform/bin/bun
+done`,
+  );
+  script(join(path, "node"), "exit 0");
+  script(join(path, "linux-musl"), "exit 127");
+  fakeBun(path, "1.4.5", "fetched", "linux");
+  const first = await run(["/bin/sh", "scripts/bun", "x"], { cwd: checkout, path });
+  expect(first.output).toMatch(/^fetched: <x>\n✓ bun +1\.4\.5 from the npm package +\d+ s\n$/);
+  const given = readFileSync(join(path, "arguments"), "utf8");
+  expect(given).toContain("--ignore-scripts");
+  expect(given).toContain("bun@1.4.5");
+  const second = await run(["/bin/sh", "scripts/bun", "y"], { cwd: checkout, path });
+  expect(second).toEqual({ code: 0, output: "fetched: <y>\n" });
+  fakeBun(join(checkout, ".sconce", "bun"), "1.4.5", "$(command -v bun)");
+  const third = await run(["/bin/sh", "scripts/bun"], { cwd: checkout, path });
+  expect(third.output).toBe(`${realpathSync(checkout)}/.sconce/bun/bun:\n`);
+});
+
+test("sconce runs through a link from any folder, keeps that folder, its arguments and its exit code", async () => {
+  const [checkout, elsewhere] = [copy(), realpathSync(folder())];
+  stubCommandLine(checkout, `console.log(process.cwd(), JSON.stringify(argv)); process.exitCode = 7;`);
+  symlinkSync(join(checkout, "scripts", "sconce"), join(elsewhere, "first"));
+  symlinkSync("first", join(elsewhere, "sconce"));
+  const { code, output } = await run(["./sconce", "serve", "a b", "--port=1"], { cwd: elsewhere, path: pathWithBun() });
+  expect({ code, output }).toEqual({ code: 7, output: `${elsewhere} ["serve","a b","--port=1"]\n` });
+});
+
+const starters = [
+  ["scripts/sconce", "serve", "digits", "--port", "1"],
+  ["bun", "run", "serve", "digits", "--port", "1"],
+  ["npm", "run", "--silent", "serve", "--", "digits", "--port", "1"],
+].filter(([client = ""]) => client !== "npm" || Bun.which(client));
+
+// npm takes a second or two to start on a busy machine.
+const npmTimeoutMs = 30_000;
+
+test.each(starters)(
+  "a signal to %s reaches the server, and its exit code comes back",
+  async (...command) => {
+    for (const [signal, expected] of [["SIGTERM", 5] as const, ["SIGINT", 6] as const]) {
+      const checkout = copy();
+      const handlers = `process.on("SIGTERM", () => process.exit(5)); process.on("SIGINT", () => process.exit(6));`;
+      stubCommandLine(
+        checkout,
+        `${handlers} console.log(JSON.stringify(argv)); setTimeout(() => process.exit(9), 60_000);`,
+      );
+      const env = { ...process.env, PATH: pathWithBun(), HOME: folder() };
+      const child = Bun.spawn(command, { cwd: checkout, env, stdout: "pipe", stderr: "pipe" });
+      const output = child.stdout.getReader();
+      const { value } = await output.read();
+      expect(new TextDecoder().decode(value)).toBe(`["serve","digits","--port","1"]\n`);
+      child.kill(signal);
+      expect(await child.exited).toBe(expected);
+    }
+  },
+  npmTimeoutMs,
+);
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), "sconce-launch-"));
+  folders.push(made);
+  return made;
+}
+
+/** A checkout with nothing but the scripts. */
+function copy(): string {
+  const checkout = folder();
+  for (const name of ["scripts", "package.json", ".npmrc"])
+    cpSync(join(root, name), join(checkout, name), { recursive: true });
+  return checkout;
+}
+
+/** A checkout that counts as set up and whose command line is these statements. */
+function stubCommandLine(checkout: string, statements: string): void {
+  writeFileSync(join(checkout, "scripts", "setup.ts"), "export async function setup() {}");
+  mkdirSync(join(checkout, "src"));
+  writeFileSync(join(checkout, "src", "cli.ts"), `export async function main(argv: string[]) { ${statements} }`);
+}
+
+/** A Bun that says its version and otherwise how it was called. */
+function fakeBun(path: string, version: string, name: string, file = "bun"): void {
+  const says = `[ "$1" != --version ] || { echo '${version}'; exit; }`;
+  script(join(path, file), `${says}\nprintf '%s:' "${name}"; [ $# = 0 ] || printf ' <%s>' "$@"; echo`);
+}
+
+function script(path: string, body: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, `#!/bin/sh\n${body}\n`);
+  chmodSync(path, 0o755);
+}
+
+/** What scripts/bun needs of a system to install something. */
+function linkTools(path: string): void {
+  for (const tool of ["sh", "mkdir", "mv", "rm", "cp", "date", "tail"])
+    symlinkSync(Bun.which(tool) ?? tool, join(path, tool));
+}
+
+/** With this very Bun, under the name it is called by. */
+function pathWithBun(): string {
+  const path = folder();
+  symlinkSync(process.execPath, join(path, "bun"));
+  return `${path}:${process.env.PATH}`;
+}
+
+async function run(
+  command: string[],
+  { cwd, path }: { cwd: string; path: string },
+): Promise<{ code: number; output: string }> {
+  const child = Bun.spawn(command, { cwd, env: { ...process.env, PATH: path }, stdout: "pipe", stderr: "pipe" });
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { code: await child.exited, output: out + err };
+}

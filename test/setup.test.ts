@@ -1,0 +1,263 @@
+/** What the set-up promises. Its steps run in copies of the scripts, in folders of their own, with the tools they meet played by scripts. */
+
+import { afterEach, expect, test } from "bun:test";
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { isSetUp } from "../scripts/setup.ts";
+
+const root = dirname(import.meta.dir);
+const folders: string[] = [];
+
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+test("set-up does nothing the second time and takes less than a second", async () => {
+  expect(isSetUp(), "npm test sets up before it tests; npm run setup does so for bun test").toBe(true);
+  const began = performance.now();
+  const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: root });
+  expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^✓ set-up +nothing to do +\d+ ms\n$/) });
+  expect(performance.now() - began).toBeLessThan(1000);
+});
+
+test("set-up refuses an option that it does not know", async () => {
+  const { code, output } = await run([process.execPath, "scripts/setup.ts", "--verbos"], { cwd: root });
+  expect({ code, output }).toEqual({ code: 2, output: expect.stringMatching(/^--verbos: unknown; .*--verbose.*\n$/) });
+});
+
+test("every missing tool is named with the command that installs it, before anything is installed", async () => {
+  const checkout = copy("scripts", "package.json", "bun.lock", "bunfig.toml", "CMakeLists.txt", "native");
+  const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: checkout, path: folder() });
+  expect(code).toBe(1);
+  const lines = output.trimEnd().split("\n");
+  expect(lines).toHaveLength(4);
+  for (const [index, tool] of ["Python 3", "CMake", "a C\\+\\+ compiler", "Ninja or Make"].entries()) {
+    expect(lines[index]).toMatch(new RegExp(`^✗ missing +${tool}: (sudo )?(apt|dnf|brew) install [a-z0-9+ -]+$`));
+  }
+  expect(existsSync(join(checkout, "node_modules"))).toBe(false);
+});
+
+test("$LIBTORCH comes before the torch of the Python on the PATH", async () => {
+  const checkout = copy("scripts");
+  const [chosen, other] = [fakeLibtorch("2.11.0"), fakeLibtorch("2.13.0+cpu")];
+  const path = fakePython({ torch: other });
+  await runLibtorch(checkout, { path, LIBTORCH: chosen });
+  expect(recordOf(checkout)).toMatchObject({
+    root: chosen,
+    version: "2.11.0",
+    python: { command: join(path, "python3") },
+  });
+});
+
+test("the torch of the Python on the PATH is used where it is", async () => {
+  const checkout = copy("scripts");
+  const torch = fakeLibtorch("2.12.1+cu130");
+  const path = fakePython({ torch });
+  const { output } = await runLibtorch(checkout, { path });
+  expect(output).toMatch(/^✓ libtorch +2\.12\.1\+cu130, of Python 3\.11 on the PATH +\d/);
+  expect(recordOf(checkout)).toEqual({
+    root: torch,
+    version: "2.12.1",
+    build: "2.12.1+cu130",
+    python: { command: join(path, "python3"), path: null },
+  });
+});
+
+test("without a torch, the supported one is installed into the checkout with pip", async () => {
+  const checkout = copy("scripts");
+  const { code, output } = await runLibtorch(checkout, { path: fakePython({ torch: null }) });
+  expect(code, output).toBe(0);
+  expect(recordOf(checkout)).toMatchObject({ root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" });
+});
+
+test("a torch of another version is named with the fix, and left alone", async () => {
+  const checkout = copy("scripts");
+  const path = fakePython({ torch: fakeLibtorch("2.6.0") });
+  const { code, output } = await runLibtorch(checkout, { path });
+  expect(output).toContain(`torch 2.6.0 of ${path}/python3 is not 2.11 to 2.13; taking 2.13.0`);
+  expect(output).toContain(`${path}/python3 -m pip install torch==2.13.0`);
+  expect(code).toBe(0);
+  expect(recordOf(checkout)).toMatchObject({ root: join(checkout, ".sconce/torch/torch") });
+});
+
+test("a $LIBTORCH that cannot be used is refused with the reason and the fix", async () => {
+  const checkout = copy("scripts");
+  const old = await runLibtorch(checkout, { path: fakePython({ torch: null }), LIBTORCH: fakeLibtorch("2.6.0+cpu") });
+  expect(old.code).toBe(1);
+  expect(old.output).toMatch(
+    /LIBTORCH=\S+: libtorch 2\.6\.0\+cpu is not supported\. .*of version 2\.11 to 2\.13; or unset it\./,
+  );
+  const empty = await runLibtorch(checkout, { path: fakePython({ torch: null }), LIBTORCH: folder() });
+  expect(empty.output).toMatch(/there is no lib\/libtorch_cpu\.\w+ or no include\/torch\/script\.h in it/);
+});
+
+test("libtorch is looked for again after another $LIBTORCH, another Python or the loss of its folder, and only then", async () => {
+  const checkout = copy("scripts");
+  const torch = fakeLibtorch("2.13.0");
+  const path = fakePython({ torch });
+  const isDone = async (options: { path: string; LIBTORCH?: string }) =>
+    (await runScript(checkout, `console.log(isDone(libtorch))`, options)).output.trim();
+  await runLibtorch(checkout, { path });
+  expect(await isDone({ path })).toBe("true");
+  expect(await isDone({ path, LIBTORCH: torch })).toBe("false");
+  expect(await isDone({ path: fakePython({ torch }) })).toBe("false");
+  rmSync(join(torch, "lib"), { recursive: true });
+  expect(await isDone({ path })).toBe("false");
+});
+
+test("two set-ups at once take turns", async () => {
+  const checkout = copy("scripts");
+  const turn = `await withLock(async () => {
+    console.log("in");
+    await Bun.write("turns", (await Bun.file("turns").text().catch(() => "")) + "x");
+    await Bun.spawn([process.execPath, "--version"]).exited;
+    appendFileSync("log", "in out ");
+  });`;
+  const ends = await Promise.all([1, 2, 3].map(() => runScript(checkout, turn, {})));
+  expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
+  expect(readFileSync(join(checkout, "turns"), "utf8")).toBe("xxx");
+  expect(readFileSync(join(checkout, "log"), "utf8")).toBe("in out in out in out ");
+});
+
+test("a command's output is shown only when it fails, and then its end", async () => {
+  const checkout = copy("scripts");
+  const command = (code: number) => ["/bin/sh", "-c", `seq 1 100; exit ${code}`];
+  const quiet = await runScript(checkout, `await run(${JSON.stringify(command(0))}, { verbose: false })`, {});
+  expect(quiet).toEqual({ code: 0, output: "" });
+  const failing = `await run(${JSON.stringify(command(3))}, { verbose: false }).catch((e) => console.log(e.lines.join("\\n")))`;
+  const { output } = await runScript(checkout, failing, {});
+  const lines = output.split("\n");
+  expect([lines[0], lines[39]]).toEqual(["61", "100"]);
+  expect(lines[40]).toStartWith("This ended with code 3: /bin/sh -c seq");
+});
+
+test("bun.lock is the only lock file and names no registry", () => {
+  expect(readFileSync(join(root, "bun.lock"), "utf8")).not.toMatch(/https?:/);
+  for (const name of ["package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"]) {
+    expect(existsSync(join(root, name))).toBe(false);
+  }
+});
+
+const clients = [
+  { client: "npm", command: ["npm", "install", "--offline"] },
+  { client: "bun", command: [process.execPath, "install"] },
+].filter(({ command: [tool = ""] }) => Bun.which(tool));
+
+// npm takes a second or two to start on a busy machine.
+const npmTimeoutMs = 30_000;
+
+test.each(clients)(
+  "$client runs no install script of a package and leaves no lock file",
+  async ({ command }) => {
+    for (const guarded of [true, false]) {
+      const checkout = guarded ? copy(".npmrc", "bunfig.toml") : folder();
+      const noisy = join(checkout, "noisy");
+      mkdirSync(noisy);
+      const scripts = { postinstall: "touch ran" };
+      writeFileSync(join(noisy, "package.json"), JSON.stringify({ name: "noisy", version: "1.0.0", scripts }));
+      const trusted = guarded ? [] : ["noisy"];
+      const dependencies = { noisy: "file:./noisy" };
+      writeFileSync(join(checkout, "package.json"), JSON.stringify({ dependencies, trustedDependencies: trusted }));
+      const { code, output } = await run(command, { cwd: checkout, env: { HOME: folder() } });
+      expect(code, output).toBe(0);
+      const ran = [noisy, join(checkout, "node_modules", "noisy")].some((at) => existsSync(join(at, "ran")));
+      // Where nothing guards against it the script does run: otherwise this test would prove nothing.
+      expect(ran).toBe(!guarded);
+      if (guarded) expect(existsSync(join(checkout, "package-lock.json"))).toBe(false);
+    }
+  },
+  npmTimeoutMs,
+);
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), "sconce-setup-"));
+  folders.push(made);
+  return made;
+}
+
+/** A checkout with nothing but the named files and folders. */
+function copy(...names: string[]): string {
+  const checkout = folder();
+  for (const name of names) cpSync(join(root, name), join(checkout, name), { recursive: true });
+  return checkout;
+}
+
+function fakeLibtorch(version: string): string {
+  const torch = folder();
+  fillLibtorch(torch, version);
+  return torch;
+}
+
+function fillLibtorch(torch: string, version: string): void {
+  mkdirSync(join(torch, "lib"), { recursive: true });
+  mkdirSync(join(torch, "include", "torch"), { recursive: true });
+  for (const name of ["lib/libtorch_cpu.so", "lib/libtorch_cpu.dylib", "include/torch/script.h"])
+    writeFileSync(join(torch, name), "");
+  writeFileSync(join(torch, "version.py"), `__version__ = '${version}'\n`);
+}
+
+/** A PATH on which `python3` answers the question of the set-up and whose pip "installs" a torch 2.13.0. */
+function fakePython({ torch }: { torch: string | null }): string {
+  const [path, wheel] = [folder(), folder()];
+  fillLibtorch(join(wheel, "torch"), "2.13.0+cpu");
+  const executable = join(path, "python3");
+  const answer = { executable, version: [3, 11], tag: "cpython-311", hasPip: true, hasVenv: true, torch };
+  const script = `#!/bin/sh
+while [ $# -gt 0 ]; do
+  case $1 in
+    -c) echo '${JSON.stringify(answer)}' ; exit ;;
+    --target) exec /bin/cp -r '${wheel}' "$2" ;;
+  esac
+  shift
+done
+`;
+  writeFileSync(join(path, "python3"), script);
+  chmodSync(join(path, "python3"), 0o755);
+  return path;
+}
+
+interface RunOptions {
+  path?: string;
+  LIBTORCH?: string;
+}
+
+function runLibtorch(checkout: string, options: RunOptions) {
+  const script = `await perform(libtorch, { verbose: false }).catch((e) => { console.log(e.lines.join("\\n")); process.exit(1); })`;
+  return runScript(checkout, script, options);
+}
+
+/** Runs statements that use the modules of the set-up of this checkout. */
+function runScript(checkout: string, statements: string, { path, LIBTORCH }: RunOptions) {
+  const script = `import { appendFileSync } from "node:fs";
+    import { libtorch } from "./scripts/setup/libtorch.ts";
+    import { run } from "./scripts/setup/command.ts";
+    import { withLock } from "./scripts/setup/lock.ts";
+    import { isDone, perform } from "./scripts/setup/step.ts";
+    ${statements}`;
+  writeFileSync(join(checkout, "script.ts"), script);
+  return run([process.execPath, "script.ts"], { cwd: checkout, ...(path ? { path } : {}), env: { LIBTORCH } });
+}
+
+function recordOf(checkout: string): unknown {
+  return JSON.parse(readFileSync(join(checkout, ".sconce", "libtorch.json"), "utf8"));
+}
+
+interface CommandOptions {
+  cwd: string;
+  path?: string;
+  env?: Record<string, string | undefined>;
+}
+
+async function run(
+  command: string[],
+  { cwd, path, env = {} }: CommandOptions,
+): Promise<{ code: number; output: string }> {
+  const changed = { ...env, ...(path ? { PATH: path, LIBTORCH: env.LIBTORCH } : {}) };
+  // npm tells its children its settings, those of this checkout too.
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_config_"));
+  const full = { ...Object.fromEntries(inherited), ...changed };
+  const child = Bun.spawn(command, { cwd, env: full, stdout: "pipe", stderr: "pipe" });
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { code: await child.exited, output: out + err };
+}
