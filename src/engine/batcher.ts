@@ -37,6 +37,8 @@ interface Slot<T, R> {
   readonly runner: BatchRunner<T, R>;
   /** Batches given to the runner that have not ended: 1 runs, 2 means that the next is committed. */
   inFlight: number;
+  /** When the batch that runs was begun. */
+  beganAtMs: number;
 }
 
 /**
@@ -54,7 +56,7 @@ export class Batcher<T extends Queued, R> {
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
-    this.#slots = options.runners.map((runner) => ({ runner, inFlight: 0 }));
+    this.#slots = options.runners.map((runner) => ({ runner, inFlight: 0, beganAtMs: 0 }));
   }
 
   /** Items that wait for a batch. */
@@ -85,14 +87,13 @@ export class Batcher<T extends Queued, R> {
 
   /** Dispatches all that the rule allows now. */
   pump(): void {
-    for (const slot of this.#slots)
-      if (slot.inFlight === 0) this.#feed(slot, () => this.#halves.shift() ?? this.#due());
-    for (const slot of this.#slots) if (slot.inFlight === 1) this.#feed(slot, () => this.#full());
-  }
-
-  #feed(slot: Slot<T, R>, next: () => T[] | undefined): void {
-    const batch = next();
-    if (batch !== undefined) this.#dispatch(slot, batch);
+    for (const slot of this.#slots) {
+      if (slot.inFlight === 0) this.#dispatch(slot, this.#halves.shift() ?? this.#due());
+    }
+    if (this.#queue.length < this.#options.maxBatchSize) return;
+    // The one that has run the longest is likely to be free first.
+    const busy = this.#slots.filter(({ inFlight }) => inFlight === 1).sort((a, b) => a.beganAtMs - b.beganAtMs);
+    for (const slot of busy) this.#dispatch(slot, this.#full());
   }
 
   /** The next batch for a free runner; sets the timer when all that is ready may still wait. */
@@ -114,7 +115,6 @@ export class Batcher<T extends Queued, R> {
   /** A full batch for a busy runner, unless one that is not full has its turn: that waits for the runner to be free. */
   #full(): T[] | undefined {
     const { maxBatchSize, clock } = this.#options;
-    if (this.#queue.length < maxBatchSize) return undefined;
     for (const group of this.#queue.groups()) {
       if (group.length >= maxBatchSize) return this.#queue.take(group, maxBatchSize);
       if (this.#dueAtMs(group) <= clock.now()) return undefined;
@@ -129,18 +129,20 @@ export class Batcher<T extends Queued, R> {
     return group.oldestReadyAtMs() + maxQueueDelayMs;
   }
 
-  #dispatch(slot: Slot<T, R>, batch: T[]): void {
+  #dispatch(slot: Slot<T, R>, batch: T[] | undefined): void {
+    if (batch === undefined) return;
     slot.inFlight += 1;
+    if (slot.inFlight === 1) slot.beganAtMs = this.#options.clock.now();
     this.#options.listener.dispatched(batch);
     slot.runner.run(batch).then(
       (result) => {
-        slot.inFlight -= 1;
+        this.#ended(slot);
         // The device first: what follows for these items can wait until it is busy again.
         this.pump();
         this.#options.listener.finished(batch, result);
       },
       (cause: unknown) => {
-        slot.inFlight -= 1;
+        this.#ended(slot);
         if (batch.length > 1 && this.#options.isWorthHalving(cause)) {
           const middle = batch.length >> 1;
           this.#halves.push(batch.slice(0, middle), batch.slice(middle));
@@ -151,5 +153,11 @@ export class Batcher<T extends Queued, R> {
         }
       },
     );
+  }
+
+  #ended(slot: Slot<T, R>): void {
+    slot.inFlight -= 1;
+    // A batch that was committed begins now.
+    slot.beganAtMs = this.#options.clock.now();
   }
 }

@@ -1,0 +1,139 @@
+/** `sconce build [DIR]` */
+import { existsSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { openOption } from "../config.ts";
+import { SconceError } from "../errors.ts";
+import { log } from "../log.ts";
+import { bundleModel } from "../model/bundle.ts";
+import type { Model } from "../model/define.ts";
+import { loadModel } from "../model/load.ts";
+import type { TensorSpecs } from "../model/tensor.ts";
+import { wireSchema } from "../model/wire-schema.ts";
+import { torchVersion } from "../native/binding.ts";
+import { AddressGuard } from "../serving/address-guard.ts";
+import { Fetcher } from "../serving/fetcher.ts";
+import { decodeExample, runOne, setUp } from "../serving/set-up.ts";
+import { type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
+import { ModelStore } from "../store/store.ts";
+import { command } from "./command.ts";
+
+export const build = command({
+  name: "build",
+  description: "Package a model folder as repo:tag, after trying it once",
+  example: "sconce build examples/digits --tag v1",
+  options: {
+    name: openOption<string>({
+      description: "Repository",
+      valueHint: "repo",
+      alias: "n",
+      described: "the model's name",
+      parse: z.string().min(1, "must be a name"),
+    }),
+    tag: openOption<string>({
+      description: "A tag beside the generated one and latest",
+      valueHint: "tag",
+      alias: "t",
+      described: "none",
+      parse: z.string().min(1, "must be a tag"),
+    }),
+  },
+  positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
+  async run({ options, positionals: [given = "."] }) {
+    const dir = resolve(given);
+    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
+      throw new SconceError("usage", `${given} is not a folder`);
+    const bundle = await bundleModel(dir);
+    const model = await loadModel(bundle, "build");
+    const example = await resolveExample(model, dir);
+    for (const name of [model.weights, ...model.assets]) requireFile(dir, name);
+    await tryOut(model, dir, example);
+    const repository = options.name ?? model.name;
+    const { tag } = await new ModelStore().put({
+      repository,
+      tags: options.tag === undefined ? [] : [options.tag],
+      config: configOf(model, example),
+      layers: [
+        { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(bundle) },
+        { mediaType: mediaTypes.weights, title: model.weights, source: join(dir, model.weights) },
+        ...model.assets.map((title) => ({ mediaType: mediaTypes.asset, title, source: join(dir, title) })),
+      ],
+    });
+    console.log(`${repository}:${options.tag ?? tag}`);
+  },
+});
+
+function configOf(model: Model, example: unknown): ModelConfig {
+  return {
+    sconceApi,
+    name: model.name,
+    description: model.description,
+    inputSchema: wireSchema(model.input, "input"),
+    outputSchema: wireSchema(model.output, "output"),
+    inputs: named(model.tensors.inputs),
+    outputs: named(model.tensors.outputs),
+    batchSize: model.settings.batchSize ?? 1,
+    torchVersion: torchVersion(),
+    ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
+    ...(example === undefined ? {} : { example }),
+  };
+}
+
+function named(specs: TensorSpecs): ModelConfig["inputs"] {
+  return Object.entries(specs).map(([name, { dtype, dims }]) => ({ name, dtype, dims: [...dims] }));
+}
+
+function requireFile(dir: string, name: string): void {
+  if (existsSync(join(dir, name))) return;
+  throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
+}
+
+/** Loads the weights and runs the example, so that a model that cannot be served is not packaged. */
+async function tryOut(model: Model, dir: string, example: unknown): Promise<void> {
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const running = await setUp({
+    model,
+    files: { weights: join(dir, model.weights), asset: (name) => Bun.file(join(dir, name)) },
+    example,
+    settings: {
+      batchSize: undefined,
+      maxQueueDelayMs: 0,
+      device: undefined,
+      instances: 1,
+      threads: undefined,
+      maxInputs: undefined,
+    },
+    fetcher,
+  });
+  try {
+    if (example !== undefined) await runOne(running, decodeExample(model, example));
+    else log.warn("The model declares no example: it was built without a trial run");
+  } finally {
+    running.engine.close();
+  }
+}
+
+/** The example with its files as data URIs: where a file field names a file of the model's folder. */
+async function resolveExample(model: Model, dir: string): Promise<unknown> {
+  if (model.example === undefined) return undefined;
+  const example = structuredClone(model.example);
+  const parsed = model.input.safeParse(example);
+  for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
+  decodeExample(model, example);
+  return example;
+}
+
+/** Replaces a text that names a file by a data URI; the schema refused it, so it stands where a file field is. */
+async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<void> {
+  const key = path.at(-1);
+  const holder = path.slice(0, -1).reduce<unknown>((value, part) => member(value, part), example);
+  if (key === undefined || typeof holder !== "object" || holder === null) return;
+  const value = member(holder, key);
+  if (typeof value !== "string" || !existsSync(join(dir, value))) return;
+  const file = Bun.file(join(dir, value));
+  Reflect.set(holder, key, `data:${file.type.split(";", 1)[0]};base64,${(await file.bytes()).toBase64()}`);
+}
+
+function member(value: unknown, key: PropertyKey): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}

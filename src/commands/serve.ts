@@ -1,0 +1,45 @@
+/** `sconce serve [repo[:tag]]` */
+import { serveOptions } from "../config.ts";
+import { log } from "../log.ts";
+import { type Server, startServer } from "../server.ts";
+import { ModelStore } from "../store/store.ts";
+import { command } from "./command.ts";
+
+export const serve = command({
+  name: "serve",
+  description: "Serve a model over HTTP",
+  example: "sconce serve digits --batch-size 16 --port 8080",
+  options: serveOptions,
+  positionals: [
+    {
+      name: "model",
+      description: "repo[:tag]; no tag means latest, no name the most recent build of all",
+      required: false,
+    },
+  ],
+  async run({ options, positionals: [reference] }) {
+    const packaged = await new ModelStore().resolve(reference);
+    stopOnSignals(await startServer(packaged, options));
+  },
+});
+
+/** npm passes a signal on that its process group has already got: the same one again so soon is no second one. */
+const REPEAT_MS = 1000;
+
+/** The first signal drains, a second one ends at once. */
+function stopOnSignals(server: Server): void {
+  let stoppingSince: number | undefined;
+  const onSignal = async (signal: NodeJS.Signals) => {
+    if (stoppingSince !== undefined) {
+      if (performance.now() - stoppingSince > REPEAT_MS) process.exit(130);
+      return;
+    }
+    stoppingSince = performance.now();
+    log.info(`Stopping (${signal}): finishing what was accepted`);
+    await server.stop();
+    log.info("Stopped");
+    process.exit(0);
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+}

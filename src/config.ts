@@ -1,0 +1,215 @@
+/** The options of `serve`: names, units, defaults and limits in one table, read from flags and `SCONCE_…` variables. */
+import { z } from "zod";
+import { type LogFormat, type LogLevel, logFormats, logLevels } from "./log.ts";
+
+/** One option of a command. */
+export interface Option<T> {
+  readonly description: string;
+  readonly valueHint?: string;
+  readonly alias?: string;
+  /** What applies when neither flag nor variable is given. */
+  readonly default: T;
+  /** How help states the default, where its value does not say it or it is decided elsewhere. */
+  readonly described?: string;
+  /** Reads the text of a flag or variable. */
+  readonly parse: z.ZodType<Exclude<T, undefined>, string>;
+}
+
+export type OptionTable = Readonly<Record<string, Option<unknown>>>;
+
+/** What the options of a table are read into. */
+export type OptionValues<O extends OptionTable> = {
+  readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never;
+};
+
+/** An option with a default of its own. */
+export function option<T>(declared: Option<T>): Option<T> {
+  return declared;
+}
+
+/** An option that is undefined unless given; `described` says what applies then. */
+export function openOption<T>(declared: Omit<Option<T | undefined>, "default">): Option<T | undefined> {
+  return { ...declared, default: undefined };
+}
+
+const text = (pattern: RegExp, allowed: string) => z.string().regex(pattern, `must be ${allowed}`);
+
+function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
+  const allowed = `a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}`;
+  return text(/^\d{1,15}$/, allowed)
+    .transform(Number)
+    .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
+}
+
+function number(min: number) {
+  const allowed = `a number of at least ${min}`;
+  return text(/^\d{1,12}(\.\d+)?$/, allowed)
+    .transform(Number)
+    .pipe(z.number().min(min, `must be ${allowed}`));
+}
+
+const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
+const bytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m or g for KiB, MiB or GiB").transform((given) => {
+  const unit = given.slice(-1).toLowerCase();
+  return unit in unitBytes ? Number(given.slice(0, -1)) * (unitBytes[unit] ?? 1) : Number(given);
+});
+
+const flag = z
+  .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
+  .transform((given) => given !== "false" && given !== "0");
+
+const oneOf = <const V extends readonly string[]>(values: V) => z.enum(values, `must be one of ${values.join(", ")}`);
+
+const MiB = 2 ** 20;
+
+/** Options that every command has. */
+export const commonOptions = {
+  logLevel: option<LogLevel>({
+    description: "What is logged",
+    valueHint: logLevels.join("|"),
+    default: "info",
+    parse: oneOf(logLevels),
+  }),
+  logFormat: option<LogFormat>({
+    description: "Log lines for people or for programs",
+    valueHint: logFormats.join("|"),
+    default: "text",
+    parse: oneOf(logFormats),
+  }),
+} as const;
+
+/** Every option of `serve`, in the order of its help. */
+export const serveOptions = {
+  port: option({
+    description: "Port to listen on; 0 takes a free one",
+    valueHint: "n",
+    alias: "p",
+    default: 3000,
+    parse: integer(0, 65535),
+  }),
+  host: option({
+    description: "Address to listen on",
+    valueHint: "address",
+    default: "0.0.0.0",
+    parse: z.string().min(1, "must be an address"),
+  }),
+  batchSize: openOption<number>({
+    description: "Most items that go through the model together",
+    valueHint: "n",
+    described: "the model's",
+    parse: integer(1, 65536),
+  }),
+  device: openOption<string>({
+    description: "Where the model runs: auto takes a GPU when there is one",
+    valueHint: "auto|cpu|cuda|cuda:N",
+    described: "the model's, else auto",
+    parse: text(/^(auto|cpu|cuda(:\d+)?)$/, '"auto", "cpu", "cuda" or "cuda:N"'),
+  }),
+  instances: openOption<number>({
+    description: "Copies of the model that run side by side, sharing the weights",
+    valueHint: "n",
+    described: "the model's, else 1",
+    parse: integer(1, 256),
+  }),
+  threads: openOption<number>({
+    description: "CPU threads of one instance",
+    valueHint: "n",
+    described: "the model's, else decided at warm-up",
+    parse: integer(1, 1024),
+  }),
+  maxQueueDelay: openOption<number>({
+    description: "Milliseconds that a ready item may wait for a fuller batch",
+    valueHint: "ms",
+    described: "the model's, else 0",
+    parse: number(0),
+  }),
+  timeout: option({
+    description: "Seconds that a prediction may take",
+    valueHint: "seconds",
+    default: 600,
+    parse: number(0.001),
+  }),
+  maxInputs: openOption<number>({
+    description: "Most inputs of one prediction",
+    valueHint: "n",
+    described: "the model's, else 10000",
+    parse: integer(1),
+  }),
+  maxBodyBytes: option({
+    description: "Most bytes of a request's body",
+    valueHint: "bytes",
+    default: 64 * MiB,
+    described: "64m",
+    parse: bytes,
+  }),
+  maxQueuedItems: option({
+    description: "Most inputs that are accepted and not done",
+    valueHint: "n",
+    default: 100_000,
+    parse: integer(1),
+  }),
+  maxQueuedBytes: option({
+    description: "Most body bytes of predictions that are not done",
+    valueHint: "bytes",
+    default: 512 * MiB,
+    described: "512m",
+    parse: bytes,
+  }),
+  maxReadyBytes: option({
+    description: "Most tensor bytes that wait for a batch",
+    valueHint: "bytes",
+    default: 256 * MiB,
+    described: "256m",
+    parse: bytes,
+  }),
+  retainCount: option({
+    description: "Most ended predictions that can still be read",
+    valueHint: "n",
+    default: 10_000,
+    parse: integer(0),
+  }),
+  retainAge: option({
+    description: "Seconds that an ended prediction can be read",
+    valueHint: "seconds",
+    default: 3600,
+    parse: number(0),
+  }),
+  retainBytes: option({
+    description: "Most bytes of the results of ended predictions",
+    valueHint: "bytes",
+    default: 256 * MiB,
+    described: "256m",
+    parse: bytes,
+  }),
+  fetchTimeout: option({
+    description: "Seconds that fetching one file may take",
+    valueHint: "seconds",
+    default: 30,
+    parse: number(0.001),
+  }),
+  maxFetches: option({
+    description: "Most inputs whose files are fetched at the same time",
+    valueHint: "n",
+    default: 32,
+    parse: integer(1, 10_000),
+  }),
+  maxFileBytes: openOption<number>({
+    description: "Most bytes of one file, below what the field allows",
+    valueHint: "bytes",
+    described: "the field's",
+    parse: bytes,
+  }),
+  maxRedirects: option({
+    description: "Most redirects that are followed for one file",
+    valueHint: "n",
+    default: 3,
+    parse: integer(0, 100),
+  }),
+  allowPrivateUrls: option({
+    description: "Also fetch files from loopback, private and other non-global addresses",
+    default: false,
+    parse: flag,
+  }),
+} as const;
+
+export type ServeConfig = OptionValues<typeof serveOptions>;
