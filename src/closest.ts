@@ -1,0 +1,26 @@
+/** The nearest of some known words to a misspelled one, for "did you mean". */
+
+/** The word at the least edit distance from `given`, if that is at most a third of its length (and at least 1 edit). */
+export function closest(given: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
+  for (const word of known) {
+    const distance = editDistance(given, word);
+    if (distance < bestDistance) [best, bestDistance] = [word, distance];
+  }
+  return best;
+}
+
+/** Insertions, deletions and replacements from `a` to `b` (Levenshtein 1966), two rows at a time. */
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column++) {
+      const replaced = (previous[column - 1] ?? 0) + (a[row - 1] === b[column - 1] ? 0 : 1);
+      current.push(Math.min(replaced, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[b.length] ?? 0;
+}

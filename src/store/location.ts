@@ -1,0 +1,21 @@
+/** Where the model store is on this machine. */
+import { homedir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+
+/**
+ * The folder of the model store: `$SCONCE_HOME`, else the user's data directory: on macOS
+ * `~/Library/Application Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
+ */
+export function storeLocation(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  if (env.SCONCE_HOME) return resolve(env.SCONCE_HOME);
+  const home = env.HOME || homedir();
+  // The XDG specification has a relative path ignored.
+  const xdg = env.XDG_DATA_HOME && isAbsolute(env.XDG_DATA_HOME) ? env.XDG_DATA_HOME : undefined;
+  if (xdg) return join(xdg, "sconce");
+  return platform === "darwin"
+    ? join(home, "Library", "Application Support", "sconce")
+    : join(home, ".local", "share", "sconce");
+}

@@ -1,0 +1,55 @@
+/**
+ * A lock between processes that the kernel gives back when its owner dies, however it dies: SQLite's lock on an empty database.
+ * Neither Bun nor Node offers flock, and a lock file with a process number in it outlives a kill.
+ */
+import { Database } from "bun:sqlite";
+import { SconceError } from "../errors.ts";
+
+export interface FileLock extends Disposable {
+  /** Gives the lock back; may be called twice. */
+  release(): void;
+}
+
+/**
+ * Waits for the lock, holding the thread: what it protects takes milliseconds.
+ *
+ * @throws SconceError `usage` when another process still has it after `timeoutMs`.
+ */
+export function acquireLock(path: string, timeoutMs: number): FileLock {
+  const lock = open(path, timeoutMs);
+  if (lock) return lock;
+  throw new SconceError(
+    "usage",
+    `the model store is still being written by another process after ${timeoutMs / 1000} s; try again when it has ended`,
+  );
+}
+
+/** The lock, or undefined at once when another process (or another owner in this one) has it. */
+export function tryLock(path: string): FileLock | undefined {
+  return open(path, 0);
+}
+
+function open(path: string, timeoutMs: number): FileLock | undefined {
+  const database = new Database(path, { create: true, readwrite: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${timeoutMs}`);
+    // Nothing is ever written into it, so the file of a journal would only be left lying about.
+    database.run("PRAGMA journal_mode = MEMORY");
+    database.run("BEGIN EXCLUSIVE");
+  } catch (error) {
+    database.close();
+    if (isBusy(error)) return undefined;
+    throw error;
+  }
+  let held = true;
+  const release = () => {
+    if (!held) return;
+    held = false;
+    database.close();
+  };
+  return { release, [Symbol.dispose]: release };
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "SQLITE_BUSY";
+}

@@ -1,0 +1,102 @@
+/** What a packaged model is made of: manifest, config and layers, as they stand in the store and in registries. */
+import { z } from "zod";
+import { arrayTypes, type DType } from "../model/tensor.ts";
+import { isDigest } from "./reference.ts";
+
+export const mediaTypes = {
+  manifest: "application/vnd.oci.image.manifest.v1+json",
+  index: "application/vnd.oci.image.index.v1+json",
+  model: "application/vnd.sconce.model.v1",
+  config: "application/vnd.sconce.model.config.v1+json",
+  bundle: "application/vnd.sconce.bundle.v1+js",
+  weights: "application/vnd.sconce.weights.v1",
+  asset: "application/vnd.sconce.asset.v1",
+} as const;
+
+export type LayerMediaType = typeof mediaTypes.bundle | typeof mediaTypes.weights | typeof mediaTypes.asset;
+
+export const annotations = {
+  title: "org.opencontainers.image.title",
+  refName: "org.opencontainers.image.ref.name",
+  created: "org.opencontainers.image.created",
+} as const;
+
+/** The version of the contract between a bundle and the `sconce` package that it is loaded with. */
+export const sconceApi = 1;
+
+const digestSchema = z.string().refine(isDigest, 'expected "sha256:" and 64 hex digits');
+const sizeSchema = z.int().nonnegative();
+
+/** A layer's name: a relative path that stays inside the folder it may be written to, since it can come from a registry. */
+export const titleSchema = z
+  .string()
+  .min(1)
+  .max(1024)
+  .refine(staysInside, "expected a relative path without empty, '.' or '..' parts, backslashes or control characters");
+
+export const layerSchema = z.looseObject({
+  mediaType: z.enum([mediaTypes.bundle, mediaTypes.weights, mediaTypes.asset]),
+  digest: digestSchema,
+  size: sizeSchema,
+  annotations: z.looseObject({ [annotations.title]: titleSchema }),
+});
+export type Layer = z.infer<typeof layerSchema>;
+
+export const manifestSchema = z.looseObject({
+  schemaVersion: z.literal(2),
+  mediaType: z.literal(mediaTypes.manifest),
+  artifactType: z.literal(mediaTypes.model),
+  config: z.looseObject({ mediaType: z.literal(mediaTypes.config), digest: digestSchema, size: sizeSchema }),
+  layers: z
+    .array(layerSchema)
+    .refine(
+      (layers) => new Set(layers.map((layer) => layer.annotations[annotations.title])).size === layers.length,
+      "two layers have the same title",
+    ),
+});
+export type Manifest = z.infer<typeof manifestSchema>;
+
+const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
+
+const dimSchema = z.union([
+  z.int().nonnegative(),
+  z.string().min(1),
+  z.object({ name: z.string().min(1), value: z.number() }),
+]);
+
+/** One declared tensor of one item, without a batch dimension. The order of a list of them is the order of the native call. */
+export const namedTensorSchema = z.object({
+  name: z.string().min(1),
+  dtype: z.enum(dtypes),
+  dims: z.array(dimSchema),
+});
+export type NamedTensorSpec = z.infer<typeof namedTensorSchema>;
+
+const jsonSchemaSchema = z.record(z.string(), z.unknown());
+
+/**
+ * What is known about a model without loading it: the content of the config blob. Nothing in it may depend on the time or the
+ * machine of the build, or the same content would get another tag.
+ */
+export const modelConfigSchema = z.object({
+  sconceApi: z.literal(sconceApi),
+  name: z.string().min(1),
+  description: z.string().optional(),
+  inputSchema: jsonSchemaSchema,
+  outputSchema: jsonSchemaSchema,
+  demoOutputSchema: jsonSchemaSchema.optional(),
+  inputs: z.array(namedTensorSchema),
+  outputs: z.array(namedTensorSchema),
+  batchSize: z.int().positive(),
+  torchVersion: z.string(),
+  device: z.string().optional(),
+  cpuCapability: z.string().optional(),
+  example: z.unknown().optional(),
+});
+export type ModelConfig = z.infer<typeof modelConfigSchema>;
+
+function staysInside(title: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (/[\\\u0000-\u001f\u007f]/.test(title)) return false;
+  return title.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+}

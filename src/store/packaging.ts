@@ -1,0 +1,106 @@
+/** Turns the files and the config of a model into blobs: layers, config and manifest. */
+import { z } from "zod";
+import { messageOf, SconceError } from "../errors.ts";
+import type { BlobRef, Blobs, CopyOptions, StagedBlob } from "./blobs.ts";
+import {
+  annotations,
+  type LayerMediaType,
+  type Manifest,
+  type ModelConfig,
+  manifestSchema,
+  mediaTypes,
+  modelConfigSchema,
+} from "./manifest.ts";
+
+/** One file of a model that is put into the store: a path, or its bytes. */
+export interface LayerSource {
+  readonly mediaType: LayerMediaType;
+  /** Its name in the package: a relative path, unique among the layers. */
+  readonly title: string;
+  readonly source: string | Uint8Array;
+}
+
+export interface CopyProgress {
+  /** The layer's title. */
+  readonly title: string;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface PutOptions {
+  readonly repository: string;
+  /** Tags beside the generated one and `latest`. */
+  readonly tags?: readonly string[];
+  readonly config: ModelConfig;
+  readonly layers: readonly LayerSource[];
+  readonly onProgress?: (progress: CopyProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface StagedPackage {
+  readonly manifest: BlobRef;
+  /** The manifest, the config and the layers. */
+  readonly blobs: readonly StagedBlob[];
+}
+
+/**
+ * Stages all blobs of a model in `folder`. The same content gives the same manifest, byte for byte.
+ *
+ * @param reuse whether blobs that the store has need no copy
+ * @throws SconceError `model_invalid`, or the signal's reason when it is aborted
+ */
+export async function stagePackage(
+  blobs: Blobs,
+  options: PutOptions,
+  { folder, reuse }: { folder: string; reuse: boolean },
+): Promise<StagedPackage> {
+  const config = parseConfig(options.config);
+  const staged: StagedBlob[] = [];
+  const stage = async (source: string | Uint8Array, copyOptions: CopyOptions = {}): Promise<BlobRef> => {
+    const blob = await blobs.stage(source, folder, { ...copyOptions, signal: options.signal, reuse });
+    staged.push(blob);
+    return { digest: blob.digest, size: blob.size };
+  };
+  const layers: (BlobRef & { mediaType: LayerMediaType; annotations: Record<string, string> })[] = [];
+  // By title, so that the order in which a folder was read does not change the tag.
+  for (const { mediaType, title, source } of options.layers.toSorted((a, b) => (a.title < b.title ? -1 : 1))) {
+    const onProgress = (doneBytes: number, totalBytes: number) =>
+      options.onProgress?.({ title, doneBytes, totalBytes });
+    const blob = await stage(source, { onProgress }).catch((error: unknown) => rethrowUnreadable(error, source));
+    layers.push({ mediaType, ...blob, annotations: { [annotations.title]: title } });
+  }
+  const content = parseManifest({
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    artifactType: mediaTypes.model,
+    config: { mediaType: mediaTypes.config, ...(await stage(encodeJson(config))) },
+    layers,
+  });
+  return { manifest: await stage(encodeJson(content)), blobs: staged };
+}
+
+function encodeJson(value: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}
+
+function parseConfig(config: ModelConfig): ModelConfig {
+  const parsed = modelConfigSchema.safeParse(config);
+  if (parsed.success) return parsed.data;
+  throw invalid("the model's config", parsed.error);
+}
+
+function parseManifest(manifest: unknown): Manifest {
+  const parsed = manifestSchema.safeParse(manifest);
+  if (parsed.success) return parsed.data;
+  throw invalid("the model's layers", parsed.error);
+}
+
+function invalid(what: string, error: z.ZodError): SconceError {
+  const faults = z.prettifyError(error).replaceAll("\n", " ");
+  return new SconceError("model_invalid", `${what} can't be packaged: ${faults}`, { cause: error });
+}
+
+function rethrowUnreadable(error: unknown, source: string | Uint8Array): never {
+  if (!(error instanceof Error && "path" in error && error.path === source)) throw error;
+  throw new SconceError("model_invalid", `${source} can't be read: ${messageOf(error)}`, { cause: error });
+}

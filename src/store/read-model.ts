@@ -1,0 +1,81 @@
+/** Reads the manifest and the config of a packaged model, which may come from a registry and are checked like any input. */
+import { z } from "zod";
+import { SconceError } from "../errors.ts";
+import type { BlobRef, Blobs } from "./blobs.ts";
+import {
+  type Manifest,
+  type ModelConfig,
+  manifestSchema,
+  mediaTypes,
+  modelConfigSchema,
+  sconceApi,
+} from "./manifest.ts";
+
+/** A model's manifest blob, and the name that messages give it. */
+interface NamedManifest extends BlobRef {
+  readonly repository: string;
+  readonly tag: string;
+}
+
+/** Far above what a manifest or a config with its schemas and example needs; a bound against blobs that are something else. */
+const maxJsonBytes = 64 * 1024 * 1024;
+
+/**
+ * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is no sconce model.
+ */
+export async function readManifest(blobs: Blobs, model: NamedManifest): Promise<Manifest> {
+  const content = await readJson(blobs, model);
+  const { data: kind } = kindSchema.safeParse(content);
+  if (kind?.artifactType !== mediaTypes.model) {
+    const found = kind?.artifactType ?? kind?.config?.mediaType ?? kind?.mediaType ?? "unknown";
+    throw invalid(model, `is not a sconce model: its type is ${found}, expected ${mediaTypes.model}`);
+  }
+  return parse(manifestSchema, content, model, "manifest");
+}
+
+/** @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce can't read it. */
+export async function readConfig(blobs: Blobs, model: NamedManifest, manifest: Manifest): Promise<ModelConfig> {
+  const content = await readJson(blobs, manifest.config);
+  const { data: version } = versionSchema.safeParse(content);
+  if (version && version.sconceApi !== sconceApi) {
+    throw invalid(
+      model,
+      `was built for version ${version.sconceApi} of sconce's API and this is version ${sconceApi}; build it again`,
+    );
+  }
+  return parse(modelConfigSchema, content, model, "config");
+}
+
+const kindSchema = z.looseObject({
+  mediaType: z.string().optional(),
+  artifactType: z.string().optional(),
+  config: z.looseObject({ mediaType: z.string() }).optional(),
+});
+
+const versionSchema = z.looseObject({ sconceApi: z.number() });
+
+async function readJson(blobs: Blobs, blob: BlobRef): Promise<unknown> {
+  if (blob.size > maxJsonBytes) {
+    throw new SconceError(
+      "store_corrupt",
+      `blob ${blob.digest} has ${blob.size} bytes; expected JSON of a few kilobytes`,
+    );
+  }
+  const bytes = await blobs.read(blob);
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch (error) {
+    throw new SconceError("store_corrupt", `blob ${blob.digest} is not JSON`, { cause: error });
+  }
+}
+
+function parse<T>(schema: z.ZodType<T>, content: unknown, model: NamedManifest, what: string): T {
+  const parsed = schema.safeParse(content);
+  if (parsed.success) return parsed.data;
+  const faults = z.prettifyError(parsed.error).replaceAll("\n", " ");
+  throw invalid(model, `has a ${what} that can't be read: ${faults}`, parsed.error);
+}
+
+function invalid(model: NamedManifest, why: string, cause?: unknown): SconceError {
+  return new SconceError("model_invalid", `${model.repository}:${model.tag} ${why}`, { cause });
+}

@@ -1,0 +1,101 @@
+/** References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution spec. */
+import { SconceError } from "../errors.ts";
+
+/** The tag that every build of a repository moves, and that stands for no tag. */
+export const latestTag = "latest";
+
+/** A tag, or the digest of a manifest; never both. */
+export type Reference = TagReference | DigestReference;
+
+export interface TagReference {
+  readonly repository: string;
+  readonly tag: string;
+}
+
+export interface DigestReference {
+  readonly repository: string;
+  /** `sha256:` and 64 hex digits. */
+  readonly digest: string;
+}
+
+const component = "[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*";
+const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
+const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
+const digestPattern = /^sha256:[a-f0-9]{64}$/;
+const maxRepositoryLength = 255;
+
+/**
+ * Reads `repository`, `repository:tag` or `repository@sha256:…`; no tag means `latest`.
+ *
+ * @throws SconceError `usage` naming the part that is misspelled and what is allowed.
+ */
+export function parseReference(text: string): Reference {
+  const at = text.indexOf("@");
+  if (at >= 0) {
+    const digest = text.slice(at + 1);
+    const named = text.slice(0, at);
+    if (named.includes(":")) throw misspelled(text, "give a tag or a digest, not both");
+    if (!isDigest(digest)) throw misspelled(text, 'a digest is "sha256:" and 64 hex digits in lower case');
+    return { repository: checkRepository(named, text), digest };
+  }
+  // The tag stands after the last colon of the last path component, so a slash behind a colon is a fault of the tag.
+  const colon = text.indexOf(":");
+  if (colon < 0) return { repository: checkRepository(text, text), tag: latestTag };
+  return { repository: checkRepository(text.slice(0, colon), text), tag: checkTag(text.slice(colon + 1), text) };
+}
+
+/** The reference as it is typed: `repository:tag` or `repository@sha256:…`. */
+export function formatReference(reference: Reference): string {
+  return "tag" in reference
+    ? `${reference.repository}:${reference.tag}`
+    : `${reference.repository}@${reference.digest}`;
+}
+
+/** The tag that a build gets from its content: the first 12 hex digits of its manifest's digest. */
+export function generatedTag(digest: string): string {
+  return digest.slice("sha256:".length, "sha256:".length + 12);
+}
+
+/** Whether `text` is `sha256:` and 64 hex digits in lower case; only then may it become a file's name. */
+export function isDigest(text: string): boolean {
+  return digestPattern.test(text);
+}
+
+/**
+ * The repository itself when it is spelled rightly.
+ *
+ * @param given what the caller was given, for the message; by default the repository alone.
+ * @throws SconceError `usage`
+ */
+export function checkRepository(repository: string, given: string = repository): string {
+  if (repository === "") throw misspelled(given, "the name is empty");
+  if (repository.length > maxRepositoryLength) {
+    throw misspelled(given, `the name has ${repository.length} characters; at most ${maxRepositoryLength} are allowed`);
+  }
+  if (repositoryPattern.test(repository)) return repository;
+  const lower = repository.toLowerCase();
+  if (lower !== repository && repositoryPattern.test(lower)) {
+    throw misspelled(given, `names are in lower case; did you mean "${lower}"?`);
+  }
+  throw misspelled(
+    given,
+    "a name is made of a-z and 0-9, with single '.', '_', '__' or dashes between them, and '/' between parts",
+  );
+}
+
+/**
+ * The tag itself when it is spelled rightly.
+ *
+ * @param given what the caller was given, for the message; by default the tag alone.
+ * @throws SconceError `usage`
+ */
+export function checkTag(tag: string, given: string = tag): string {
+  if (tagPattern.test(tag)) return tag;
+  if (tag === "") throw misspelled(given, "the tag is empty; leave the colon out for the latest build");
+  throw misspelled(given, "a tag is 1 to 128 of A-Z, a-z, 0-9, '_', '.' and '-', and does not start with '.' or '-'");
+}
+
+function misspelled(given: string, why: string): SconceError {
+  const shown = given.length > 100 ? `${given.slice(0, 100)}…` : given;
+  return new SconceError("usage", `${JSON.stringify(shown)} is not a model reference (name[:tag]): ${why}`);
+}

@@ -1,0 +1,249 @@
+/** The model store: packaged models on disk as an OCI image layout, which registry tools can read and write. */
+import { existsSync, mkdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { SconceError } from "../errors.ts";
+import { type BlobRef, Blobs } from "./blobs.ts";
+import { replaceFile, syncPath } from "./durable.ts";
+import { referencedDigests } from "./garbage.ts";
+import { type IndexEntry, IndexFile } from "./index-file.ts";
+import { storeLocation } from "./location.ts";
+import { acquireLock } from "./lock.ts";
+import { findEntry, newest } from "./lookup.ts";
+import { annotations, type Manifest } from "./manifest.ts";
+import { PackagedModel } from "./packaged-model.ts";
+import { type CopyProgress, type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
+import { readConfig, readManifest } from "./read-model.ts";
+import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
+import { Workspace } from "./workspace.ts";
+
+const lockTimeoutMs = 30_000;
+
+export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
+
+export interface PutResult {
+  /** Of the manifest. */
+  readonly digest: string;
+  /** The generated tag. */
+  readonly tag: string;
+  /** `repository:tag` with the generated tag. */
+  readonly reference: string;
+}
+
+/** One model of the store with all its tags. */
+export interface ModelSummary {
+  readonly repository: string;
+  /** The generated tag first, then `latest`, then the others by name. */
+  readonly tags: readonly string[];
+  readonly digest: string;
+  /** All blobs together, in bytes; 0 when the manifest can't be read. */
+  readonly size: number;
+  readonly created: Date | undefined;
+  /** Why it can't be served, when its manifest can't be read. */
+  readonly problem: string | undefined;
+}
+
+export interface RemoveResult {
+  /** The references that are gone. */
+  readonly removed: readonly string[];
+  /** How many bytes of the disk became free; 0 while another tag keeps the model. */
+  readonly freedBytes: number;
+}
+
+export class ModelStore {
+  /** Absolute path of the store's folder; it need not exist before something is put into it. */
+  readonly home: string;
+  readonly #blobs: Blobs;
+
+  constructor(home: string = storeLocation()) {
+    this.home = resolve(home);
+    this.#blobs = new Blobs(this.home);
+  }
+
+  /**
+   * Packages a model: writes its layers, its config and its manifest, and lets the generated tag, `latest` and the given tags
+   * stand for it. Safe to be killed at any moment and to run beside others.
+   *
+   * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or a file that can't be read;
+   * the signal's reason when it is aborted.
+   */
+  async put(options: PutOptions): Promise<PutResult> {
+    const { repository } = options;
+    checkRepository(repository);
+    for (const tag of options.tags ?? []) checkTag(tag);
+    using workspace = this.#openWorkspace();
+    // What is in the store already may be removed by another process until the index refers to it. Then this build makes copies
+    // of its own, which nobody else touches, so the second time can't fail.
+    for (const reuse of [true, false]) {
+      const staged = await stagePackage(this.#blobs, options, { folder: workspace.folder, reuse });
+      const { digest } = staged.manifest;
+      const tag = generatedTag(digest);
+      if (this.#commit({ repository, tags: [tag, latestTag, ...(options.tags ?? [])], staged }, workspace)) {
+        return { digest, tag, reference: `${repository}:${tag}` };
+      }
+    }
+    throw new SconceError("store_corrupt", `files of ${repository} went away while it was built; build it again`);
+  }
+
+  /**
+   * Finds a model; without a reference, the most recent build of all. Checks that every blob is there with its size, and the
+   * digests of manifest and config; `verify` checks those of the layers.
+   *
+   * @throws SconceError `usage`, `model_not_found` (saying what there is), `model_invalid` (not a sconce model, or a newer one),
+   * `store_corrupt`
+   */
+  async resolve(reference?: string): Promise<PackagedModel> {
+    const entry = this.#find(reference);
+    const manifest = await readManifest(this.#blobs, entry);
+    const config = await readConfig(this.#blobs, entry, manifest);
+    const layers = manifest.layers.map((layer) => ({
+      mediaType: layer.mediaType,
+      title: layer.annotations[annotations.title],
+      digest: layer.digest,
+      size: layer.size,
+      path: this.#blobs.path(layer.digest),
+    }));
+    await Promise.all(layers.map((layer) => this.#blobs.check(layer)));
+    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers });
+  }
+
+  /**
+   * Reads every layer of a model and checks its digest.
+   *
+   * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
+   */
+  async verify(
+    model: PackagedModel,
+    options: { onProgress?: (progress: CopyProgress) => void; signal?: AbortSignal } = {},
+  ): Promise<void> {
+    for (const layer of model.layers) {
+      await this.#blobs.verify(layer, {
+        signal: options.signal,
+        onProgress: (doneBytes, totalBytes) => options.onProgress?.({ title: layer.title, doneBytes, totalBytes }),
+      });
+    }
+  }
+
+  /** Every model, the most recent build first. What other tools put there that isn't a sconce model is left out. */
+  async list(): Promise<ModelSummary[]> {
+    const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
+    const summaries = await Promise.all([...groups.values()].map((entries) => this.#summarize(entries)));
+    return summaries
+      .filter((summary) => summary !== undefined)
+      .sort((a, b) => (b.created?.getTime() ?? 0) - (a.created?.getTime() ?? 0));
+  }
+
+  /**
+   * Lets one more reference stand for a model; a tag that stood for another one moves.
+   *
+   * @returns the new reference, `repository:tag`
+   * @throws SconceError `usage`, `model_not_found`
+   */
+  tag(source: string, target: string): string {
+    const name = parseReference(target);
+    if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
+    // An empty store is an error, and no reason to create one.
+    this.#find(source);
+    using workspace = this.#openWorkspace();
+    using _lock = this.#lock();
+    const index = IndexFile.read(this.home);
+    index.set({ ...this.#find(source, index), ...name });
+    this.#write(index, workspace);
+    return `${name.repository}:${name.tag}`;
+  }
+
+  /**
+   * Removes a tag, or with a digest every tag of that model in the repository, and the blobs that nothing refers to any more.
+   * A process that has the model open keeps it.
+   *
+   * @throws SconceError `usage`, `model_not_found`
+   */
+  remove(reference: string): RemoveResult {
+    const found = this.#find(reference);
+    using workspace = this.#openWorkspace();
+    using _lock = this.#lock();
+    const index = IndexFile.read(this.home);
+    const byDigest = "digest" in parseReference(reference);
+    const gone = index
+      .entries()
+      .filter((entry) => entry.repository === found.repository)
+      .filter((entry) => (byDigest ? entry.digest === found.digest : entry.tag === found.tag));
+    for (const entry of gone) index.delete(entry);
+    this.#write(index, workspace);
+    return { removed: gone.map((entry) => `${entry.repository}:${entry.tag}`), freedBytes: this.#collect(index) };
+  }
+
+  #find(reference: string | undefined, index = IndexFile.read(this.home)): IndexEntry {
+    return findEntry(index.entries(), reference === undefined ? undefined : parseReference(reference), this.home);
+  }
+
+  /** Moves the blobs into the store and makes the tags stand for the manifest, unless a blob is gone. */
+  #commit(
+    model: { repository: string; tags: readonly string[]; staged: StagedPackage },
+    workspace: Workspace,
+  ): boolean {
+    const { manifest, blobs } = model.staged;
+    using _lock = this.#lock();
+    if (!blobs.every((blob) => this.#blobs.isAtHand(blob))) return false;
+    for (const blob of blobs) this.#blobs.place(blob);
+    syncPath(this.#blobs.folder);
+    const index = IndexFile.read(this.home);
+    const created = new Date();
+    for (const tag of model.tags) index.set({ repository: model.repository, tag, created, ...manifest });
+    this.#write(index, workspace);
+    return true;
+  }
+
+  #write(index: IndexFile, workspace: Workspace): void {
+    index.write(workspace.folder);
+    syncPath(this.home);
+  }
+
+  /** Removes blobs without a manifest that needs them; the caller holds the lock. Returns the bytes that became free. */
+  #collect(index: IndexFile): number {
+    const needed = referencedDigests(this.#blobs, index.descriptors);
+    // A manifest that can't be read may need any of them.
+    if (!needed) return 0;
+    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest));
+    return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
+  }
+
+  async #summarize(entries: readonly IndexEntry[]): Promise<ModelSummary | undefined> {
+    const entry = newest(entries);
+    if (!entry) return undefined;
+    const generated = generatedTag(entry.digest);
+    const rank = (tag: string) => (tag === generated ? 0 : tag === latestTag ? 1 : 2);
+    const summary = {
+      repository: entry.repository,
+      tags: entries.map(({ tag }) => tag).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1)),
+      digest: entry.digest,
+      created: entry.created,
+    };
+    try {
+      return { ...summary, size: sizeOf(entry, await readManifest(this.#blobs, entry)), problem: undefined };
+    } catch (error) {
+      if (!(error instanceof SconceError)) throw error;
+      return error.code === "model_invalid" ? undefined : { ...summary, size: 0, problem: error.message };
+    }
+  }
+
+  #lock() {
+    return acquireLock(join(this.home, ".lock"), lockTimeoutMs);
+  }
+
+  /** Prepares the store's folder and takes a workspace in it, sweeping those of dead builds. */
+  #openWorkspace(): Workspace {
+    const parent = join(this.home, ".tmp");
+    mkdirSync(this.#blobs.folder, { recursive: true });
+    mkdirSync(parent, { recursive: true });
+    using _lock = this.#lock();
+    Workspace.sweep(parent);
+    const workspace = new Workspace(parent);
+    const layoutPath = join(this.home, "oci-layout");
+    if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n', workspace.folder);
+    return workspace;
+  }
+}
+
+function sizeOf(entry: BlobRef, manifest: Manifest): number {
+  return manifest.layers.reduce((bytes, layer) => bytes + layer.size, entry.size + manifest.config.size);
+}

@@ -1,0 +1,27 @@
+/**
+ * Puts models into a store until it has put as many as asked for: `bun build-child.ts HOME NAME COUNT`. Prints a line for every
+ * megabyte copied and the reference of every build, so that a test can kill it at any point of its work.
+ */
+import { ModelStore } from "../../src/store/store.ts";
+import { modelConfig, modelLayers } from "./model-content.ts";
+
+const [home = "", name = "", count = "0"] = process.argv.slice(2);
+const store = new ModelStore(home);
+// One layer that all builds have in common, and one of their own that is large enough to be killed in.
+const shared = {
+  mediaType: "application/vnd.sconce.asset.v1",
+  title: "shared.txt",
+  source: Buffer.from("shared"),
+} as const;
+for (let index = 0; index < Number(count); index++) {
+  const weights = `${home}.${process.pid}.weights`;
+  await Bun.write(weights, Buffer.alloc(3_000_000, `${name} ${index}`));
+  const { reference } = await store.put({
+    repository: name,
+    tags: [`build-${index}`],
+    config: modelConfig({ name }),
+    layers: [...modelLayers(`${name} ${index}`, weights), shared],
+    onProgress: ({ doneBytes }) => process.stdout.write(`${doneBytes}\n`),
+  });
+  process.stdout.write(`${reference}\n`);
+}

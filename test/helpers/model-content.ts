@@ -1,0 +1,25 @@
+/** A small model to put into a store; it can be listed and resolved, but not run. */
+import { type ModelConfig, mediaTypes } from "../../src/store/manifest.ts";
+import type { LayerSource } from "../../src/store/store.ts";
+
+export function modelConfig(change: Partial<ModelConfig> = {}): ModelConfig {
+  return {
+    sconceApi: 1,
+    name: "digits",
+    inputSchema: { type: "object" },
+    outputSchema: { type: "object" },
+    inputs: [{ name: "pixels", dtype: "float32", dims: [64] }],
+    outputs: [{ name: "scores", dtype: "float32", dims: [10] }],
+    batchSize: 64,
+    torchVersion: "2.13.0",
+    ...change,
+  };
+}
+
+/** A bundle and weights that hold `content`. */
+export function modelLayers(content: string, weights: string | Uint8Array = Buffer.from(content)): LayerSource[] {
+  return [
+    { mediaType: mediaTypes.bundle, title: "model.js", source: Buffer.from(`// ${content}`) },
+    { mediaType: mediaTypes.weights, title: "digits.pt", source: weights },
+  ];
+}
