@@ -1,0 +1,54 @@
+/** Undoes the Content-Encoding of a body, within a limit. */
+import * as zlib from "node:zlib";
+
+export type Decoded =
+  | { readonly bytes: Uint8Array }
+  | { readonly bytes?: undefined; readonly isTooLarge: boolean; readonly cause: unknown };
+
+type Done = (error: Error | null, bytes: Uint8Array) => void;
+type Decoder = (body: Uint8Array, maxOutputLength: number, done: Done) => void;
+
+const gunzip: Decoder = (body, maxOutputLength, done) => zlib.gunzip(body, { maxOutputLength }, done);
+
+const decoders = new Map<string, readonly Decoder[]>([
+  ["gzip", [gunzip]],
+  ["x-gzip", [gunzip]],
+  [
+    "deflate",
+    [
+      (body, maxOutputLength, done) => zlib.inflate(body, { maxOutputLength }, done),
+      // Some servers send it without the zlib header that the standard asks for.
+      (body, maxOutputLength, done) => zlib.inflateRaw(body, { maxOutputLength }, done),
+    ],
+  ],
+  ["br", [(body, maxOutputLength, done) => zlib.brotliDecompress(body, { maxOutputLength }, done)]],
+  ["zstd", [(body, maxOutputLength, done) => zlib.zstdDecompress(body, { maxOutputLength }, done)]],
+]);
+
+/**
+ * The content of a body in gzip, deflate, br or zstd, or as it is where there is no encoding. Runs beside the JS thread and stops
+ * as soon as it is over `maxBytes`. An encoding that isn't known (or several at once) is a body that can't be read.
+ */
+export async function decodeContent(
+  body: Uint8Array,
+  options: { encoding: string | null; maxBytes: number },
+): Promise<Decoded> {
+  const encoding = options.encoding?.trim().toLowerCase() ?? "";
+  if (encoding === "" || encoding === "identity") return { bytes: body };
+  let cause: unknown;
+  for (const decoder of decoders.get(encoding) ?? []) {
+    const decoded = Promise.withResolvers<Uint8Array>();
+    decoder(body, options.maxBytes, (error, bytes) => (error ? decoded.reject(error) : decoded.resolve(bytes)));
+    try {
+      return { bytes: await decoded.promise };
+    } catch (error) {
+      if (isTooLarge(error)) return { isTooLarge: true, cause: error };
+      cause = error;
+    }
+  }
+  return { isTooLarge: false, cause };
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
+}

@@ -1,0 +1,98 @@
+/** Decodes data URIs (RFC 2397), strictly: what browsers quietly repair or cut is an error that names the fault. */
+import { SconceError } from "../errors.ts";
+import { dataLabel } from "./url-label.ts";
+
+export interface DecodedData {
+  readonly bytes: Uint8Array;
+  /** In lower case and without parameters; `text/plain` where the URI names none. */
+  readonly mediaType: string;
+}
+
+const mediaTypePattern = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/;
+const maxHeadLength = 1024;
+
+export function isDataUrl(url: string): boolean {
+  return url.slice(0, 5).toLowerCase() === "data:";
+}
+
+/**
+ * Decodes `data:[type][;parameter=value]*[;base64],content`. Base64 may have white space between its characters and may lack its
+ * padding; in all else a character that does not belong there is an error.
+ *
+ * @param maxBytes of the decoded content
+ * @throws SconceError `file_invalid`, `file_too_large`
+ */
+export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
+  const comma = uri.slice(0, maxHeadLength).indexOf(",");
+  if (comma < 0) throw malformed(uri, "there is no comma between the media type and the content");
+  const parts = uri.slice("data:".length, comma).split(";");
+  const isBase64 = parts.length > 1 && parts.at(-1)?.trim().toLowerCase() === "base64";
+  const mediaType = parts[0]?.trim().toLowerCase() || "text/plain";
+  if (!mediaTypePattern.test(mediaType)) throw malformed(uri, `${JSON.stringify(mediaType)} is not a media type`);
+  const content = uri.slice(comma + 1);
+  if (content.includes("#")) throw malformed(uri, "it has a '#', which is written %23");
+  const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : decodePercent(uri, content, maxBytes);
+  if (bytes.length > maxBytes) throw tooLarge(uri, maxBytes);
+  return { bytes, mediaType };
+}
+
+function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array {
+  let text = content;
+  if (text.includes("%")) {
+    // Three characters at most for each one, so this bounds the work before any of it is done.
+    if (text.length / 4 > maxBytes + 2) throw tooLarge(uri, maxBytes);
+    text = Buffer.from(unescapePercent(uri, text)).toString("latin1");
+  }
+  if (/[\t\n\f\r ]/.test(text)) text = text.replace(/[\t\n\f\r ]+/g, "");
+  if (text.endsWith("=")) {
+    if (text.length % 4 !== 0) throw malformed(uri, "its base64 has the wrong padding");
+    text = text.slice(0, text.endsWith("==") ? -2 : -1);
+  }
+  if (text.length % 4 === 1) throw malformed(uri, "its base64 is cut off");
+  const size = Math.floor((text.length * 3) / 4);
+  if (size > maxBytes) throw tooLarge(uri, maxBytes);
+  // Buffer decodes ten times as fast as Uint8Array.fromBase64 but skips what it can't read, reads characters beyond ASCII by
+  // their low byte, and takes the URL-safe alphabet. With those two ruled out, anything skipped shows in the size.
+  const isPlain = Buffer.byteLength(text) === text.length && !text.includes("-") && !text.includes("_");
+  const bytes = isPlain ? Buffer.from(text, "base64") : undefined;
+  if (bytes?.length !== size) throw malformed(uri, "it has characters that are not base64");
+  return bytes;
+}
+
+function decodePercent(uri: string, content: string, maxBytes: number): Uint8Array {
+  if (content.length / 3 > maxBytes) throw tooLarge(uri, maxBytes);
+  return unescapePercent(uri, content);
+}
+
+/** The bytes of a text in UTF-8 with `%41` read as one byte. */
+function unescapePercent(uri: string, text: string): Uint8Array {
+  const source = new TextEncoder().encode(text);
+  const target = new Uint8Array(source.length);
+  let length = 0;
+  for (let index = 0; index < source.length; index++) {
+    let byte = source[index] ?? 0;
+    if (byte === 0x25) {
+      byte = hexValue(source[index + 1]) * 16 + hexValue(source[index + 2]);
+      if (Number.isNaN(byte))
+        throw malformed(uri, "a '%' is not followed by two hex digits; a percent sign is written %25");
+      index += 2;
+    }
+    target[length++] = byte;
+  }
+  return target.subarray(0, length);
+}
+
+function hexValue(code: number | undefined): number {
+  if (code === undefined) return Number.NaN;
+  if (code >= 0x30 && code <= 0x39) return code - 0x30;
+  const letter = code | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : Number.NaN;
+}
+
+function malformed(uri: string, why: string): SconceError {
+  return new SconceError("file_invalid", `${dataLabel(uri)} is not a data URI: ${why}`);
+}
+
+function tooLarge(uri: string, maxBytes: number): SconceError {
+  return new SconceError("file_too_large", `${dataLabel(uri)} has more than ${maxBytes} bytes`);
+}

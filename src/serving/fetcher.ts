@@ -1,0 +1,272 @@
+/** Fetches the files that clients name by URL, within limits, and only from addresses that the guard lets pass. */
+import { SconceError } from "../errors.ts";
+import type { AddressGuard } from "./address-guard.ts";
+import { decodeContent } from "./content-encoding.ts";
+import { decodeDataUrl, isDataUrl } from "./data-url.ts";
+import { urlLabel } from "./url-label.ts";
+
+export interface FetcherOptions {
+  readonly guard: AddressGuard;
+  /** For one file with all its redirects, from the look-up of the name to the last byte. */
+  readonly timeoutMs?: number;
+  /** Of one file, after decompression. */
+  readonly maxBytes?: number;
+  readonly maxRedirects?: number;
+  readonly userAgent?: string;
+  /** Certificates (PEM) to trust instead of the built-in ones. */
+  readonly ca?: string;
+}
+
+export interface FetchedFile {
+  readonly bytes: Uint8Array;
+  /** In lower case and without parameters; `application/octet-stream` where the server names none. */
+  readonly mediaType: string;
+}
+
+interface Fetching {
+  readonly signal: AbortSignal;
+  readonly maxBytes: number;
+}
+
+const redirectStatuses = new Set([301, 302, 303, 307, 308]);
+/** Failures of an address, after which the next one of the same host is tried. */
+const unreachable = new Set([
+  "ECONNREFUSED",
+  "ConnectionRefused",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+  "EADDRNOTAVAIL",
+  "EAFNOSUPPORT",
+  "FailedToOpenSocket",
+]);
+const maxAddresses = 3;
+const maxUrlLength = 8192;
+
+/**
+ * http, https and data URIs. Names are looked up once, the connection goes to the address that was checked, and every redirect is
+ * checked like a URL of its own; proxy variables are ignored, since a proxy would connect to an address that nobody checked.
+ * Refused like in a browser's `fetch`: URLs with a user name or password, and redirects to data URIs. Refused beyond that:
+ * redirects from https to http, since who asked for https asked for content that nobody on the way could change.
+ */
+export class Fetcher implements Disposable {
+  readonly #guard: AddressGuard;
+  readonly #timeoutMs: number;
+  readonly #maxBytes: number;
+  readonly #maxRedirects: number;
+  readonly #headers: Record<string, string>;
+  readonly #ca: string | undefined;
+  readonly #session = new Bun.FetchSession({ keepAlive: { idleTimeout: 30, maxIdleSockets: 64 } });
+
+  constructor(options: FetcherOptions) {
+    this.#guard = options.guard;
+    this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.#maxBytes = options.maxBytes ?? 32 * 1024 * 1024;
+    this.#maxRedirects = options.maxRedirects ?? 3;
+    this.#ca = options.ca;
+    // Images don't compress, and what isn't compressed need not be checked for bombs.
+    this.#headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": options.userAgent ?? "sconce" };
+  }
+
+  /**
+   * The content of a URL.
+   *
+   * @param options.maxBytes for this file, where it is less than the fetcher's
+   * @throws SconceError `file_refused` (scheme, address, redirect, credentials), `file_unavailable` (time limit, status,
+   * connection), `file_too_large`, `file_invalid` (not a URL, not what its encoding says), `canceled` when the signal is aborted
+   * (or the signal's own reason, where that is a SconceError)
+   */
+  async fetch(url: string, options: { signal?: AbortSignal; maxBytes?: number } = {}): Promise<FetchedFile> {
+    const maxBytes = Math.min(this.#maxBytes, options.maxBytes ?? this.#maxBytes);
+    if (options.signal?.aborted) throw canceled(options.signal.reason);
+    // Before any parsing: URL takes seconds for the megabytes that a data URI may have.
+    if (isDataUrl(url)) return decodeDataUrl(url, maxBytes);
+    const parsed = parseUrl(url);
+    return this.#limited(parsed, options.signal, (signal) => this.#follow(parsed, { signal, maxBytes }));
+  }
+
+  /** Closes the idle connections. */
+  [Symbol.dispose](): void {
+    this.#session.close();
+  }
+
+  /** Runs a task that ends, at once and whatever it waits for, with the time limit or the caller's signal. */
+  async #limited<T>(url: URL, outer: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const controller = new AbortController();
+    const ended = Promise.withResolvers<never>();
+    const end = (error: SconceError) => {
+      ended.reject(error);
+      controller.abort(error);
+    };
+    const onAbort = () => end(canceled(outer?.reason));
+    const limit = `${this.#timeoutMs / 1000} s`;
+    const timer = setTimeout(
+      () => end(new SconceError("file_unavailable", `${urlLabel(url)} was not there within ${limit}`)),
+      this.#timeoutMs,
+    );
+    outer?.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await Promise.race([task(controller.signal), ended.promise]);
+    } catch (error) {
+      // Closes the connection of a fetch that was given up half-way.
+      controller.abort(error);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      outer?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #follow(first: URL, fetching: Fetching): Promise<FetchedFile> {
+    let url = first;
+    for (let redirects = 0; ; redirects++) {
+      const response = await this.#request(url, fetching.signal);
+      if (!redirectStatuses.has(response.status)) return readFile(url, response, fetching);
+      await response.body?.cancel();
+      if (redirects === this.#maxRedirects) {
+        throw refused(`${urlLabel(first)} redirects more than ${this.#maxRedirects} times`);
+      }
+      url = redirectTarget(url, response);
+    }
+  }
+
+  async #request(url: URL, signal: AbortSignal): Promise<Response> {
+    const addresses = await this.#guard.resolveAll(url.hostname);
+    for (const [index, address] of addresses.slice(0, maxAddresses).entries()) {
+      signal.throwIfAborted();
+      try {
+        return await this.#connect(url, address, signal);
+      } catch (error) {
+        const isLast = index + 1 === Math.min(addresses.length, maxAddresses);
+        if (isLast || !unreachable.has(codeOf(error))) throw unavailable(url, "could not be fetched", error);
+      }
+    }
+    throw unavailable(url, "could not be fetched", undefined);
+  }
+
+  #connect(url: URL, address: string, signal: AbortSignal): Promise<Response> {
+    const host = address.includes(":") ? `[${address}]` : address;
+    const port = url.port === "" ? "" : `:${url.port}`;
+    return this.#session.fetch(`${url.protocol}//${host}${port}${url.pathname}${url.search}`, {
+      signal,
+      headers: { ...this.#headers, Host: url.host },
+      redirect: "manual",
+      decompress: false,
+      proxy: false,
+      ...(url.protocol === "https:" && { tls: this.#tls(url, address) }),
+    });
+  }
+
+  /** The certificate is checked against the name in the URL, not the address that is connected to. */
+  #tls(url: URL, address: string): Bun.TLSOptions {
+    const isName = url.hostname.replace(/^\[(.*)\]$/, "$1") !== address;
+    return {
+      rejectUnauthorized: true,
+      ...(isName && { serverName: url.hostname.replace(/\.$/, "") }),
+      ...(this.#ca !== undefined && { ca: this.#ca }),
+    };
+  }
+}
+
+function parseUrl(text: string): URL {
+  if (text.length > maxUrlLength) {
+    throw new SconceError("file_invalid", `a URL has ${text.length} characters; at most ${maxUrlLength} are taken`);
+  }
+  if (!URL.canParse(text)) throw new SconceError("file_invalid", "a text is not a URL; expected http, https or data");
+  return checkUrl(new URL(text), "");
+}
+
+function redirectTarget(from: URL, response: Response): URL {
+  const location = response.headers.get("location");
+  const label = urlLabel(from);
+  if (location === null || location.length > maxUrlLength || !URL.canParse(location, from.href)) {
+    throw new SconceError("file_unavailable", `${label} answered ${response.status} without a usable Location`);
+  }
+  const to = checkUrl(new URL(location, from), `${label} redirects to a URL that is refused: `);
+  if (from.protocol === "https:" && to.protocol === "http:") throw refused(`${label} redirects from https to http`);
+  return to;
+}
+
+function checkUrl(url: URL, prefix: string): URL {
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    const scheme = url.protocol.slice(0, 20);
+    throw refused(`${prefix}${scheme} URLs are not taken; expected http, https or data`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw refused(`${prefix}${urlLabel(url)} is given with a user name or password; leave them out of the URL`);
+  }
+  return url;
+}
+
+async function readFile(url: URL, response: Response, fetching: Fetching): Promise<FetchedFile> {
+  const { maxBytes } = fetching;
+  if (response.status !== 200) {
+    throw new SconceError("file_unavailable", `${urlLabel(url)} answered ${response.status}`);
+  }
+  // Bun itself refuses a Content-Length that isn't one number.
+  const declared = Number(response.headers.get("content-length") ?? 0);
+  if (declared > maxBytes) throw tooLarge(url, maxBytes);
+  const body = await readBody(url, response, maxBytes);
+  const mediaType = response.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  return {
+    bytes: await decode(url, body, { encoding: response.headers.get("content-encoding"), maxBytes }),
+    mediaType: mediaType || "application/octet-stream",
+  };
+}
+
+/** Undoes a Content-Encoding, which servers may use unasked. */
+async function decode(
+  url: URL,
+  body: Uint8Array,
+  options: { encoding: string | null; maxBytes: number },
+): Promise<Uint8Array> {
+  const decoded = await decodeContent(body, options);
+  if (decoded.bytes) return decoded.bytes;
+  if (decoded.isTooLarge) throw tooLarge(url, options.maxBytes);
+  const shown = JSON.stringify(options.encoding?.slice(0, 20));
+  throw new SconceError("file_invalid", `${urlLabel(url)} has a body that is not of its Content-Encoding ${shown}`, {
+    cause: decoded.cause,
+  });
+}
+
+async function readBody(url: URL, response: Response, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  while (reader) {
+    // A body that is shorter than its Content-Length, or without its last chunk, ends here as a closed connection.
+    const { done, value } = await reader.read().catch((error: unknown) => {
+      throw unavailable(url, "broke off before its end", error);
+    });
+    if (done) break;
+    size += value.length;
+    if (size > maxBytes) throw tooLarge(url, maxBytes);
+    chunks.push(value);
+  }
+  const [only] = chunks;
+  return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
+}
+
+function canceled(reason: unknown): SconceError {
+  return reason instanceof SconceError ? reason : new SconceError("canceled", "Canceled", { cause: reason });
+}
+
+function refused(message: string): SconceError {
+  return new SconceError("file_refused", message);
+}
+
+function tooLarge(url: URL, maxBytes: number): SconceError {
+  return new SconceError("file_too_large", `${urlLabel(url)} has more than ${maxBytes} bytes`);
+}
+
+/** Only the error's code is told: its message names the address. */
+function unavailable(url: URL, what: string, cause: unknown): SconceError {
+  if (cause instanceof SconceError) return cause;
+  const code = codeOf(cause);
+  const why = code === "" ? "" : ` (${code})`;
+  return new SconceError("file_unavailable", `${urlLabel(url)} ${what}${why}`, { cause });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}

@@ -1,0 +1,186 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { AddressGuard, isGlobalAddress } from "../src/serving/address-guard.ts";
+import { failureOf } from "./helpers/failure.ts";
+
+/** The first and last address of every special range of IANA's registries that isn't globally reachable, by its purpose. */
+const special: Record<string, string[]> = {
+  "this network": ["0.0.0.0", "0.0.0.1", "0.255.255.255"],
+  private: ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"],
+  "carrier-grade NAT": ["100.64.0.0", "100.127.255.255"],
+  loopback: ["127.0.0.0", "127.0.0.1", "127.255.255.255", "::1"],
+  "link-local": ["169.254.0.0", "169.254.169.254", "169.254.255.255", "fe80::", "fe80::1%lo", "febf:ffff::1"],
+  "protocol assignments": ["192.0.0.0", "192.0.0.255", "2001::", "2001:1ff:ffff::1"],
+  documentation: [
+    "192.0.2.0",
+    "192.0.2.255",
+    "198.51.100.0",
+    "203.0.113.255",
+    "2001:db8::",
+    "2001:db8:ffff::1",
+    "3fff::1",
+  ],
+  "6to4 relay": ["192.88.99.0", "192.88.99.255"],
+  benchmarking: ["198.18.0.0", "198.19.255.255", "2001:2::1"],
+  multicast: ["224.0.0.0", "239.255.255.255", "ff00::", "ff02::1", "ff0e::1"],
+  reserved: ["240.0.0.0", "255.255.255.254", "4000::1", "fe00::1", "200::1"],
+  broadcast: ["255.255.255.255"],
+  unspecified: ["::"],
+  "IPv4-mapped": ["::ffff:127.0.0.1", "::ffff:8.8.8.8", "::ffff:7f00:1", "0:0:0:0:0:ffff:a00:1"],
+  "IPv4-compatible": ["::127.0.0.1", "::8.8.8.8", "::a00:1"],
+  "IPv4-translated": ["::ffff:0:127.0.0.1"],
+  NAT64: ["64:ff9b::127.0.0.1", "64:ff9b::8.8.8.8", "64:ff9b:1::1"],
+  "6to4": ["2002:7f00:1::", "2002:808:808::1"],
+  Teredo: ["2001:0:4136:e378:8000:63bf:3fff:fdd2"],
+  "unique local": ["fc00::", "fd12:3456::1", "fdff:ffff::1"],
+  "site-local": ["fec0::1", "feff::1"],
+  "discard-only": ["100::1"],
+  ORCHID: ["2001:10::1", "2001:20::1"],
+  "segment routing": ["5f00::1"],
+};
+
+describe("an address", () => {
+  test.each(Object.entries(special).flatMap(([purpose, addresses]) => addresses.map((a) => [a, purpose] as const)))(
+    "%s (%s) is not global",
+    (address) => expect(isGlobalAddress(address)).toBe(false),
+  );
+
+  const neighbours = [
+    ["1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0"],
+    ["169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.3.0", "192.167.255.255", "192.169.0.0"],
+    ["198.17.255.255", "198.20.0.0", "198.51.99.255", "203.0.114.0", "223.255.255.255", "8.8.8.8"],
+    ["2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "2a00::1", "2003::1"],
+  ].flat();
+  test.each(neighbours)("%s beside the special ranges is global", (address) =>
+    expect(isGlobalAddress(address)).toBe(true),
+  );
+
+  test.each(["", "localhost", "127.1", "0x7f.0.0.1", "010.0.0.1", "2130706433", "8.8.8.8 ", "8.8.8.8:80", "[2a00::1]"])(
+    "%p is no address, and so not a global one",
+    (text) => expect(isGlobalAddress(text)).toBe(false),
+  );
+
+  test("of 10, 127, 169.254, 192.168 or 172.16/12 is private in every notation of IPv6 too", () => {
+    const octet = fc.nat(255);
+    const privateV4 = fc.oneof(
+      fc.tuple(fc.constantFrom(10, 127), octet, octet, octet),
+      fc.tuple(fc.constant(169), fc.constant(254), octet, octet),
+      fc.tuple(fc.constant(192), fc.constant(168), octet, octet),
+      fc.tuple(fc.constant(172), fc.integer({ min: 16, max: 31 }), octet, octet),
+    );
+    fc.assert(
+      fc.property(privateV4, ([a, b, c, d]) => {
+        const hex = `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
+        const dotted = `${a}.${b}.${c}.${d}`;
+        const spellings = [`::ffff:${dotted}`, `::ffff:${hex}`, `::${hex}`, `64:ff9b::${hex}`, `2002:${hex}::1`];
+        for (const address of [dotted, ...spellings]) expect(isGlobalAddress(address)).toBe(false);
+      }),
+    );
+  });
+
+  test("outside 2000::/3 is never global", () => {
+    const group = fc.nat(0xffff).map((value) => value.toString(16));
+    const first = fc.nat(0xffff).filter((value) => value >> 13 !== 1);
+    fc.assert(
+      fc.property(first, fc.array(group, { minLength: 7, maxLength: 7 }), (head, rest) =>
+        expect(isGlobalAddress([head.toString(16), ...rest].join(":"))).toBe(false),
+      ),
+    );
+  });
+});
+
+describe("the guard", () => {
+  const noLookup = async () => {
+    throw new Error("a literal address is not looked up");
+  };
+  const guard = new AddressGuard({ resolver: noLookup });
+
+  test.each([
+    "http://127.0.0.1/",
+    "http://127.1/",
+    "http://2130706433/",
+    "http://0x7f.1/",
+    "http://0x7f000001/",
+    "http://017700000001/",
+    "http://127.0.0.1./",
+    "http://①②⑦.0.0.1/",
+    "http://%31%32%37.0.0.1/",
+    "http://0/",
+    "http://[::1]/",
+    "http://[::]/",
+    "http://[::ffff:7f00:1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://[fe80::1]/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://10.1/",
+  ])("refuses the host of %s", async (url) => {
+    expect((await failureOf(guard.resolve(new URL(url).hostname))).code).toBe("file_refused");
+  });
+
+  test.each(["http://8.8.8.8/", "http://134744072/", "http://0x08.8.8.010/"])(
+    "lets the host of %s pass",
+    async (url) => {
+      expect(await guard.resolve(new URL(url).hostname)).toBe("8.8.8.8");
+    },
+  );
+
+  test("gives an IPv6 address without its brackets", async () => {
+    expect(await guard.resolve("[2606:4700::1111]")).toBe("2606:4700::1111");
+  });
+
+  test.each(["localhost", "LOCALHOST", "localhost."])(
+    "refuses %s by what it stands for, or does not know it",
+    async (name) => {
+      expect(["file_refused", "file_unavailable"]).toContain((await failureOf(new AddressGuard().resolve(name))).code);
+    },
+  );
+
+  test("looks a name up once and gives the address that it checked", async () => {
+    let lookups = 0;
+    const rebinding = new AddressGuard({
+      resolver: async () => (lookups++ === 0 ? ["8.8.8.8"] : ["127.0.0.1"]),
+    });
+    expect(await rebinding.resolve("rebind.test")).toBe("8.8.8.8");
+    expect(lookups).toBe(1);
+  });
+
+  test("refuses a name that has private addresses only, and does not tell them", async () => {
+    const inner = new AddressGuard({ resolver: async () => ["10.1.2.3", "fd00::1"] });
+    const error = await failureOf(inner.resolve("inner.test"));
+    expect(error.code).toBe("file_refused");
+    expect(error.message).toContain("inner.test has no public address");
+    expect(error.message).toContain("--allow-private-urls");
+    expect(error.message).not.toContain("10.1.2.3");
+  });
+
+  test("gives only the public addresses of a name that has both", async () => {
+    const mixed = new AddressGuard({ resolver: async () => ["10.1.2.3", "8.8.8.8", "::1", "2606:4700::1111"] });
+    expect(await mixed.resolveAll("mixed.test")).toEqual(["8.8.8.8", "2606:4700::1111"]);
+  });
+
+  test("refuses what a resolver gives that is no address", async () => {
+    const odd = new AddressGuard({ resolver: async () => ["0x7f.1", ""] });
+    expect((await failureOf(odd.resolve("odd.test"))).code).toBe("file_refused");
+  });
+
+  test("names a host that can't be looked up", async () => {
+    const failing = new AddressGuard({
+      resolver: async () => {
+        throw Object.assign(new Error("from 10.0.0.53"), { code: "ENOTFOUND" });
+      },
+    });
+    const error = await failureOf(failing.resolve("nosuch.test"));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).toBe("the host nosuch.test was not found (ENOTFOUND)");
+    const empty = new AddressGuard({ resolver: async () => [] });
+    expect((await failureOf(empty.resolve("nosuch.test"))).code).toBe("file_unavailable");
+  });
+
+  test("lets private addresses pass when it is told to", async () => {
+    const open = new AddressGuard({ allowPrivate: true, resolver: async () => ["10.1.2.3"] });
+    expect(await open.resolve("127.0.0.1")).toBe("127.0.0.1");
+    expect(await open.resolve("[::1]")).toBe("::1");
+    expect(await open.resolve("inner.test")).toBe("10.1.2.3");
+  });
+});

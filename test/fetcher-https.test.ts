@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { AddressGuard } from "../src/serving/address-guard.ts";
+import { Fetcher } from "../src/serving/fetcher.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+/** A certificate for files.test and 127.0.0.1 from an authority of our own, made anew so that it never expires. */
+async function makeCertificates(dir: TempDir): Promise<{ ca: string; key: string; cert: string }> {
+  const openssl = async (...args: string[]) => {
+    const child = Bun.spawn(["openssl", ...args], { cwd: dir.path, stdout: "ignore", stderr: "pipe" });
+    const stderr = await new Response(child.stderr).text();
+    if ((await child.exited) !== 0) throw new Error(`openssl ${args[0]} failed: ${stderr}`);
+  };
+  const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+  await openssl("req", "-x509", ...newKey, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test ca");
+  await openssl("req", ...newKey, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=files.test");
+  await Bun.write(dir.join("names"), "subjectAltName=DNS:files.test,IP:127.0.0.1");
+  await openssl(
+    ...["x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"],
+    ...["-out", "server.pem", "-days", "2", "-extfile", "names"],
+  );
+  const read = (name: string) => Bun.file(dir.join(name)).text();
+  return { ca: await read("ca.pem"), key: await read("server.key"), cert: await read("server.pem") };
+}
+
+describe.skipIf(Bun.which("openssl") === null)("over https", () => {
+  const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["127.0.0.1"] });
+  let dir: TempDir;
+  let ca: string;
+  let server: ReturnType<typeof serve>;
+
+  const serve = (tls: { key: string; cert: string }) =>
+    Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      tls,
+      fetch(request) {
+        const { pathname, searchParams } = new URL(request.url);
+        if (pathname === "/to") return Response.redirect(searchParams.get("url") ?? "", 302);
+        return new Response(`served ${request.headers.get("host")}`);
+      },
+    });
+
+  beforeAll(async () => {
+    dir = await tempDir();
+    const made = await makeCertificates(dir);
+    ca = made.ca;
+    server = serve(made);
+  });
+  afterAll(async () => {
+    await server?.stop(true);
+    await dir?.[Symbol.asyncDispose]();
+  });
+
+  test("a certificate for the name in the URL is accepted, though the connection goes to an address", async () => {
+    using fetcher = new Fetcher({ guard, ca });
+    for (const host of ["files.test", "127.0.0.1"]) {
+      const { bytes } = await fetcher.fetch(`https://${host}:${server.port}/`);
+      expect(new TextDecoder().decode(bytes)).toBe(`served ${host}:${server.port}`);
+    }
+  });
+
+  test("a certificate for another name is refused, also over a connection that is open already", async () => {
+    using fetcher = new Fetcher({ guard, ca });
+    await fetcher.fetch(`https://files.test:${server.port}/`);
+    const error = await failureOf(fetcher.fetch(`https://other.test:${server.port}/`));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).toContain(`https://other.test:${server.port}/ could not be fetched (`);
+    expect(error.message).toContain("CERT");
+  });
+
+  test("a certificate of an unknown authority is refused", async () => {
+    using fetcher = new Fetcher({ guard });
+    const error = await failureOf(fetcher.fetch(`https://files.test:${server.port}/`));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).not.toContain("127.0.0.1");
+  });
+
+  test("a redirect to http is refused, and one to https followed", async () => {
+    using plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("plain") });
+    using fetcher = new Fetcher({ guard, ca });
+    const to = (url: string) => `https://files.test:${server.port}/to?url=${encodeURIComponent(url)}`;
+    const { bytes } = await fetcher.fetch(to(`https://files.test:${server.port}/end`));
+    expect(new TextDecoder().decode(bytes)).toStartWith("served");
+    const error = await failureOf(fetcher.fetch(to(`http://files.test:${plain.port}/`)));
+    expect(error.code).toBe("file_refused");
+    expect(error.message).toBe(`https://files.test:${server.port}/to redirects from https to http`);
+  });
+
+  test("http may redirect to https", async () => {
+    using plain = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => Response.redirect(`https://files.test:${server.port}/`, 301),
+    });
+    using fetcher = new Fetcher({ guard, ca });
+    expect((await fetcher.fetch(`http://files.test:${plain.port}/`)).bytes.length).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,227 @@
+import { describe, expect, test } from "bun:test";
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { SconceError } from "../src/errors.ts";
+import { AddressGuard } from "../src/serving/address-guard.ts";
+import { Fetcher, type FetcherOptions } from "../src/serving/fetcher.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { type RawServer, rawServer } from "./helpers/raw-server.ts";
+
+const guard = new AddressGuard({ allowPrivate: true });
+
+function newFetcher(options: Partial<FetcherOptions> = {}): Fetcher {
+  return new Fetcher({ guard, timeoutMs: 20_000, maxBytes: 1000, ...options });
+}
+
+function serving(bytes: Uint8Array, encoding?: string) {
+  const headers = encoding === undefined ? {} : { "Content-Encoding": encoding };
+  return Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(bytes, { headers }) });
+}
+
+describe("the size limit", () => {
+  test("lets a file of exactly that size pass and no larger one", async () => {
+    using exact = serving(new Uint8Array(1000));
+    using larger = serving(new Uint8Array(1001));
+    using fetcher = newFetcher();
+    expect((await fetcher.fetch(`http://127.0.0.1:${exact.port}/`)).bytes.length).toBe(1000);
+    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${larger.port}/big.png`));
+    expect(error.code).toBe("file_too_large");
+    expect(error.message).toBe(`http://127.0.0.1:${larger.port}/big.png has more than 1000 bytes`);
+  });
+
+  test("can be lower for one file, but not higher", async () => {
+    using server = serving(new Uint8Array(1001));
+    using fetcher = newFetcher();
+    const url = `http://127.0.0.1:${server.port}/`;
+    expect((await failureOf(fetcher.fetch(url, { maxBytes: 10 }))).message).toContain("more than 10 bytes");
+    expect((await failureOf(fetcher.fetch(url, { maxBytes: 5000 }))).message).toContain("more than 1000 bytes");
+  });
+
+  test("refuses an announced size before the body comes", async () => {
+    // The body never comes, so only the announcement can end this before the time limit.
+    await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"));
+    using fetcher = newFetcher();
+    expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`))).code).toBe("file_too_large");
+    await server.closed();
+  });
+
+  test.each([
+    ["chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", `400\r\n${"x".repeat(1024)}\r\n`],
+    [
+      "chunked with a small Content-Length",
+      "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+      `400\r\n${"x".repeat(1024)}\r\n`,
+    ],
+    ["to the end of the connection", "HTTP/1.1 200 OK\r\n\r\n", "x".repeat(1024)],
+  ])("stops a body without end, sent %s", async (_how, head, chunk) => {
+    await using server = await rawServer((socket) => {
+      const more = () => {
+        while (!socket.destroyed && socket.write(chunk));
+        if (!socket.destroyed) socket.once("drain", more);
+      };
+      socket.write(head);
+      more();
+    });
+    using fetcher = newFetcher({ maxBytes: 1_000_000 });
+    expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`))).code).toBe("file_too_large");
+    await server.closed();
+  });
+});
+
+describe("a compressed body", () => {
+  const content = new TextEncoder().encode("sconce ".repeat(100));
+  const encodings: [encoding: string, encode: (bytes: Uint8Array) => Uint8Array][] = [
+    ["gzip", gzipSync],
+    ["x-gzip", gzipSync],
+    ["GZIP", gzipSync],
+    ["deflate", deflateSync],
+    ["deflate", deflateRawSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+    ["identity", (bytes) => bytes],
+  ];
+
+  test.each(encodings)("in %s is read", async (encoding, encode) => {
+    using server = serving(encode(content), encoding);
+    using fetcher = newFetcher();
+    const { bytes } = await fetcher.fetch(`http://127.0.0.1:${server.port}/`);
+    expect(Buffer.from(bytes).equals(content)).toBe(true);
+  });
+
+  test.each(encodings.slice(0, 7))("in %s that grows beyond the limit is stopped", async (encoding, encode) => {
+    using server = serving(encode(new Uint8Array(300_000)), encoding);
+    using fetcher = newFetcher();
+    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
+    expect(error.code).toBe("file_too_large");
+    expect(error.message).toContain("more than 1000 bytes");
+  });
+
+  test("that holds four gigabytes is stopped without inflating them", async () => {
+    // A zstd frame is small and may be repeated: 64 frames of 64 MiB.
+    const frame = zstdCompressSync(new Uint8Array(64 * 1024 * 1024));
+    const bomb = Buffer.concat(Array.from({ length: 64 }, () => frame));
+    using server = serving(bomb, "zstd");
+    using fetcher = newFetcher({ maxBytes: 1024 * 1024 });
+    const before = process.memoryUsage().rss;
+    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
+    expect(error.code).toBe("file_too_large");
+    expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  test.each([
+    ["gzip", gzipSync(content).subarray(0, 20)],
+    ["gzip", new TextEncoder().encode("not gzip")],
+    ["br", new TextEncoder().encode("not brotli")],
+    ["gzip, br", gzipSync(content)],
+    ["x-unknown", content],
+  ])("in %s that is not that is named", async (encoding, bytes) => {
+    using server = serving(bytes, encoding);
+    using fetcher = newFetcher();
+    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
+    expect(error.code).toBe("file_invalid");
+    expect(error.message).toContain(`not of its Content-Encoding "${encoding}"`);
+  });
+});
+
+describe("the time limit", () => {
+  const expectTimeout = async (server: RawServer) => {
+    using fetcher = newFetcher({ timeoutMs: 50 });
+    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/slow`));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).toBe(`http://127.0.0.1:${server.port}/slow was not there within 0.05 s`);
+    // On a very busy machine the time can be up before the connection is there.
+    if (server.connections > 0) await server.closed();
+  };
+
+  test("ends a fetch whose server never answers, and closes the connection", async () => {
+    await using server = await rawServer(() => {});
+    await expectTimeout(server);
+  });
+
+  test("ends a fetch whose body stalls", async () => {
+    await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"));
+    await expectTimeout(server);
+  });
+
+  test("ends a fetch whose body comes byte by byte", async () => {
+    await using server = await rawServer((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
+      const drip = setInterval(() => socket.write("x"), 5);
+      socket.on("close", () => clearInterval(drip));
+    });
+    await expectTimeout(server);
+  });
+
+  test("covers all redirects together", async () => {
+    await using server = await rawServer((socket) => {
+      setTimeout(() => socket.end("HTTP/1.1 302 Found\r\nLocation: /slow\r\nContent-Length: 0\r\n\r\n"), 30);
+    });
+    using fetcher = newFetcher({ timeoutMs: 50, maxRedirects: 100 });
+    expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/slow`))).message).toContain("within 0.05 s");
+  });
+
+  test("covers the look-up of the name", async () => {
+    const stuck = new AddressGuard({ resolver: () => new Promise(() => {}) });
+    using fetcher = newFetcher({ guard: stuck, timeoutMs: 20 });
+    expect((await failureOf(fetcher.fetch("http://files.test/"))).message).toContain("within 0.02 s");
+  });
+});
+
+describe("an abort", () => {
+  test("before the fetch makes no request", async () => {
+    await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    using fetcher = newFetcher();
+    const signal = AbortSignal.abort();
+    expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`, { signal }))).code).toBe("canceled");
+    expect((await failureOf(fetcher.fetch("data:,hi", { signal }))).code).toBe("canceled");
+    expect(server.connections).toBe(0);
+  });
+
+  test("while the server is silent ends the fetch and closes the connection", async () => {
+    const controller = new AbortController();
+    await using server = await rawServer(() => controller.abort());
+    using fetcher = newFetcher();
+    const fetching = fetcher.fetch(`http://127.0.0.1:${server.port}/`, { signal: controller.signal });
+    expect((await failureOf(fetching)).code).toBe("canceled");
+    await server.closed();
+  });
+
+  test("in the middle of the body ends the fetch with the signal's own error", async () => {
+    const controller = new AbortController();
+    const reason = new SconceError("timed_out", "The prediction took too long");
+    await using server = await rawServer((socket) =>
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", () => controller.abort(reason)),
+    );
+    using fetcher = newFetcher();
+    const fetching = fetcher.fetch(`http://127.0.0.1:${server.port}/`, { signal: controller.signal });
+    expect(await failureOf(fetching)).toBe(reason);
+    await server.closed();
+  });
+
+  test("during the look-up of the name ends the fetch", async () => {
+    const controller = new AbortController();
+    const stuck = new AddressGuard({
+      resolver: () => {
+        controller.abort();
+        return new Promise(() => {});
+      },
+    });
+    using fetcher = newFetcher({ guard: stuck });
+    expect((await failureOf(fetcher.fetch("http://files.test/", { signal: controller.signal }))).code).toBe("canceled");
+  });
+
+  test("of one fetch leaves the others alone", async () => {
+    const controller = new AbortController();
+    await using server = await rawServer((socket, request) => {
+      if (request.startsWith("GET /aborted")) controller.abort();
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    });
+    using fetcher = newFetcher();
+    const base = `http://127.0.0.1:${server.port}`;
+    const [aborted, ...others] = await Promise.allSettled([
+      fetcher.fetch(`${base}/aborted`, { signal: controller.signal }),
+      ...Array.from({ length: 20 }, (_, index) => fetcher.fetch(`${base}/${index}`)),
+    ]);
+    expect(aborted.status).toBe("rejected");
+    expect(others.every(({ status }) => status === "fulfilled")).toBe(true);
+  });
+});

@@ -1,0 +1,277 @@
+import { describe, expect, test } from "bun:test";
+import { AddressGuard } from "../src/serving/address-guard.ts";
+import { Fetcher, type FetcherOptions } from "../src/serving/fetcher.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { rawServer } from "./helpers/raw-server.ts";
+
+/** Takes 127.0.0.1 for public and all else for private; every name is 127.0.0.1, but those that begin with "inner". */
+function loopbackGuard(lookups: string[] = []): AddressGuard {
+  return new AddressGuard({
+    isAllowed: (address) => address === "127.0.0.1",
+    resolver: async (name) => {
+      lookups.push(name);
+      return [name.startsWith("inner") ? "127.0.0.2" : "127.0.0.1"];
+    },
+  });
+}
+
+function newFetcher(options: Partial<FetcherOptions> = {}): Fetcher {
+  return new Fetcher({ guard: loopbackGuard(), timeoutMs: 20_000, maxBytes: 100_000, ...options });
+}
+
+describe("a file", () => {
+  test("is fetched with its media type", async () => {
+    using server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => new Response("héllo", { headers: { "Content-Type": "Text/HTML; charset=utf-8" } }),
+    });
+    using fetcher = newFetcher();
+    const file = await fetcher.fetch(`http://127.0.0.1:${server.port}/a.html`);
+    expect(new TextDecoder().decode(file.bytes)).toBe("héllo");
+    expect(file.mediaType).toBe("text/html");
+  });
+
+  test("without a media type is octets", async () => {
+    await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    using fetcher = newFetcher();
+    expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).mediaType).toBe("application/octet-stream");
+  });
+
+  test("is asked for at the address that was checked, under the name of the URL", async () => {
+    await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    const lookups: string[] = [];
+    using fetcher = newFetcher({ guard: loopbackGuard(lookups), userAgent: "sconce-test/1" });
+    await fetcher.fetch(`http://Files.test:${server.port}/a%20b?c=d#e`);
+    expect(lookups).toEqual(["files.test"]);
+    const [request] = server.requests;
+    expect(request).toStartWith("GET /a%20b?c=d HTTP/1.1\r\n");
+    expect(request?.toLowerCase()).toContain(`\r\nhost: files.test:${server.port}\r\n`);
+    expect(request).toContain("sconce-test/1");
+  });
+
+  test("is fetched over the connection of the one before", async () => {
+    await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    using fetcher = newFetcher();
+    for (let index = 0; index < 50; index++) await fetcher.fetch(`http://files.test:${server.port}/${index}`);
+    expect(server.requests.length).toBe(50);
+    expect(server.connections).toBe(1);
+  });
+
+  test("is fetched anew when the server has closed the connection of the one before", async () => {
+    await using server = await rawServer((socket, request) => {
+      if (request.startsWith("GET /2") && server.requests.length === 2) socket.destroy();
+      else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    });
+    using fetcher = newFetcher();
+    await fetcher.fetch(`http://127.0.0.1:${server.port}/1`);
+    expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/2`)).bytes.length).toBe(2);
+    expect(server.connections).toBe(2);
+  });
+
+  test("is fetched from the next address of a host when one takes no connection", async () => {
+    using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
+    const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["::1", "127.0.0.1"] });
+    using fetcher = newFetcher({ guard });
+    expect((await fetcher.fetch(`http://both.test:${server.port}/`)).bytes.length).toBe(2);
+  });
+});
+
+describe("an answer", () => {
+  test.each([201, 204, 206, 304, 401, 404, 500])("of status %d is no file", async (status) => {
+    using server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => new Response(status === 204 || status === 304 ? null : "secret words of the server", { status }),
+    });
+    using fetcher = newFetcher();
+    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/x.png?token=abc`));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).toBe(`http://127.0.0.1:${server.port}/x.png answered ${status}`);
+  });
+
+  const broken: [what: string, answer: string][] = [
+    ["shorter than its Content-Length", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"],
+    ["without its last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"],
+    ["with two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"],
+    ["with a negative length", "HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\nabc"],
+    ["cut off in its head", "HTTP/1.1 200 OK\r\nContent-Le"],
+    ["that isn't HTTP", "SSH-2.0-OpenSSH_9.6\r\n\r\n"],
+    ["of nothing", ""],
+  ];
+  test.each(broken)("%s is an error that does not tell the address", async (_what, answer) => {
+    await using server = await rawServer((socket) => socket.end(answer));
+    using fetcher = newFetcher();
+    const error = await failureOf(fetcher.fetch(`http://files.test:${server.port}/x`));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).toStartWith(`http://files.test:${server.port}/x `);
+    expect(error.message).not.toContain("127.0.0.1");
+  });
+
+  test("longer than its Content-Length ends with it", async () => {
+    await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef"));
+    using fetcher = newFetcher();
+    expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).bytes.length).toBe(3);
+  });
+
+  test("with headers without end is given up", async () => {
+    await using server = await rawServer((socket) => {
+      const more = () => {
+        while (!socket.destroyed && socket.write(`X-More: ${"x".repeat(1000)}\r\n`));
+        if (!socket.destroyed) socket.once("drain", more);
+      };
+      socket.write("HTTP/1.1 200 OK\r\n");
+      more();
+    });
+    using fetcher = newFetcher();
+    expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`))).code).toBe("file_unavailable");
+  });
+
+  test("of nobody names the code of the failure", async () => {
+    await using server = await rawServer(() => {});
+    const { port } = server;
+    await server[Symbol.asyncDispose]();
+    using fetcher = newFetcher();
+    const error = await failureOf(fetcher.fetch(`http://files.test:${port}/`));
+    expect(error.code).toBe("file_unavailable");
+    expect(error.message).toBe(`http://files.test:${port}/ could not be fetched (ECONNREFUSED)`);
+    expect(error.cause).toBeInstanceOf(Error);
+  });
+});
+
+describe("a redirect", () => {
+  const redirectingTo = (location: string | ((path: string) => string), status = 302) =>
+    Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request) => {
+        const { pathname } = new URL(request.url);
+        if (pathname === "/end") return new Response(`reached ${request.headers.get("host")}`);
+        return new Response(null, {
+          status,
+          headers: { Location: typeof location === "string" ? location : location(pathname) },
+        });
+      },
+    });
+
+  test.each([301, 302, 303, 307, 308])("of status %d is followed", async (status) => {
+    using server = redirectingTo("/end", status);
+    using fetcher = newFetcher();
+    const { bytes } = await fetcher.fetch(`http://files.test:${server.port}/start`);
+    expect(new TextDecoder().decode(bytes)).toBe(`reached files.test:${server.port}`);
+  });
+
+  test("to another host looks that one up", async () => {
+    const lookups: string[] = [];
+    using server = redirectingTo(() => `//other.test:${server.port}/end`);
+    using fetcher = newFetcher({ guard: loopbackGuard(lookups) });
+    const { bytes } = await fetcher.fetch(`http://files.test:${server.port}/start`);
+    expect(new TextDecoder().decode(bytes)).toBe(`reached other.test:${server.port}`);
+    expect(lookups).toEqual(["files.test", "other.test"]);
+  });
+
+  test("to a private address is refused, by number and by name", async () => {
+    for (const host of ["127.0.0.2", "inner.test", "2130706434", "[::ffff:7f00:1]", "[::1]"]) {
+      using server = redirectingTo(() => `http://${host}:${server.port}/end`);
+      using fetcher = newFetcher();
+      expect((await failureOf(fetcher.fetch(`http://files.test:${server.port}/`))).code).toBe("file_refused");
+    }
+  });
+
+  test.each(["file:///etc/passwd", "data:,hi", "ftp://files.test/", "http://user:secret@files.test/", "javascript:1"])(
+    "to %s is refused",
+    async (location) => {
+      using server = redirectingTo(location);
+      using fetcher = newFetcher();
+      const error = await failureOf(fetcher.fetch(`http://files.test:${server.port}/start`));
+      expect(error.code).toBe("file_refused");
+      expect(error.message).toStartWith(`http://files.test:${server.port}/start redirects to a URL that is refused`);
+      expect(error.message).not.toContain("secret");
+    },
+  );
+
+  test("is followed as often as allowed and no more", async () => {
+    const requests: string[] = [];
+    using server = redirectingTo((path) => {
+      requests.push(path);
+      return path === "/2" ? "/end" : `/${Number(path.slice(1)) + 1}`;
+    });
+    using patient = newFetcher({ maxRedirects: 3 });
+    expect((await patient.fetch(`http://127.0.0.1:${server.port}/0`)).bytes.length).toBeGreaterThan(0);
+    expect(requests).toEqual(["/0", "/1", "/2"]);
+    using strict = newFetcher({ maxRedirects: 2 });
+    const error = await failureOf(strict.fetch(`http://127.0.0.1:${server.port}/0`));
+    expect(error.code).toBe("file_refused");
+    expect(error.message).toBe(`http://127.0.0.1:${server.port}/0 redirects more than 2 times`);
+  });
+
+  test("without a usable Location is an error", async () => {
+    for (const headers of ["", "Location: http://a b/\r\n", `Location: /${"a".repeat(9000)}\r\n`]) {
+      await using server = await rawServer((socket) =>
+        socket.end(`HTTP/1.1 302 Found\r\n${headers}Content-Length: 0\r\n\r\n`),
+      );
+      using fetcher = newFetcher();
+      const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
+      expect(error.code).toBe("file_unavailable");
+      expect(error.message).toEndWith("answered 302 without a usable Location");
+    }
+  });
+});
+
+describe("a URL", () => {
+  const refused: [url: string, code: string, message: string][] = [
+    ["file:///etc/passwd", "file_refused", "file: URLs are not taken; expected http, https or data"],
+    ["ftp://files.test/a", "file_refused", "ftp: URLs are not taken; expected http, https or data"],
+    ["blob:http://files.test/a", "file_refused", "blob: URLs are not taken; expected http, https or data"],
+    ["http://user:secret@files.test/a?b", "file_refused", "http://files.test/a is given with a user name or password"],
+    ["https://user@files.test/", "file_refused", "leave them out of the URL"],
+    ["http://127.0.0.2/", "file_refused", "the host 127.0.0.2 has no public address"],
+    ["http://inner.test/", "file_refused", "the host inner.test has no public address"],
+    ["picture.png", "file_invalid", "is not a URL"],
+    ["http://a b/", "file_invalid", "is not a URL"],
+    ["http://256.1.1.1/", "file_invalid", "is not a URL"],
+    [`http://files.test/${"a".repeat(9000)}`, "file_invalid", "at most 8192"],
+  ];
+  test.each(refused)("%s is refused", async (url, code, message) => {
+    using fetcher = newFetcher();
+    const error = await failureOf(fetcher.fetch(url));
+    expect<string>(error.code).toBe(code);
+    expect(error.message).toContain(message);
+    expect(error.message).not.toContain("secret");
+  });
+
+  test("is shortened in messages", async () => {
+    await using server = await rawServer((socket) => socket.end("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"));
+    using fetcher = newFetcher();
+    const { message } = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/${"a".repeat(5000)}?key=abc`));
+    expect(message.length).toBeLessThan(130);
+    expect(message).toEndWith("aaa… answered 404");
+  });
+});
+
+test("proxy variables are ignored", async () => {
+  let proxied = 0;
+  await using proxy = await rawServer((socket) => {
+    proxied += 1;
+    socket.end("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nproxy");
+  });
+  using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("direct") });
+  const script = `
+    import { AddressGuard } from ${JSON.stringify(require.resolve("../src/serving/address-guard.ts"))};
+    import { Fetcher } from ${JSON.stringify(require.resolve("../src/serving/fetcher.ts"))};
+    const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["127.0.0.1"] });
+    using fetcher = new Fetcher({ guard });
+    const { bytes } = await fetcher.fetch("http://files.test:${server.port}/");
+    console.log(new TextDecoder().decode(bytes));
+    // A plain fetch does go to the proxy: without this line the test would prove nothing.
+    console.log(await (await fetch("http://127.0.0.1:${server.port}/")).text());`;
+  const url = `http://127.0.0.1:${proxy.port}`;
+  const variables = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+  const child = Bun.spawn([process.execPath, "-e", script], {
+    env: { ...process.env, ...Object.fromEntries(variables.map((name) => [name, url])), NO_PROXY: "", no_proxy: "" },
+    stderr: "inherit",
+  });
+  expect(await new Response(child.stdout).text()).toBe("direct\nproxy\n");
+  expect(await child.exited).toBe(0);
+  expect(proxied).toBe(1);
+});

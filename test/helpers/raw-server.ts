@@ -1,0 +1,62 @@
+/** A server on loopback that answers with whatever bytes a test gives it, right or wrong. */
+import { createServer, type Socket } from "node:net";
+
+export interface RawServer extends AsyncDisposable {
+  readonly port: number;
+  /** The heads of the requests so far. */
+  readonly requests: readonly string[];
+  /** How many connections were opened so far. */
+  readonly connections: number;
+  /** Resolves once a connection has been closed, by whichever side. */
+  closed(): Promise<void>;
+}
+
+/** Listens on `host` at a free port; `answer` is called for each request, which may have no body. */
+export async function rawServer(
+  answer: (socket: Socket, request: string) => void,
+  host = "127.0.0.1",
+): Promise<RawServer> {
+  const sockets = new Set<Socket>();
+  const requests: string[] = [];
+  let connections = 0;
+  const firstClosed = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      sockets.delete(socket);
+      firstClosed.resolve();
+    });
+    let received = "";
+    socket.on("data", (chunk) => {
+      received += chunk.toString("latin1");
+      for (let end = received.indexOf("\r\n\r\n"); end >= 0; end = received.indexOf("\r\n\r\n")) {
+        const request = received.slice(0, end);
+        received = received.slice(end + 4);
+        requests.push(request);
+        answer(socket, request);
+      }
+    });
+  });
+  const listening = Promise.withResolvers<void>();
+  server.once("error", listening.reject);
+  server.listen(0, host, listening.resolve);
+  await listening.promise;
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the server has no port");
+  return {
+    port: address.port,
+    requests,
+    get connections() {
+      return connections;
+    },
+    closed: () => firstClosed.promise,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      server.close(() => resolve());
+      await promise;
+    },
+  };
+}
