@@ -4,7 +4,7 @@ import { version } from "../package.json";
 import type { Command } from "./commands/command.ts";
 import { messageOf, SconceError } from "./errors.ts";
 import { log } from "./log.ts";
-import { closest } from "./store/closest.ts";
+import { closest } from "./closest.ts";
 
 /** Loaded when they are called, so that `--version` does not load what `serve` needs. */
 const commands: Readonly<Record<string, { readonly description: string; load(): Promise<Command> }>> = {

@@ -135,6 +135,12 @@ export const serveOptions = {
     described: "the model's, else 10000",
     parse: integer(1),
   }),
+  idleTimeout: option({
+    description: "Seconds that a connection may be silent, except while it waits for a prediction; 0: for ever",
+    valueHint: "seconds",
+    default: 120,
+    parse: integer(0, 255),
+  }),
   maxBodyBytes: option({
     description: "Most bytes of a request's body",
     valueHint: "bytes",

@@ -2,7 +2,7 @@
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
 import { messageOf, SconceError } from "./errors.ts";
-import { createApp } from "./http/app.ts";
+import { type AppOptions, createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { log } from "./log.ts";
@@ -21,8 +21,6 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** Bun ends a connection that is silent for longer; `Prefer: wait` may hold an answer back for up to 300 s, and Bun allows at most 255. */
-const IDLE_TIMEOUT_S = 0;
 const DEFAULT_MAX_INPUTS = 10_000;
 
 /**
@@ -33,7 +31,11 @@ export async function startServer(packaged: PackagedModel, config: ServeConfig):
   const lifecycle = new Lifecycle();
   const listener = listen(config, createStartingApp(lifecycle).fetch);
   try {
-    const { app, service, running, fetcher } = await setUpApp(packaged, config, lifecycle);
+    const { app, service, running, fetcher } = await setUpApp(packaged, config, {
+      lifecycle,
+      // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
+      onHold: (request) => listener.timeout(request, 0),
+    });
     log.info("Starting the prediction service");
     listener.reload({ fetch: app.fetch });
     lifecycle.phase = "ready";
@@ -43,7 +45,7 @@ export async function startServer(packaged: PackagedModel, config: ServeConfig):
       lifecycle.phase = "draining";
       await service.drain();
       await listener.stop();
-      running.engine.close();
+      await running.engine.close();
       fetcher[Symbol.dispose]();
     };
     return { url: listener.url, stop: () => (stopped ??= stop()) };
@@ -58,7 +60,7 @@ function listen(config: ServeConfig, fetch: (request: Request) => Response | Pro
     return Bun.serve({
       port: config.port,
       hostname: config.host,
-      idleTimeout: IDLE_TIMEOUT_S,
+      idleTimeout: config.idleTimeout,
       // Bun answers larger bodies itself, with nothing in it; the routes answer with a problem.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
@@ -76,7 +78,11 @@ function listen(config: ServeConfig, fetch: (request: Request) => Response | Pro
   }
 }
 
-async function setUpApp(packaged: PackagedModel, config: ServeConfig, lifecycle: Lifecycle) {
+async function setUpApp(
+  packaged: PackagedModel,
+  config: ServeConfig,
+  { lifecycle, onHold }: Required<Pick<AppOptions, "lifecycle" | "onHold">>,
+) {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
   const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   const metrics = new Metrics();
@@ -138,6 +144,7 @@ async function setUpApp(packaged: PackagedModel, config: ServeConfig, lifecycle:
     limits: { maxBodyBytes: config.maxBodyBytes, maxInputs },
     version,
     onInternalError: (error) => log.error(error),
+    onHold,
   });
   return { app, service, running, fetcher };
 }

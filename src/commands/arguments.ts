@@ -2,7 +2,7 @@
 import { type ArgsDef, parseArgs } from "citty";
 import type { Option, OptionTable, OptionValues } from "../config.ts";
 import { SconceError } from "../errors.ts";
-import { closest } from "../store/closest.ts";
+import { closest } from "../closest.ts";
 
 export interface Positional {
   readonly name: string;

@@ -109,7 +109,7 @@ async function tryOut(model: Model, dir: string, example: unknown): Promise<void
     if (example !== undefined) await runOne(running, decodeExample(model, example));
     else log.warn("The model declares no example: it was built without a trial run");
   } finally {
-    running.engine.close();
+    await running.engine.close();
   }
 }
 

@@ -36,7 +36,7 @@ export interface Engine {
   /** Takes a sink's waiting items away. Running ones run on, for the sake of their neighbours; the sink ignores what it is told of them. */
   cancel(sink: ItemSink): void;
   /** Closes the runners. Items still there fail with `session_closed`. */
-  close(): void;
+  close(): Promise<void>;
 }
 
 export interface EngineOptions {
@@ -130,8 +130,8 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     this.#batcher.remove(sink);
   }
 
-  close(): void {
-    for (const runner of this.#runners) runner.dispose();
+  async close(): Promise<void> {
+    await Promise.all(this.#runners.map((runner) => runner.dispose()));
   }
 
   dispatched(items: readonly EngineItem[]): void {

@@ -22,9 +22,10 @@ export interface Runner {
    * @returns one tensor for each declared output, with the items as first dimension
    */
   run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]>;
-  setThreads(threads: number): void;
-  /** May be called twice. Batches that wait are rejected with `session_closed`. */
-  dispose(): void;
+  /** Takes effect between two batches. */
+  setThreads(threads: number): Promise<void>;
+  /** May be called twice. Batches that wait are rejected with `session_closed`; resolves when the weights are freed. */
+  dispose(): Promise<void>;
 }
 
 /** Runs batches on a thread of this process that a native session owns. */
@@ -39,26 +40,26 @@ class ThreadRunner implements Runner {
     return this.#session.runBatch(items);
   }
 
-  setThreads(threads: number): void {
-    this.#session.setThreads(threads);
+  setThreads(threads: number): Promise<void> {
+    return this.#session.setThreads(threads);
   }
 
-  dispose(): void {
-    this.#session.dispose();
+  dispose(): Promise<void> {
+    return this.#session.dispose();
   }
 }
 
 /** Opens `instances` runners on the same weights; none stays open when one fails. */
 export async function openThreadRunners(options: RunnerOptions): Promise<Runner[]> {
   const { weights: path, inputs, outputs, device, threads, instances } = options;
-  const first = await openSession({ path, inputs, outputs, device, threads });
+  const first = await openSession({ path, inputs, outputs, device, threads, instances });
   const sessions = [first];
   try {
     while (sessions.length < instances) {
       sessions.push(await openSession({ path, inputs, outputs, device, threads, share: first }));
     }
   } catch (error) {
-    for (const session of sessions) session.dispose();
+    await Promise.all(sessions.map((session) => session.dispose()));
     throw error;
   }
   return sessions.map((session) => new ThreadRunner(session));

@@ -50,8 +50,8 @@ export async function warmUp({ runners, inputs, item, maxBatchSize, threads }: W
     forwardMs,
   );
 
-  function finish(decided: number, measured: ReadonlyMap<number, number>): WarmUpResult {
-    for (const runner of runners) runner.setThreads(decided);
+  async function finish(decided: number, measured: ReadonlyMap<number, number>): Promise<WarmUpResult> {
+    await Promise.all(runners.map((runner) => runner.setThreads(decided)));
     return { threads: decided, forwardMs: measured };
   }
 }

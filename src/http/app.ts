@@ -8,6 +8,7 @@ import type { PredictionService } from "../serving/prediction-service.ts";
 import { type InputLimits, InputReader } from "./inputs.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes } from "./openapi.ts";
+import { pathOf } from "./path.ts";
 import { problemOf, problemResponse } from "./problem.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes } from "./routes/health.ts";
@@ -36,6 +37,8 @@ export interface AppOptions {
   readonly version: string;
   /** Told of errors that are answered with 500. */
   readonly onInternalError: (error: unknown) => void;
+  /** Told of requests whose answer is held back: their connection is silent, but not idle. */
+  readonly onHold?: (request: Request) => void;
 }
 
 export function createApp({
@@ -46,11 +49,12 @@ export function createApp({
   limits,
   version,
   onInternalError,
+  onHold = () => {},
 }: AppOptions): OpenAPIHono {
-  const app = new OpenAPIHono({ strict: false });
+  const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
-  addPredictionRoutes(app, { service, reader: new InputReader(model.input, limits) });
+  addPredictionRoutes(app, { service, reader: new InputReader(model.input, limits), onHold });
   addHealthRoutes(app, lifecycle);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>
@@ -74,7 +78,11 @@ export function createApp({
       description: model.description || `The model ${model.name}, served by sconce ${version}.`,
     },
   });
-  app.notFound((c) => problemResponse(c, unknownRoute(app, c)));
+  app.notFound((c) => {
+    const problem = unknownRoute(app, c);
+    metrics.rejected(problem.status);
+    return problemResponse(c, problem);
+  });
   app.onError((error, c) => {
     const problem = problemOf(error);
     metrics.rejected(problem.status);

@@ -1,6 +1,6 @@
 /** From a request's body to decoded inputs, or to a problem that names every fault. */
 import type { Context } from "hono";
-import * as z from "../model/z.ts";
+import type * as z from "../model/z.ts";
 import { type Fault, ProblemError } from "./problem.ts";
 
 export interface InputLimits {
@@ -20,27 +20,37 @@ const MAX_FAULTS = 1000;
 /** Reads request bodies that are JSON arrays of `input`. */
 export class InputReader {
   readonly #limits: InputLimits;
-  readonly #schema: z.ZodType<unknown[]>;
+  readonly #input: z.ZodType;
 
   constructor(input: z.ZodType, limits: InputLimits) {
     this.#limits = limits;
-    this.#schema = z.array(input);
+    this.#input = input;
   }
 
   /** @throws ProblemError 400, 413, 415 or 422 */
   async read(c: Context): Promise<Inputs> {
     const { raw } = c.req;
-    checkMediaType(raw.headers.get("content-type"));
-    const text = await readText(raw, this.#limits.maxBodyBytes);
-    const body = parseJson(text);
-    this.#checkList(body);
-    const parsed = this.#schema.safeParse(body);
-    if (!parsed.success) throw unfit(parsed.error.issues.flatMap((issue) => faultsOf(issue, [])));
-    return { inputs: parsed.data, bytes: text.length };
+    checkMediaType(raw.headers);
+    const { text, bytes } = await readText(raw, this.#limits.maxBodyBytes);
+    return { inputs: this.#decode(this.#listOf(parseJson(text))), bytes };
+  }
+
+  #decode(list: readonly unknown[]): unknown[] {
+    const inputs: unknown[] = [];
+    const faults: Fault[] = [];
+    for (const [index, element] of list.entries()) {
+      const parsed = safeParse(this.#input, element);
+      if (parsed.success) inputs.push(parsed.data);
+      else for (const issue of parsed.error.issues) addFaults(faults, issue, [index]);
+      // Beyond what is listed nothing more is looked for: finding a fault costs far more than finding none.
+      if (faults.length > MAX_FAULTS) break;
+    }
+    if (faults.length > 0) throw unfit(faults);
+    return inputs;
   }
 
   /** Before every element is looked at: a list that is too long is refused for its length alone. */
-  #checkList(body: unknown): void {
+  #listOf(body: unknown): readonly unknown[] {
     const { maxInputs } = this.#limits;
     if (!Array.isArray(body)) {
       throw unfit([
@@ -57,10 +67,22 @@ export class InputReader {
         },
       ]);
     }
+    return body;
   }
 }
 
-function checkMediaType(given: string | null): void {
+function checkMediaType(headers: Headers): void {
+  const encoding = headers.get("content-encoding");
+  if (encoding !== null && encoding.toLowerCase() !== "identity") {
+    throw new ProblemError({
+      status: 415,
+      title: "Unsupported media type",
+      code: "unsupported_media_type",
+      detail: `expected a body without Content-Encoding, received ${JSON.stringify(encoding)}`,
+      headers: { "Accept-Encoding": "identity" },
+    });
+  }
+  const given = headers.get("content-type");
   if (given === "application/json" || given?.split(";", 1)[0]?.trim().toLowerCase() === "application/json") return;
   throw new ProblemError({
     status: 415,
@@ -70,21 +92,51 @@ function checkMediaType(given: string | null): void {
   });
 }
 
-async function readText(request: Request, maxBytes: number): Promise<string> {
+interface Body {
+  readonly text: string;
+  readonly bytes: number;
+}
+
+async function readText(request: Request, maxBytes: number): Promise<Body> {
   const length = request.headers.get("content-length");
-  if (length !== null) {
-    if (Number(length) > maxBytes) throw tooLarge(maxBytes);
-    return request.text();
+  if (length !== null && Number(length) > maxBytes) throw tooLarge(maxBytes);
+  try {
+    return await (length === null ? readChunks(request, maxBytes) : readWhole(request, Number(length)));
+  } catch (error) {
+    if (error instanceof ProblemError) throw error;
+    throw badRequest("body_incomplete", "the body ended before the length that was announced for it", error);
   }
-  // A chunked body tells its size only by coming to its end.
+}
+
+async function readWhole(request: Request, bytes: number): Promise<Body> {
+  const text = await request.text();
+  // What was not UTF-8 was replaced, by something of another length.
+  if (text.includes("\uFFFD") && Buffer.byteLength(text) !== bytes) throw notUtf8();
+  return { text, bytes };
+}
+
+/** A chunked body tells its size only by coming to its end. */
+async function readChunks(request: Request, maxBytes: number): Promise<Body> {
   const chunks: Uint8Array[] = [];
-  let size = 0;
+  let bytes = 0;
   for await (const chunk of request.body ?? []) {
-    size += chunk.length;
-    if (size > maxBytes) throw tooLarge(maxBytes);
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge(maxBytes);
     chunks.push(chunk);
   }
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks)), bytes };
+  } catch (error) {
+    throw notUtf8(error);
+  }
+}
+
+function notUtf8(cause?: unknown): ProblemError {
+  return badRequest("not_json", "the body is not JSON: it is not UTF-8", cause);
+}
+
+function badRequest(code: string, detail: string, cause?: unknown): ProblemError {
+  return new ProblemError({ status: 400, title: "Bad request", code, detail }, { cause });
 }
 
 function tooLarge(maxBytes: number): ProblemError {
@@ -97,18 +149,11 @@ function tooLarge(maxBytes: number): ProblemError {
 }
 
 function parseJson(text: string): unknown {
+  if (text === "") throw badRequest("not_json", "expected a JSON list of inputs, received an empty body");
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new ProblemError({
-      status: 400,
-      title: "Bad request",
-      code: "not_json",
-      detail:
-        text === ""
-          ? "expected a JSON list of inputs, received an empty body"
-          : `the body is not JSON: ${reasonOf(error)}`,
-    });
+    throw badRequest("not_json", `the body is not JSON: ${reasonOf(error)}`, error);
   }
 }
 
@@ -120,28 +165,41 @@ function reasonOf(error: unknown): string {
 function unfit(faults: readonly Fault[]): ProblemError {
   const shown = faults.slice(0, MAX_FAULTS);
   const [first] = shown;
+  const count = faults.length > MAX_FAULTS ? `more than ${MAX_FAULTS} faults` : `${faults.length} faults`;
   const one = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
-  const more = faults.length > shown.length ? ` (the first ${MAX_FAULTS} are listed)` : "";
   return new ProblemError({
     status: 422,
     title: "Unprocessable content",
     code: "inputs_invalid",
-    detail: faults.length === 1 ? one : `${faults.length} faults${more}, the first: ${one}`,
+    detail: faults.length === 1 ? one : `${count}, the first: ${one}`,
     errors: shown,
   });
 }
 
+/** @throws ProblemError 422 for an input that is nested more deeply than the schema can be followed */
+function safeParse(schema: z.ZodType, input: unknown) {
+  try {
+    return schema.safeParse(input);
+  } catch (error) {
+    if (error instanceof RangeError) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
+    throw error;
+  }
+}
+
 /** A zod issue as faults: one for each unknown field, and for a union those of its nearest option. */
-function faultsOf(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): Fault[] {
+function addFaults(faults: Fault[], issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {
   const path = [...base, ...issue.path];
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ pointer: pointerTo([...path, key]), detail: "is not a field of this input" }));
+    const keys = issue.keys.slice(0, MAX_FAULTS + 1);
+    for (const key of keys) faults.push({ pointer: pointerTo([...path, key]), detail: "is not a field of this input" });
+    return;
   }
   if (issue.code === "invalid_union" && issue.errors.length > 0) {
     const nearest = issue.errors.reduce((best, option) => (option.length < best.length ? option : best));
-    if (nearest.length > 0) return nearest.flatMap((inner) => faultsOf(inner, path));
+    for (const inner of nearest) addFaults(faults, inner, path);
+    if (nearest.length > 0) return;
   }
-  return [{ pointer: pointerTo(path), detail: detailOf(issue.message) }];
+  faults.push({ pointer: pointerTo(path), detail: detailOf(issue.message) });
 }
 
 /** zod's message in the words of all the others: what was expected, what was received. */

@@ -10,7 +10,7 @@ const MAX_WAIT_S = 300;
  */
 export function waitMsOf(prefer: string | null): number {
   if (prefer === null) return 0;
-  const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d{1,9})"?)?\s*(?:,|;|$)/i.exec(prefer);
+  const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d+)"?)?\s*(?:,|;|$)/i.exec(prefer);
   if (wait === null) return 0;
   return Math.min(wait[1] === undefined ? DEFAULT_WAIT_S : Number(wait[1]), MAX_WAIT_S) * 1000;
 }

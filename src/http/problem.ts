@@ -24,8 +24,8 @@ export interface Problem {
 export class ProblemError extends Error {
   readonly problem: Problem;
 
-  constructor(problem: Problem) {
-    super(problem.detail);
+  constructor(problem: Problem, options?: { cause?: unknown }) {
+    super(problem.detail, options);
     this.problem = problem;
   }
 }

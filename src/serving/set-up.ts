@@ -78,7 +78,7 @@ export async function setUp({
     });
     return { engine, pipeline, device, ...warm };
   } catch (error) {
-    for (const runner of runners) runner.dispose();
+    await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 /** Liveness and readiness, and the app that stands in while the model is set up. */
 import { Hono } from "hono";
 import type { Lifecycle } from "../lifecycle.ts";
+import { pathOf } from "../path.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 
 export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): void {
@@ -13,7 +14,7 @@ export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): v
 
 /** Answers while there is no model yet: live, and 503 to everything else. */
 export function createStartingApp(lifecycle: Lifecycle): Hono {
-  const app = new Hono();
+  const app = new Hono({ getPath: pathOf });
   addHealthRoutes(app, lifecycle);
   app.notFound((c) => problemResponse(c, unready(lifecycle).problem));
   app.onError((error, c) => problemResponse(c, problemOf(error)));

@@ -10,9 +10,10 @@ import { ProblemError } from "../problem.ts";
 export interface PredictionRoutes {
   readonly service: PredictionService;
   readonly reader: InputReader;
+  readonly onHold: (request: Request) => void;
 }
 
-export function addPredictionRoutes(app: OpenAPIHono, { service, reader }: PredictionRoutes): void {
+export function addPredictionRoutes(app: OpenAPIHono, { service, reader, onHold }: PredictionRoutes): void {
   app.post("/predictions", async (c) => {
     const { headers, signal } = c.req.raw;
     const timeoutMs = cancelAfterMsOf(headers.get("cancel-after"));
@@ -20,6 +21,7 @@ export function addPredictionRoutes(app: OpenAPIHono, { service, reader }: Predi
     const { inputs, bytes } = await reader.read(c);
     const prediction = service.create({ inputs, bytes, timeoutMs });
     if (waitMs > 0) {
+      onHold(c.req.raw);
       await prediction.wait(waitMs, signal);
       // A client that left was never told the id: nobody can read the outcome.
       if (signal.aborted) service.cancel(prediction);
@@ -30,7 +32,11 @@ export function addPredictionRoutes(app: OpenAPIHono, { service, reader }: Predi
   app.get("/predictions/:id", async (c) => {
     const prediction = find(service, c);
     const { headers, signal } = c.req.raw;
-    await prediction.wait(waitMsOf(headers.get("prefer")), signal);
+    const waitMs = waitMsOf(headers.get("prefer"));
+    if (waitMs > 0) {
+      onHold(c.req.raw);
+      await prediction.wait(waitMs, signal);
+    }
     return answer(prediction);
   });
 

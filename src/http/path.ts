@@ -1,0 +1,7 @@
+/** The path of a request, for routing. */
+import { getPathNoStrict } from "hono/utils/url";
+
+/** Without a slash at its end. HTTP/1.0 clients, health checks among them, may name no host: the URL is then the path alone. */
+export function pathOf(request: Request): string {
+  return getPathNoStrict(request.url.startsWith("/") ? new Request(`http://localhost${request.url}`) : request);
+}

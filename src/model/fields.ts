@@ -1,0 +1,87 @@
+/** Fields that hold files: strings on the wire (a URL in, a data URI out), objects in model code. */
+import * as z from "zod";
+import { defaultLimits, ModelFile } from "./file.ts";
+import { Image } from "./media.ts";
+
+export interface ImageOptions {
+  /** Most bytes of the encoded image. Default: 32 MiB. */
+  maxBytes?: number;
+  /** Most pixels (width × height), checked from the header before anything is decoded. Default: 50,000,000. */
+  maxPixels?: number;
+}
+
+export interface FileOptions {
+  /** Most bytes. Default: 32 MiB. */
+  maxBytes?: number;
+  /** Media types taken, as `["audio/wav"]` or `["audio/*"]`. Default: any. */
+  mediaTypes?: readonly string[];
+}
+
+/**
+ * A field that holds an image. On the wire a URL (http, https or data) comes in and a data URI goes out; `preprocess` gets an
+ * `Image`, and `postprocess` gives one (`Image.fromPixels`, or an image of the input).
+ */
+export function image(options: ImageOptions = {}) {
+  const limits = { ...defaultLimits, ...options };
+  const wire = urlOf("an image", {
+    contentMediaType: "image/*",
+    description: "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)",
+  });
+  return z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
+    decode: (url) => new Image({ url, limits }),
+    encode: toWire,
+  });
+}
+
+/**
+ * A field that holds a file of any kind. On the wire a URL (http, https or data) comes in and a data URI goes out;
+ * `preprocess` gets a `ModelFile`, and `postprocess` gives one (`new ModelFile({ bytes, mediaType })`).
+ */
+export function file(options: FileOptions = {}) {
+  const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
+  const limits = { ...defaultLimits, ...options, mediaTypes };
+  const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
+  const wire = urlOf("a file", {
+    ...(mediaTypes.length === 1 ? { contentMediaType: mediaTypes[0] } : {}),
+    description: `URL of a file${kinds}: http, https or data (data:…;base64,…)`,
+  });
+  const error = "Expected a file; make one with new ModelFile({ bytes, mediaType })";
+  return z.codec(wire, z.instanceof(ModelFile, { error }), {
+    decode: (url) => new ModelFile({ url, limits }),
+    encode: toWire,
+  });
+}
+
+/** A data URI once there is content; a file that was never fetched stays the URL it is. */
+function toWire(file: ModelFile): string {
+  return file.url !== undefined && !file.isFilled ? file.url : file.toDataUri();
+}
+
+function urlOf(noun: string, meta: { description: string; contentMediaType?: string | undefined }) {
+  const expected = `Expected the URL of ${noun} (http://…, https://… or data:…;base64,…)`;
+  return z
+    .string({ error: ({ input }) => `${expected}, received ${input === null ? "null" : typeof input}` })
+    .check(({ value, issues }) => {
+      const fault = faultOf(value);
+      if (fault === undefined) return;
+      const shown = JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
+      issues.push({ code: "custom", input: value, message: `${expected}, received ${shown}: ${fault}` });
+    })
+    .meta({ format: "uri", ...meta });
+}
+
+/** Longest `data:` header looked at; the rest may be megabytes of base64 and is left to the decoder. */
+const maxDataHeader = 512;
+
+/** Why a string is no URL that is taken, with the fix; undefined when it is one. */
+function faultOf(url: string): string | undefined {
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
+  if (scheme === "data") {
+    return url.slice(0, maxDataHeader).includes(",") ? undefined : "a data URI needs a comma before its data";
+  }
+  if (scheme === "http" || scheme === "https") {
+    return /^https?:\/\//i.test(url) && URL.canParse(url) ? undefined : "it cannot be read as a URL";
+  }
+  if (scheme === undefined) return "it has no scheme; a local file can be sent as a data URI";
+  return `the scheme ${scheme} is not taken; use http, https or data`;
+}

@@ -1,0 +1,140 @@
+/** Files as model code sees them: made from a URL on the wire, or from bytes by the model itself. */
+import { SconceError } from "../errors.ts";
+
+/** What one field allows. Travels with the file, so that whoever fetches or decodes it needs no schema. */
+export interface FileLimits {
+  /** Most bytes after decompression of the transfer. */
+  readonly maxBytes: number;
+  /** Most pixels of an image, as its header states them. */
+  readonly maxPixels: number;
+  /** Media types taken, as `audio/wav` or `audio/*`; empty: any. */
+  readonly mediaTypes: readonly string[];
+}
+
+/** What fields allow where their options say nothing else. */
+export const defaultLimits: FileLimits = { maxBytes: 32 * 2 ** 20, maxPixels: 50_000_000, mediaTypes: [] };
+
+export interface FileContent {
+  readonly bytes: Uint8Array;
+  /** As in a Content-Type header; parameters are dropped. */
+  readonly mediaType: string;
+}
+
+export interface RemoteFile {
+  readonly url: string;
+  /** Default: `defaultLimits`. */
+  readonly limits?: Partial<FileLimits>;
+}
+
+/**
+ * A file of a prediction. In `preprocess` its bytes are there: the server fetched them. For an output, make one from bytes:
+ * `new ModelFile({ bytes, mediaType: "audio/wav" })`.
+ */
+export class ModelFile {
+  /** Where the file comes from; undefined when model code made it. */
+  readonly url: string | undefined;
+  readonly limits: FileLimits;
+  #content: FileContent | undefined;
+
+  constructor(source: FileContent | RemoteFile) {
+    if ("url" in source) {
+      this.url = source.url;
+      this.limits = { ...defaultLimits, ...source.limits };
+    } else {
+      this.limits = defaultLimits;
+      this.#content = { bytes: source.bytes, mediaType: essenceOf(source.mediaType) };
+    }
+  }
+
+  /** The content. Throws `file_unavailable` before the server fetched it. */
+  get bytes(): Uint8Array {
+    return this.#filled().bytes;
+  }
+
+  /** As `image/png`: lower case, without parameters. Throws `file_unavailable` before the server fetched the file. */
+  get mediaType(): string {
+    return this.#filled().mediaType;
+  }
+
+  get isFilled(): boolean {
+    return this.#content !== undefined;
+  }
+
+  /** How messages name the file: its URL without credentials and query, which may be secret. */
+  get label(): string {
+    if (this.url === undefined || /^data:/i.test(this.url)) return "The file";
+    const url = URL.parse(this.url);
+    if (url === null) return "The file";
+    const name = `${url.origin}${url.pathname}`;
+    return name.length > 200 ? `${name.slice(0, 200)}…` : name;
+  }
+
+  /** `data:<media type>;base64,<bytes>` */
+  toDataUri(): string {
+    const { bytes, mediaType } = this.#filled();
+    return `data:${mediaType};base64,${bytes.toBase64()}`;
+  }
+
+  /**
+   * Gives a file that came as a URL its content; the server does this before `preprocess`. Throws `file_too_large` over the
+   * field's `maxBytes` and `file_invalid` for a media type that the field does not take.
+   * @internal
+   */
+  fill(content: FileContent): void {
+    const mediaType = essenceOf(content.mediaType);
+    const { maxBytes, mediaTypes } = this.limits;
+    if (content.bytes.length > maxBytes) {
+      throw new SconceError(
+        "file_too_large",
+        `${this.label} has ${content.bytes.length} bytes; this field takes at most ${maxBytes}`,
+      );
+    }
+    if (!takesMediaType(mediaTypes, mediaType)) {
+      throw new SconceError("file_invalid", `${this.label} is ${mediaType}; this field takes ${mediaTypes.join(", ")}`);
+    }
+    this.#content = { bytes: content.bytes, mediaType };
+  }
+
+  #filled(): FileContent {
+    if (this.#content !== undefined) return this.#content;
+    throw new SconceError(
+      "file_unavailable",
+      `${this.label} has not been fetched: the server fetches files just before preprocess, read them there`,
+    );
+  }
+}
+
+/** Every file in a decoded input, in order; looks into plain objects and arrays, at any depth. */
+export function filesOf(value: unknown): ModelFile[] {
+  const files: ModelFile[] = [];
+  collect(value, files);
+  return files;
+}
+
+function collect(value: unknown, files: ModelFile[]): void {
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return;
+  if (value instanceof ModelFile) {
+    files.push(value);
+  } else if (Array.isArray(value)) {
+    // Arrays of numbers can be long: their elements cost one `typeof` each and no call.
+    for (const element of value) if (typeof element === "object") collect(element, files);
+  } else if (isPlain(value)) {
+    for (const element of Object.values(value)) if (typeof element === "object") collect(element, files);
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function essenceOf(mediaType: string): string {
+  const essence = (mediaType.split(";", 1)[0] ?? "").trim().toLowerCase();
+  return essence === "" ? "application/octet-stream" : essence;
+}
+
+/** Many stores serve everything as `octet-stream`, which says nothing: such files are taken and left to the model's code. */
+function takesMediaType(allowed: readonly string[], mediaType: string): boolean {
+  if (allowed.length === 0 || mediaType.endsWith("/octet-stream")) return true;
+  return allowed.some((type) => type === mediaType || (type.endsWith("/*") && mediaType.startsWith(type.slice(0, -1))));
+}

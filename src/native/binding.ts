@@ -1,0 +1,285 @@
+/** The only place that loads the addon, and its types. */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
+import { arrayTypes, type PaddedDim, type Tensor, type TensorData, type TensorSpec } from "../model/tensor.ts";
+
+export interface SessionOptions {
+  /** The file of the weights; what it is gets told by its content, whatever its name. */
+  readonly path: string;
+  /** `cpu`, `cuda` or `cuda:N`. */
+  readonly device: string;
+  /** How many cores one forward pass may take. */
+  readonly threads: number;
+  /** By name, of one item; the order of the names is the order of the tensors in a batch. */
+  readonly inputs: Readonly<Record<string, TensorSpec>>;
+  readonly outputs: Readonly<Record<string, TensorSpec>>;
+  /** Folds a TorchScript module's constants in, and drops every method but `forward` (default true). */
+  readonly freeze?: boolean;
+  /** How many sessions will share these weights and run side by side (default 1); AOTInductor must know beforehand. */
+  readonly instances?: number;
+  /** An open session whose weights this one uses, with a thread of its own; `path` is not read then. */
+  readonly share?: NativeSession;
+}
+
+/** Loaded weights with a native thread of their own, on which they are loaded, run and freed. */
+export interface NativeSession {
+  readonly format: "torchscript" | "aotinductor";
+  /**
+   * Runs items together: `batch[i][j]` is tensor `j` of item `i`. Gives one tensor for each declared output, of shape
+   * [batch.length, ...]. The data is copied before this returns: its buffers may be rewritten or transferred at once.
+   * Several batches may be under way; they run in the order of the calls.
+   *
+   * Rejects with `tensor_invalid` (an item does not fit the declaration), `weights_invalid` (the results do not), `run_failed`,
+   * `out_of_memory`, or `session_closed`.
+   */
+  runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]>;
+  /** Takes effect between two batches. */
+  setThreads(threads: number): Promise<void>;
+  /** Rejects the batches that have not begun, lets the running one end, frees the weights. May be called again. */
+  dispose(): Promise<void>;
+}
+
+/**
+ * Loads weights on a thread of their own. Rejects with `weights_invalid` (the file is not weights, or takes or gives other names
+ * than declared), `device_unavailable`, `out_of_memory` or `native_unavailable`.
+ */
+export async function openSession(options: SessionOptions): Promise<NativeSession> {
+  const addon = loadNative();
+  const inputs = Object.entries(options.inputs);
+  const outputs = Object.entries(options.outputs);
+  try {
+    const handle = await addon.open({
+      path: options.path,
+      device: options.device,
+      threads: options.threads,
+      inputs: inputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
+      outputs: outputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
+      freeze: options.freeze ?? true,
+      instances: options.instances ?? 1,
+      share: options.share === undefined ? undefined : Session.handleOf(options.share),
+    });
+    return new Session(
+      addon,
+      handle,
+      inputs.map(([name]) => name),
+      outputs.map(([, spec]) => spec),
+    );
+  } catch (error) {
+    throw coded(error);
+  }
+}
+
+/** How many CUDA devices this libtorch can use; loads its CUDA library where there is one. */
+export function cudaDeviceCount(): number {
+  return loadNative().cudaDeviceCount();
+}
+
+/** The version of libtorch that the addon was built against. */
+export function torchVersion(): string {
+  return loadNative().torchVersion;
+}
+
+/** A compiled executable unpacks the addon elsewhere, and says so here before the first session is opened. */
+export function setNativePath(path: string): void {
+  nativePath = path;
+}
+
+/** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */
+export function loadNative(): Addon {
+  loaded ??= load(nativePath);
+  return loaded;
+}
+
+declare const handle: unique symbol;
+
+/** A session as the addon names it: nothing that JS can look into. */
+interface Handle {
+  readonly [handle]: true;
+}
+
+interface NativeSpec {
+  name: string;
+  dtype: number;
+  dims: (number | string | PaddedDim)[];
+}
+
+/** What native/addon.cc exports. Every function throws or rejects with an Error that has a `code`. */
+interface Addon {
+  readonly torchVersion: string;
+  /** The names of the dtypes; a dtype's place is its code. */
+  readonly dtypes: readonly string[];
+  open(options: {
+    path: string;
+    device: string;
+    threads: number;
+    inputs: NativeSpec[];
+    outputs: NativeSpec[];
+    freeze: boolean;
+    instances: number;
+    share: Handle | undefined;
+  }): Promise<Handle>;
+  /** Data of all items, one after the other; `meta` has each tensor's dtype code, rank and sizes. */
+  run(session: Handle, rows: number, meta: Float64Array, data: TensorData[]): Promise<NativeOutputs>;
+  setThreads(session: Handle, threads: number): Promise<void>;
+  close(session: Handle): Promise<void>;
+  closeAll(): void;
+  format(session: Handle): "torchscript" | "aotinductor";
+  cudaDeviceCount(): number;
+}
+
+/** One typed array for each output, then the shapes of those outputs that have named sizes. */
+type NativeOutputs = (TensorData | number[])[];
+
+let nativePath = fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url));
+let loaded: Addon | undefined;
+
+const fix = "run `npm run setup`";
+
+function load(path: string): Addon {
+  if (!existsSync(path)) {
+    throw new SconceError("native_unavailable", `the native addon is not built (${path} is missing): ${fix}`);
+  }
+  const module: { exports: unknown } = { exports: {} };
+  try {
+    process.dlopen(module, path);
+  } catch (cause) {
+    const reason = messageOf(cause).split("\n", 1)[0];
+    throw new SconceError("native_unavailable", `the native addon cannot be loaded (${reason}): ${fix}`, { cause });
+  }
+  const addon = module.exports;
+  if (!isAddon(addon)) {
+    throw new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
+  }
+  // No thread may be inside libtorch while the process takes its libraries down.
+  process.once("exit", () => addon.closeAll());
+  return addon;
+}
+
+const functions = ["open", "run", "setThreads", "close", "closeAll", "format", "cudaDeviceCount"] as const;
+
+function isAddon(value: unknown): value is Addon {
+  if (typeof value !== "object" || value === null) return false;
+  const members = new Map<string, unknown>(Object.entries(value));
+  const dtypes = members.get("dtypes");
+  return (
+    functions.every((name) => typeof members.get(name) === "function") &&
+    Array.isArray(dtypes) &&
+    Object.keys(arrayTypes).every((name) => dtypes.includes(name))
+  );
+}
+
+function nativeSpec(addon: Addon, name: string, spec: TensorSpec): NativeSpec {
+  return { name, dtype: addon.dtypes.indexOf(spec.dtype), dims: [...spec.dims] };
+}
+
+class Session implements NativeSession {
+  readonly format: NativeSession["format"];
+  readonly #addon: Addon;
+  readonly #handle: Handle;
+  readonly #inputs: readonly string[];
+  readonly #outputs: readonly TensorSpec[];
+  readonly #codes: ReadonlyMap<string, number>;
+  /** Dtypes and shapes of a batch on their way into the addon; kept, as most batches need the same space. */
+  #meta = new Float64Array(256);
+  #closed: Promise<void> | undefined;
+
+  constructor(addon: Addon, handle: Handle, inputs: readonly string[], outputs: readonly TensorSpec[]) {
+    this.#addon = addon;
+    this.#handle = handle;
+    this.#inputs = inputs;
+    this.#outputs = outputs;
+    this.#codes = new Map(addon.dtypes.map((name, code) => [name, code]));
+    this.format = addon.format(handle);
+  }
+
+  async runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
+    try {
+      const { meta, data } = this.#flatten(batch);
+      return this.#tensors(batch.length, await this.#addon.run(this.#handle, batch.length, meta, data));
+    } catch (error) {
+      throw coded(error);
+    }
+  }
+
+  async setThreads(threads: number): Promise<void> {
+    try {
+      await this.#addon.setThreads(this.#handle, threads);
+    } catch (error) {
+      throw coded(error);
+    }
+  }
+
+  dispose(): Promise<void> {
+    this.#closed ??= this.#addon.close(this.#handle);
+    return this.#closed;
+  }
+
+  static handleOf(session: NativeSession): Handle {
+    if (!(session instanceof Session)) throw new SconceError("usage", "only a session of this process can be shared");
+    return session.#handle;
+  }
+
+  /** One call with flat arrays is several times faster than reading every object from native code. */
+  #flatten(batch: readonly (readonly Tensor[])[]): { meta: Float64Array; data: TensorData[] } {
+    const data: TensorData[] = [];
+    let at = 0;
+    for (let i = 0; i < batch.length; i++) {
+      const item = batch[i] ?? [];
+      if (item.length !== this.#inputs.length) {
+        const names = this.#inputs.join(", ");
+        throw new SconceError(
+          "tensor_invalid",
+          `item ${i} has ${item.length} tensors, the model declares ${this.#inputs.length} (${names})`,
+        );
+      }
+      for (const tensor of item) {
+        const { shape } = tensor;
+        if (at + 2 + shape.length > this.#meta.length) {
+          const larger = new Float64Array(2 * (at + 2 + shape.length));
+          larger.set(this.#meta);
+          this.#meta = larger;
+        }
+        this.#meta[at++] = this.#codes.get(tensor.dtype) ?? -1;
+        this.#meta[at++] = shape.length;
+        for (const size of shape) this.#meta[at++] = size;
+        data.push(tensor.data);
+      }
+    }
+    return { meta: this.#meta, data };
+  }
+
+  #tensors(rows: number, outputs: NativeOutputs): Tensor[] {
+    let next = this.#outputs.length;
+    return this.#outputs.map(({ dtype, dims }, i) => {
+      const data = outputs[i];
+      const fixed = dims.filter((dim) => typeof dim === "number");
+      const shape = fixed.length === dims.length ? [rows, ...fixed] : outputs[next++];
+      if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) {
+        throw new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
+      }
+      return { dtype, shape, data };
+    });
+  }
+}
+
+/** The addon's errors carry one of our codes; they become the one error class of sconce. */
+function coded(error: unknown): SconceError {
+  if (error instanceof SconceError) return error;
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return new SconceError(isErrorCode(code) ? code : "run_failed", messageOf(error), { cause: error });
+}
+
+const nativeCodes = [
+  "usage",
+  "weights_invalid",
+  "tensor_invalid",
+  "run_failed",
+  "out_of_memory",
+  "device_unavailable",
+  "session_closed",
+] as const satisfies readonly ErrorCode[];
+
+function isErrorCode(code: unknown): code is (typeof nativeCodes)[number] {
+  return nativeCodes.some((known) => known === code);
+}
