@@ -14,8 +14,12 @@ const file = z
 const fn = z.custom((value) => typeof value === "function", "must be a function");
 const schema = z.custom((value) => value instanceof z.ZodType, "must be a zod schema, e.g. z.object({ … })");
 
-const dimension = z.union(
-  [z.int().min(1), z.string().min(1), z.strictObject({ name: z.string().min(1), value: z.number() })],
+const paddedDimension = z.strictObject({ name: z.string().min(1), value: z.number() });
+const dimension = z.custom(
+  (dim) =>
+    typeof dim === "number"
+      ? Number.isSafeInteger(dim) && dim >= 1
+      : dim !== "" && (typeof dim === "string" || paddedDimension.safeParse(dim).success),
   'must be a whole size of at least 1, a name for a free size such as "height", or pad("tokens", 0)',
 );
 
@@ -64,7 +68,7 @@ const declaration = z.strictObject(
 
 /** The faults of a declaration, each naming the field and the fix; none when it can be served. */
 export function checkDeclaration(given: unknown): string[] {
-  const parsed = declaration.safeParse(given);
+  const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
   return (["input", "output"] as const).flatMap((field) => {
     const value = parsed.data[field];

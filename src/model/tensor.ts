@@ -16,7 +16,20 @@ export const arrayTypes = {
 } as const;
 
 export type DType = keyof typeof arrayTypes;
-export type ArrayOf<D extends DType> = InstanceType<(typeof arrayTypes)[D]>;
+/** Over any buffer, which `InstanceType` of a constructor would narrow to `ArrayBuffer`. */
+interface Arrays {
+  float32: Float32Array;
+  float64: Float64Array;
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
+  int8: Int8Array;
+  int16: Int16Array;
+  int32: Int32Array;
+  int64: BigInt64Array;
+  uint8: Uint8Array;
+  bool: Uint8Array;
+}
+export type ArrayOf<D extends DType> = Arrays[D];
 export type TensorData = ArrayOf<DType>;
 
 /** Elements in row-major order: `data.length` is the product of `shape`. */

@@ -1,0 +1,23 @@
+/** The digits that training never saw, as pictures, with what they show. */
+import { Image } from "sconce";
+import heldout from "./heldout.json" with { type: "json" };
+
+export interface HeldOutDigit {
+  readonly label: number;
+  /** 8 × 8 pixels, light on dark. */
+  readonly image: Image;
+}
+
+/** All of them; each character of `pixels` is one pixel, 0 to 16 in base 17. */
+export function heldOutDigits(): Promise<HeldOutDigit[]> {
+  return Promise.all(
+    heldout.pixels.map(async (text, i) => {
+      const data = Uint8Array.from(text, (value) => Math.round((Number.parseInt(value, 17) * 255) / 16));
+      const image = await Image.fromPixels({ data, width: 8, height: 8, channels: 1 });
+      return { label: Number(heldout.labels[i]), image };
+    }),
+  );
+}
+
+/** What train.py got, to compare with: its answers, and canonical pixels as hexadecimal bytes. */
+export const python = heldout.python;

@@ -1,0 +1,31 @@
+/** Reads one handwritten digit, drawn at any size, dark on light or light on dark. */
+import { defineModel, float32, image, tensor, z } from "sconce";
+import { canonicalize, side } from "./canonicalize.ts";
+
+/** Larger pictures are shrunk to this before the digit in them is looked for. */
+const largestSide = 128;
+
+export default defineModel({
+  name: "digits",
+  description: "Reads one handwritten digit.",
+  input: z.object({ image: image() }),
+  output: z.object({ digit: z.int(), scores: z.array(z.number()).length(10) }),
+  tensors: { inputs: { pixels: float32(side, side) }, outputs: { scores: float32(10) } },
+  weights: "digits.pt",
+  batchSize: 64,
+  example: { image: "samples/3.png" },
+  async preprocess({ image }) {
+    const { width, height } = await image.size();
+    const scale = Math.min(1, largestSide / Math.max(width, height));
+    const grey = await image.pixels({
+      width: Math.max(1, Math.round(width * scale)),
+      height: Math.max(1, Math.round(height * scale)),
+      channels: 1,
+    });
+    return { pixels: tensor(canonicalize(grey), [side, side]) };
+  },
+  postprocess({ scores }) {
+    const probabilities = [...scores.data];
+    return { digit: probabilities.indexOf(Math.max(...probabilities)), scores: probabilities };
+  },
+});

@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { fileURLToPath } from "node:url";
+import { heldOutDigits } from "../examples/digits/heldout.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+const folder = fileURLToPath(new URL("../examples/digits", import.meta.url));
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith(folder);
+  server = await store.serve("digits");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+async function read(images: readonly string[]): Promise<unknown[]> {
+  const { outputs } = await server.client.predict(images.map((image) => ({ image })));
+  return (outputs ?? []).map(({ digit }) => digit);
+}
+
+test("digits, as served, reads at least 98 of 100 digits that its training never saw", async () => {
+  const heldOut = await heldOutDigits();
+  expect(heldOut.length).toBe(360);
+  const digits = await read(heldOut.map(({ image }) => image.toDataUri()));
+  const right = heldOut.filter(({ label }, i) => digits[i] === label).length;
+  expect(right / heldOut.length).toBeGreaterThanOrEqual(0.98);
+});
+
+test("digits reads digits that were drawn at another size and on white", async () => {
+  const names = ["3", "4", "7", "9"];
+  const images = await Promise.all(
+    names.map(
+      async (name) => `data:image/png;base64,${(await Bun.file(`${folder}/samples/${name}.png`).bytes()).toBase64()}`,
+    ),
+  );
+  expect(await read(images)).toEqual(names.map(Number));
+});
+
+test("digits gives ten scores that are probabilities", async () => {
+  const [first] = await heldOutDigits();
+  const { outputs } = await server.client.predict([{ image: first?.image.toDataUri() }]);
+  const scores = outputs?.[0]?.scores;
+  if (!Array.isArray(scores)) throw new Error("there are no scores");
+  expect(scores.length).toBe(10);
+  expect(scores.reduce((sum, score) => sum + score, 0)).toBeCloseTo(1, 4);
+});

@@ -1,0 +1,141 @@
+import { describe, expect, test } from "bun:test";
+import { SconceError } from "../src/errors.ts";
+import { file, image } from "../src/model/fields.ts";
+import { filesOf, ModelFile } from "../src/model/file.ts";
+import { Image } from "../src/model/media.ts";
+import * as z from "../src/model/z.ts";
+
+const pixel = "data:image/png;base64,AAAA";
+const messageOf = (schema: z.ZodType, value: unknown) => z.safeParse(schema, value).error?.issues[0]?.message;
+
+describe("the wire", () => {
+  test("http, https and data URLs become objects that know where they come from", () => {
+    for (const url of ["http://a.example/x.png", "HTTPS://a.example/x?y=1", pixel, "data:,text"]) {
+      const decoded = z.decode(image(), url);
+      expect(decoded).toBeInstanceOf(Image);
+      expect(decoded.url).toBe(url);
+    }
+    expect(z.decode(file(), pixel)).not.toBeInstanceOf(Image);
+  });
+
+  test("anything else is a fault that says what was expected, what came and the fix", () => {
+    const expected = "Expected the URL of an image (http://…, https://… or data:…;base64,…), received ";
+    expect(messageOf(image(), 3)).toBe(`${expected}number`);
+    expect(messageOf(image(), null)).toBe(`${expected}null`);
+    expect(messageOf(image(), "samples/3.png")).toBe(
+      `${expected}"samples/3.png": it has no scheme; a local file can be sent as a data URI`,
+    );
+    expect(messageOf(image(), "file:///etc/passwd")).toBe(
+      `${expected}"file:///etc/passwd": the scheme file is not taken; use http, https or data`,
+    );
+    expect(messageOf(image(), "https://")).toBe(`${expected}"https://": it cannot be read as a URL`);
+    expect(messageOf(image(), "data:image/png")).toContain("a data URI needs a comma");
+    expect(messageOf(file(), `x${"y".repeat(1e6)}`)?.length).toBeLessThan(300);
+  });
+
+  test("megabytes of base64 are checked by their first characters only", () => {
+    const url = `data:image/png;base64,${Buffer.alloc(12e6).toString("base64")}`;
+    const start = performance.now();
+    for (let i = 0; i < 20; i++) z.decode(image(), url);
+    // Reading 16 MB twenty times as URLs takes seconds.
+    expect(performance.now() - start).toBeLessThan(500);
+  });
+
+  test("outputs are data URIs", () => {
+    const output = z.object({ images: z.array(image()), sound: file().optional() });
+    const made = new Image({ bytes: Uint8Array.of(1, 2, 3), mediaType: "image/png" });
+    const sound = new ModelFile({ bytes: Uint8Array.of(4), mediaType: "Audio/WAV; codecs=1" });
+    expect(z.encode(output, { images: [made], sound })).toEqual({
+      images: ["data:image/png;base64,AQID"],
+      sound: "data:audio/wav;base64,BA==",
+    });
+  });
+
+  test("an output that is no image is a fault that names the fix", () => {
+    const output: z.ZodType = z.object({ image: image() });
+    const { error } = z.safeEncode(output, { image: "x.png" });
+    expect(error?.issues[0]?.message).toBe("Expected an Image; make one with Image.fromPixels");
+  });
+
+  test("the JSON Schema is that of the wire, with what the author added", () => {
+    const schema = z.object({
+      photo: image().describe("A cat."),
+      sound: file({ mediaTypes: ["audio/wav"] }).optional(),
+    });
+    expect(z.toJSONSchema(schema, { io: "input" })).toMatchObject({
+      properties: {
+        photo: { type: "string", format: "uri", contentMediaType: "image/*", description: "A cat." },
+        sound: { type: "string", format: "uri", contentMediaType: "audio/wav" },
+      },
+      required: ["photo"],
+      additionalProperties: false,
+    });
+  });
+
+  test("types are strings on the wire and objects in code", () => {
+    const schema = z.object({ photo: image(), sounds: z.array(file()) });
+    const wire: z.input<typeof schema> = { photo: pixel, sounds: [pixel] };
+    const code: z.output<typeof schema> = z.decode(schema, wire);
+    const photo: Image = code.photo;
+    const inferred: z.infer<typeof schema> = code;
+    expect(inferred.photo).toBe(photo);
+    // @ts-expect-error the wire side is a string
+    const wrong: z.input<typeof schema> = { photo, sounds: [] };
+    expect(wrong).toBeDefined();
+  });
+});
+
+describe("strict objects", () => {
+  test("unknown fields are refused at every depth, and allowed where the author says so", () => {
+    const schema = z.object({ inner: z.object({ a: z.number() }), open: z.looseObject({}) });
+    expect(z.safeParse(schema, { inner: { a: 1 }, open: { b: 2 } }).success).toBe(true);
+    expect(z.safeParse(schema, { inner: { a: 1, b: 2 }, open: {} }).success).toBe(false);
+    expect(z.safeParse(schema, { inner: { a: 1 }, open: {}, b: 2 }).success).toBe(false);
+  });
+});
+
+describe("files", () => {
+  test("have no bytes before the server filled them", () => {
+    const remote = z.decode(file(), "https://a.example/x.wav?token=1");
+    expect(() => remote.bytes).toThrow(SconceError);
+    expect(() => remote.mediaType).toThrow("https://a.example/x.wav has not been fetched");
+    remote.fill({ bytes: Uint8Array.of(1), mediaType: "audio/wav" });
+    expect(remote.bytes).toEqual(Uint8Array.of(1));
+    expect(remote.toDataUri()).toBe("data:audio/wav;base64,AQ==");
+  });
+
+  test("that were never fetched go back out as the URL they came as", () => {
+    expect(z.encode(image(), z.decode(image(), pixel))).toBe(pixel);
+  });
+
+  test("over the field's limit are refused with both numbers", () => {
+    const remote = z.decode(file({ maxBytes: 2 }), pixel);
+    expect(() => remote.fill({ bytes: new Uint8Array(3), mediaType: "" })).toThrow(
+      "The file has 3 bytes; this field takes at most 2",
+    );
+  });
+
+  test("of another media type are refused, unless the server that sent them did not know it", () => {
+    const field = file({ mediaTypes: ["Audio/*", "video/mp4"] });
+    const fill = (mediaType: string) => z.decode(field, pixel).fill({ bytes: new Uint8Array(1), mediaType });
+    expect(() => fill("image/png")).toThrow("The file is image/png; this field takes audio/*, video/mp4");
+    for (const taken of ["audio/ogg", "VIDEO/mp4; x=y", "application/octet-stream", "binary/octet-stream", ""])
+      fill(taken);
+  });
+
+  test("limits of a field travel with its files", () => {
+    expect(z.decode(image({ maxPixels: 9 }), pixel).limits).toEqual({
+      maxBytes: 32 * 2 ** 20,
+      maxPixels: 9,
+      mediaTypes: [],
+    });
+  });
+
+  test("are found in decoded inputs at any depth, in order", () => {
+    const [a, b, c] = [1, 2, 3].map((byte) => new ModelFile({ bytes: Uint8Array.of(byte), mediaType: "x/y" }));
+    const input = { a, list: [[0.5, { b }], new Float32Array(4), null], text: "t", when: new Date(0), last: [c] };
+    expect(filesOf(input)).toEqual([a, b, c] as ModelFile[]);
+    expect(filesOf(a)).toEqual([a] as ModelFile[]);
+    expect(filesOf([1, 2, 3])).toEqual([]);
+  });
+});

@@ -1,0 +1,91 @@
+/** The command line as a process of its own, without the set-up. */
+import { fileURLToPath } from "node:url";
+
+const script = fileURLToPath(new URL("./sconce.ts", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+export interface CliOptions {
+  /** Beside a clean environment; `SCONCE_HOME` is wanted by most commands. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+export interface CliResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command to its end. */
+export async function cli(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
+  const child = spawn(args, options);
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code, stdout, stderr };
+}
+
+/** A command that runs until it is stopped; killed when the scope ends. */
+export interface RunningCli extends AsyncDisposable {
+  readonly pid: number;
+  readonly exited: Promise<number>;
+  /** Standard error so far, line by line. */
+  readonly lines: readonly string[];
+  /** Resolves with the first line of standard error that has `part`; rejects when the process ends without one. */
+  line(part: string): Promise<string>;
+  kill(signal: NodeJS.Signals): void;
+}
+
+export function startCli(args: readonly string[], options: CliOptions = {}): RunningCli {
+  const child = spawn(args, options);
+  const lines: string[] = [];
+  let waiters: (() => void)[] = [];
+  const wake = () => {
+    for (const waiter of waiters.splice(0)) waiter();
+  };
+  let isOver = false;
+  const reading = (async () => {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const chunk of child.stderr) {
+      const parts = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = parts.pop() ?? "";
+      lines.push(...parts);
+      wake();
+    }
+    isOver = true;
+    wake();
+  })();
+  return {
+    pid: child.pid,
+    exited: child.exited,
+    lines,
+    async line(part) {
+      for (let seen = 0; ; ) {
+        for (; seen < lines.length; seen++) if (lines[seen]?.includes(part)) return lines[seen] ?? "";
+        if (isOver) throw new Error(`the process ended without the line "${part}":\n${lines.join("\n")}`);
+        await new Promise<void>((resolve) => waiters.push(resolve));
+      }
+    },
+    kill: (signal) => child.kill(signal),
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+      await child.exited;
+      await reading;
+      waiters = [];
+    },
+  };
+}
+
+function spawn(args: readonly string[], { env = {}, cwd = root }: CliOptions) {
+  const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
+  return Bun.spawn([process.execPath, "--no-install", script, ...args], {
+    cwd,
+    env: { PATH, HOME, TMPDIR, ...env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+}

@@ -1,0 +1,102 @@
+/** What a client of the HTTP API does, without a library between it and the bytes. */
+
+export interface PredictionBody {
+  readonly prediction_id: string;
+  readonly status: "pending" | "running" | "success" | "failed";
+  readonly outputs?: readonly Record<string, unknown>[];
+  readonly error_message?: string;
+  readonly errors?: readonly { readonly index: number; readonly message: string }[];
+  readonly partial_outputs?: readonly (Record<string, unknown> | null)[];
+  readonly created_at: string;
+  readonly started_at?: string;
+  readonly finished_at?: string;
+}
+
+export interface ProblemBody {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[];
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+export class Client {
+  readonly url: URL;
+
+  constructor(url: URL) {
+    this.url = url;
+  }
+
+  fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(new URL(path, this.url), init);
+  }
+
+  /** POST /predictions, with whatever body. */
+  post(body: unknown, headers: Headers = {}, signal?: AbortSignal): Promise<Response> {
+    return this.fetch("/predictions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...headers },
+      body: typeof body === "string" ? body : JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  /** A prediction that is accepted; it answers at once. */
+  create(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
+    return this.post(inputs, headers).then(bodyOf<PredictionBody>);
+  }
+
+  /** A prediction, to its end. */
+  predict(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
+    return this.create(inputs, { Prefer: "wait", ...headers });
+  }
+
+  read(id: string, headers: Headers = {}): Promise<PredictionBody> {
+    return this.fetch(`/predictions/${id}`, { headers }).then(bodyOf<PredictionBody>);
+  }
+
+  /** A prediction that was created, at its end. */
+  end(id: string): Promise<PredictionBody> {
+    return this.read(id, { Prefer: "wait" });
+  }
+
+  cancel(id: string): Promise<PredictionBody> {
+    return this.fetch(`/predictions/${id}/cancel`, { method: "POST" }).then(bodyOf<PredictionBody>);
+  }
+
+  /** A request that is refused. */
+  async refused(body: unknown, headers: Headers = {}): Promise<ProblemBody> {
+    return problemOf(await this.post(body, headers));
+  }
+
+  /** One value of GET /metrics, named with its labels. */
+  async metric(name: string): Promise<number> {
+    const text = await (await this.fetch("/metrics")).text();
+    const line = text.split("\n").find((candidate) => candidate.startsWith(`${name} `));
+    return Number(line?.slice(name.length) ?? 0);
+  }
+
+  /** Resolves once `condition` holds for the prediction; every look is a request, so time passes in between. */
+  async until(id: string, condition: (body: PredictionBody) => boolean): Promise<PredictionBody> {
+    for (;;) {
+      const body = await this.read(id);
+      if (condition(body)) return body;
+    }
+  }
+}
+
+/** The problem that a response is: status, media type and body say the same. */
+export async function problemOf(response: Response): Promise<ProblemBody> {
+  const body = (await response.json()) as ProblemBody;
+  const mediaType = response.headers.get("content-type");
+  if (mediaType !== "application/problem+json") throw new Error(`expected a problem, received ${mediaType}`);
+  if (body.status !== response.status) throw new Error(`a problem of ${body.status} came with ${response.status}`);
+  return body;
+}
+
+async function bodyOf<T>(response: Response): Promise<T> {
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+  return (await response.json()) as T;
+}

@@ -1,0 +1,65 @@
+/** Real servers in this process, for models that are built into a store of their own. */
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type ServeConfig, serveOptions } from "../../src/config.ts";
+import { configureLog } from "../../src/log.ts";
+import { type Server, startServer } from "../../src/server.ts";
+import { ModelStore } from "../../src/store/store.ts";
+import { cli } from "./cli.ts";
+import { Client } from "./client.ts";
+import { tempDir } from "./temp-dir.ts";
+
+const folder = fileURLToPath(new URL("../models", import.meta.url));
+
+/** A folder of `test/models`. */
+export function modelFolder(name: string): string {
+  return join(folder, name);
+}
+
+/** A model store that is removed when the scope ends. */
+export interface TestStore extends AsyncDisposable {
+  /** For `SCONCE_HOME`. */
+  readonly home: string;
+  /** Starts a server for a model of the store, on a free port of loopback. */
+  serve(reference: string, config?: Partial<ServeConfig>): Promise<TestServer>;
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly url: URL;
+  readonly client: Client;
+  stop(): Promise<void>;
+}
+
+/** A new store with these models of `test/models`, or model folders elsewhere, built into it. */
+export async function storeWith(...models: readonly string[]): Promise<TestStore> {
+  const dir = await tempDir();
+  const builds = await Promise.all(
+    models.map((model) =>
+      cli(["build", model.includes("/") ? model : modelFolder(model)], { env: { SCONCE_HOME: dir.path } }),
+    ),
+  );
+  for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);
+  return {
+    home: dir.path,
+    serve: async (reference, config = {}) => {
+      configureLog({ level: "error", format: "text" });
+      const packaged = await new ModelStore(dir.path).resolve(reference);
+      return testServer(await startServer(packaged, { ...defaults(), host: "127.0.0.1", port: 0, ...config }));
+    },
+    [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
+  };
+}
+
+function testServer(server: Server): TestServer {
+  return {
+    url: server.url,
+    client: new Client(server.url),
+    stop: () => server.stop(),
+    [Symbol.asyncDispose]: () => server.stop(),
+  };
+}
+
+function defaults(): ServeConfig {
+  const entries = Object.entries(serveOptions).map(([key, { default: value }]) => [key, value]);
+  return Object.fromEntries(entries) as ServeConfig;
+}

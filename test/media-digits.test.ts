@@ -1,0 +1,57 @@
+import { describe, expect, test } from "bun:test";
+import { canonicalize, side } from "../examples/digits/canonicalize.ts";
+import { heldOutDigits, python } from "../examples/digits/heldout.ts";
+import { Image } from "../src/model/media.ts";
+
+/** As model.ts prepares a picture. */
+async function canonical(image: Image): Promise<Float32Array> {
+  const { width, height } = await image.size();
+  const scale = Math.min(1, 128 / Math.max(width, height));
+  const size = { width: Math.round(width * scale), height: Math.round(height * scale) };
+  return canonicalize(await image.pixels({ ...size, channels: 1 }));
+}
+
+/** In 255ths, between what TypeScript and Python make of the same picture. */
+function greatestDifference(ours: Float32Array, theirs: string): number {
+  const expected = Buffer.from(theirs, "hex");
+  expect(expected.length).toBe(ours.length);
+  return ours.reduce((greatest, value, i) => Math.max(greatest, Math.abs(value * 255 - (expected[i] ?? 0))), 0);
+}
+
+describe("the digits example prepares pictures as its training did", () => {
+  for (const [name, expected] of Object.entries(python.samples)) {
+    test(`samples/${name}`, async () => {
+      const bytes = await Bun.file(new URL(`../examples/digits/samples/${name}`, import.meta.url)).bytes();
+      const pixels = await canonical(new Image({ bytes, mediaType: "image/png" }));
+      expect(greatestDifference(pixels, expected)).toBeLessThanOrEqual(3);
+    });
+  }
+
+  test("held-out digits", async () => {
+    const digits = await heldOutDigits();
+    for (const [i, expected] of python.heldout.entries()) {
+      const image = digits[i]?.image;
+      expect(image).toBeDefined();
+      // Half a 255th is what Python's rounding to bytes takes away.
+      if (image) expect(greatestDifference(await canonical(image), expected)).toBeLessThanOrEqual(0.51);
+    }
+  });
+
+  test("ink on any paper, anywhere and at any size, gives the same pixels", () => {
+    const draw = (size: number, at: number, length: number, paper: number, ink: number) => {
+      const data = new Uint8Array(size * size).fill(paper);
+      for (let i = 0; i < length; i++) for (let j = 0; j < length / 4; j++) data[(at + i) * size + at + j] = ink;
+      return canonicalize({ data, width: size, height: size });
+    };
+    const reference = draw(40, 4, 16, 255, 0);
+    expect(draw(40, 20, 16, 0, 255)).toEqual(reference);
+    expect(draw(90, 9, 64, 200, 60)).toEqual(reference);
+  });
+
+  test("a blank picture and a single pixel give pixels too", () => {
+    expect(canonicalize({ data: new Uint8Array(9).fill(7), width: 3, height: 3 })).toEqual(
+      new Float32Array(side * side),
+    );
+    expect(canonicalize({ data: Uint8Array.of(9), width: 1, height: 1 })).toEqual(new Float32Array(side * side));
+  });
+});

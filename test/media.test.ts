@@ -1,0 +1,208 @@
+import { describe, expect, test } from "bun:test";
+import { inflateSync } from "node:zlib";
+import { Image, type PixelOptions } from "../src/model/media.ts";
+import { failureOf } from "./helpers/failure.ts";
+
+const folder = new URL("./data/media/", import.meta.url);
+
+/** One line of expected.jsonl, which media.py writes. */
+interface Case {
+  file: string;
+  options: PixelOptions;
+  width: number;
+  height: number;
+  /** Of a zlib stream, in base64. */
+  data: string;
+}
+
+const lines = (await Bun.file(new URL("expected.jsonl", folder)).text()).trimEnd().split("\n");
+const cases = lines.map((line): Case => JSON.parse(line));
+
+const read = (name: string) => Bun.file(new URL(name, folder)).bytes();
+
+async function open(name: string): Promise<Image> {
+  return new Image({ bytes: await read(name), mediaType: "application/octet-stream" });
+}
+
+function greatestDifference(a: Uint8Array, b: Uint8Array): number {
+  expect(a.length).toBe(b.length);
+  let greatest = 0;
+  for (const [i, value] of a.entries()) greatest = Math.max(greatest, Math.abs(value - (b[i] ?? Number.NaN)));
+  return greatest;
+}
+
+describe("pixels are those of Pillow to within 1 of 255, or 2 where transparency is resampled", () => {
+  for (const { file, options, width, height, data } of cases) {
+    test(`${file} ${JSON.stringify(options)}`, async () => {
+      const pixels = await (await open(file)).pixels(options);
+      expect([pixels.width, pixels.height]).toEqual([width, height]);
+      const expected = inflateSync(Buffer.from(data, "base64"));
+      expect(greatestDifference(pixels.data, expected)).toBeLessThanOrEqual(file.startsWith("alpha") ? 2 : 1);
+    });
+  }
+});
+
+describe("size and shape", () => {
+  test("size is read from the header, upright", async () => {
+    expect(await (await open("rgb.png")).size()).toEqual({ width: 40, height: 30 });
+    expect(await (await open("turned.jpg")).size()).toEqual({ width: 30, height: 40 });
+  });
+
+  test("one given side keeps the shape of the image", async () => {
+    const image = await open("rgb.png");
+    expect(await image.pixels({ width: 20 })).toMatchObject({ width: 20, height: 15, channels: 3, layout: "hwc" });
+    expect(await image.pixels({ height: 60 })).toMatchObject({ width: 80, height: 60 });
+  });
+
+  test("chw holds the planes of hwc, and bgr turns the order of the channels", async () => {
+    const image = await open("rgb.png");
+    const hwc = await image.pixels();
+    const chw = await image.pixels({ layout: "chw", order: "bgr" });
+    const plane = hwc.width * hwc.height;
+    for (let i = 0; i < plane; i += 7) {
+      const pixel = [...hwc.data.subarray(i * 3, i * 3 + 3)];
+      expect([chw.data[2 * plane + i], chw.data[plane + i], chw.data[i]]).toEqual(pixel);
+    }
+  });
+
+  test("the bars of contain have the background's color in every layout", async () => {
+    const options: PixelOptions = { width: 8, height: 20, fit: "contain", background: [1, 2, 3] };
+    const image = await open("rgb.png");
+    expect([...(await image.pixels(options)).data.subarray(0, 3)]).toEqual([1, 2, 3]);
+    const chw = await image.pixels({ ...options, layout: "chw", order: "bgr", channels: 4 });
+    expect([0, 160, 320, 480].map((at) => chw.data[at])).toEqual([3, 2, 1, 255]);
+  });
+
+  test("a draft is close to the whole, in the same shape", async () => {
+    const image = await open("subsampled.jpg");
+    const [whole, draft] = [await image.pixels({ width: 10 }), await image.pixels({ width: 10, draft: true })];
+    expect([draft.width, draft.height]).toEqual([whole.width, whole.height]);
+    const total = whole.data.reduce((sum, value, i) => sum + Math.abs(value - (draft.data[i] ?? Number.NaN)), 0);
+    expect(total / whole.data.length).toBeLessThan(16);
+  });
+
+  test("a size that is none is refused with the option named", async () => {
+    const error = await failureOf((await open("rgb.png")).pixels({ width: 0 }));
+    expect(error.message).toBe("pixels(): width is 0; give a whole number of at least 1");
+  });
+
+  test("an image larger than a turn of the event loop is converted whole", async () => {
+    const data = new Uint8Array(1500 * 1000).map((_, i) => (i / 1500) & 255);
+    const image = await Image.fromPixels({ data, width: 1500, height: 1000, channels: 1 });
+    expect(Buffer.compare((await image.pixels({ channels: 1 })).data, data)).toBe(0);
+  });
+});
+
+describe("what is not an image, or too much of one", () => {
+  test("sound, text and SVG are named as unreadable, with what can be read", async () => {
+    const sound = Buffer.concat([Buffer.from("RIFF\x24\0\0\0WAVEfmt "), Buffer.alloc(100)]);
+    for (const bytes of [sound, Buffer.from("just a text ".repeat(9)), Buffer.from("<svg width='3' height='3'/>")]) {
+      const error = await failureOf(new Image({ bytes, mediaType: "image/png" }).pixels());
+      expect(error.code).toBe("file_invalid");
+      expect(error.message).toBe("The file is not an image that can be read: JPEG, PNG, WebP, GIF and BMP are");
+    }
+  });
+
+  test("an empty file says that it is empty", async () => {
+    const error = await failureOf(new Image({ bytes: new Uint8Array(0), mediaType: "image/png" }).size());
+    expect(error.code).toBe("file_invalid");
+    expect(error.message).toStartWith("The file is empty and not an image");
+  });
+
+  for (const name of [
+    "rgb.png",
+    "baseline.jpg",
+    "progressive.jpg",
+    "turned.jpg",
+    "rgb.webp",
+    "rgb.bmp",
+    "grey16.png",
+  ]) {
+    test(`${name} cut off anywhere is refused`, async () => {
+      const bytes = await read(name);
+      for (const share of [0.05, 0.3, 0.6, 0.9]) {
+        const cut = new Image({ bytes: bytes.subarray(0, Math.floor(bytes.length * share)), mediaType: "image/png" });
+        expect((await failureOf(cut.pixels({ width: 8, height: 8 }))).code).toBe("file_invalid");
+      }
+    });
+  }
+
+  test("noise behind a valid start ends in pixels or a file error, never in another way", async () => {
+    for (const name of ["rgb.png", "baseline.jpg", "rgb.webp", "animated.webp", "animated.gif", "rgb.bmp"]) {
+      const bytes = await read(name);
+      for (let seed = 1; seed <= 40; seed++) {
+        const noisy = bytes.slice();
+        for (let i = 0; i < 6; i++)
+          noisy[12 + ((seed * 7919 + i * 104729) % (bytes.length - 12))] = (seed * 31 + i) & 255;
+        const outcome = await new Image({ bytes: noisy, mediaType: "image/png" }).pixels({ width: 9 }).catch((e) => e);
+        if (outcome instanceof Error)
+          expect(outcome).toHaveProperty("code", expect.stringMatching(/^file_(invalid|too_large)$/));
+      }
+    }
+  });
+
+  test("a header of 30,000 × 30,000 pixels is refused before anything is decoded", async () => {
+    const error = await failureOf((await open("huge.png")).pixels({ width: 8, height: 8 }));
+    expect(error.code).toBe("file_too_large");
+    expect(error.message).toBe(
+      "The file is an image of 30000 × 30000 pixels; this field takes at most 50000000 pixels",
+    );
+  });
+
+  test("the field's own limit counts, and messages name the URL without its query", async () => {
+    const image = new Image({ url: "https://user:secret@example.org/a.png?key=1", limits: { maxPixels: 1199 } });
+    image.fill({ bytes: await read("rgb.png"), mediaType: "image/png" });
+    const { message } = await failureOf(image.size());
+    expect(message).toBe(
+      "https://example.org/a.png is an image of 40 × 30 pixels; this field takes at most 1199 pixels",
+    );
+  });
+
+  test("an image so long that covering the size asked for would need too many pixels is refused", async () => {
+    const line = await Image.fromPixels({ data: new Uint8Array(16000), width: 16000, height: 1, channels: 1 });
+    expect((await failureOf(line.pixels({ width: 224, height: 224, fit: "cover" }))).code).toBe("file_too_large");
+    expect((await line.pixels({ width: 224, height: 224, fit: "contain" })).data.length).toBe(224 * 224 * 3);
+  });
+});
+
+describe("images from pixels", () => {
+  const width = 5;
+  const height = 4;
+
+  for (const channels of [1, 3, 4] as const) {
+    test(`a PNG of ${channels} channels gives back its pixels, from either layout`, async () => {
+      const data = new Uint8Array(width * height * channels).map((_, i) => (i * 37) & 255);
+      const image = await Image.fromPixels({ data, width, height, channels });
+      expect(image.mediaType).toBe("image/png");
+      expect(image.url).toBeUndefined();
+      expect((await image.pixels({ channels })).data).toEqual(data);
+      const planes = await image.pixels({ channels, layout: "chw" });
+      expect((await (await Image.fromPixels(planes)).pixels({ channels })).data).toEqual(data);
+    });
+  }
+
+  for (const format of ["jpeg", "webp"] as const) {
+    test(`${format} is written at the quality asked for`, async () => {
+      const source = await (await open("rgb.png")).pixels();
+      const [low, high] = [
+        await Image.fromPixels(source, { format, quality: 20 }),
+        await Image.fromPixels(source, { format, quality: 95 }),
+      ];
+      expect(low.bytes.length).toBeLessThan(high.bytes.length);
+      expect(high.toDataUri()).toStartWith(`data:image/${format};base64,`);
+      expect(await high.size()).toEqual({ width: 40, height: 30 });
+    });
+  }
+
+  test("transparency is laid over white in a JPEG", async () => {
+    const data = new Uint8Array(16 * 16 * 4);
+    const image = await Image.fromPixels({ data, width: 16, height: 16, channels: 4 }, { format: "jpeg" });
+    expect((await image.pixels()).data[0]).toBeGreaterThan(250);
+  });
+
+  test("data of another length is refused with both numbers", async () => {
+    const error = await failureOf(Image.fromPixels({ data: new Uint8Array(5), width: 2, height: 2, channels: 3 }));
+    expect(error.code).toBe("item_failed");
+    expect(error.message).toBe("Image.fromPixels: 2 × 2 pixels of 3 channels are 12 values, received 5");
+  });
+});
