@@ -205,6 +205,12 @@ export const serveOptions = {
     described: "the field's",
     parse: bytes,
   }),
+  maxPixels: openOption<number>({
+    description: "Most pixels of one image, below what the field allows",
+    valueHint: "n",
+    described: "the field's",
+    parse: integer(1),
+  }),
   maxRedirects: option({
     description: "Most redirects that are followed for one file",
     valueHint: "n",

@@ -90,7 +90,7 @@ async function setUpApp(
     guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
     timeoutMs: config.fetchTimeout * 1000,
     maxRedirects: config.maxRedirects,
-    maxBytes: config.maxFileBytes ?? Number.MAX_SAFE_INTEGER,
+    maxBytes: Number.MAX_SAFE_INTEGER,
     userAgent: `sconce/${version}`,
   });
   const running = await setUp({
@@ -108,6 +108,10 @@ async function setUpApp(
       threads: config.threads,
     },
     fetcher,
+    fileCaps: {
+      ...(config.maxFileBytes === undefined ? {} : { maxBytes: config.maxFileBytes }),
+      ...(config.maxPixels === undefined ? {} : { maxPixels: config.maxPixels }),
+    },
     observer: metrics,
   });
   logRunning(running);

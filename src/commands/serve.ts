@@ -19,15 +19,17 @@ export const serve = command({
   ],
   async run({ options, positionals: [reference] }) {
     const packaged = await new ModelStore().resolve(reference);
-    stopOnSignals(await startServer(packaged, options));
+    let server: Server | undefined;
+    stopOnSignals(async () => server?.stop());
+    server = await startServer(packaged, options);
   },
 });
 
 /** npm passes a signal on that its process group has already got: the same one again so soon is no second one. */
 const REPEAT_MS = 1000;
 
-/** The first signal drains, a second one ends at once. */
-function stopOnSignals(server: Server): void {
+/** The first signal drains, a second one ends at once; before the server is ready there is nothing to drain. */
+function stopOnSignals(stop: () => Promise<void>): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (stoppingSince !== undefined) {
@@ -36,7 +38,7 @@ function stopOnSignals(server: Server): void {
     }
     stoppingSince = performance.now();
     log.info(`Stopping (${signal}): finishing what was accepted`);
-    await server.stop();
+    await stop();
     log.info("Stopped");
     process.exit(0);
   };

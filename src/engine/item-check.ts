@@ -20,6 +20,9 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
   const names = new Set(Object.keys(specs));
   const hasFreeDims = entries.some(([, { dims }]) => dims.some((dim) => typeof dim === "string"));
   return (given) => {
+    // The author's code may not have been type-checked.
+    if (typeof given !== "object" || given === null)
+      throw invalid("preprocess gave no tensors; return { name: tensor(…) }");
     for (const name in given) {
       if (!names.has(name))
         throw invalid(`preprocess gave a tensor "${name}", which is not declared (${[...names].join(", ")} are)`);
@@ -47,9 +50,10 @@ function checkTensor(
   free: Map<string, number> | undefined,
 ): void {
   const { dtype, dims } = spec;
-  const { shape, data } = tensor;
   const fail = (reason: string): SconceError =>
     invalid(`input "${name}": ${describeTensor(dtype, dims)} was declared, preprocess gave ${reason}`);
+  const { shape, data } = tensor ?? {};
+  if (!Array.isArray(shape) || !ArrayBuffer.isView(data)) throw fail("no tensor; make one with tensor(data, shape)");
   if (tensor.dtype !== dtype || !(data instanceof arrayTypes[dtype])) throw fail(describeTensor(tensor.dtype, shape));
   if (shape.length !== dims.length) throw fail(describeTensor(tensor.dtype, shape));
   let count = 1;

@@ -24,8 +24,9 @@ export async function bundleModel(dir: string): Promise<string> {
     external: [...suppliedModules],
     target: "bun",
     format: "esm",
-    // Paths in the output are relative to this, and so the same on every machine.
     root: dir,
+    // Without comments: Bun's own say where a module lies as seen from the current folder, and so change from place to place.
+    minify: { whitespace: true },
     throw: false,
   });
   const [output] = result.outputs;

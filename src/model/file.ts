@@ -33,17 +33,21 @@ export interface RemoteFile {
 export class ModelFile {
   /** Where the file comes from; undefined when model code made it. */
   readonly url: string | undefined;
-  readonly limits: FileLimits;
+  #limits: FileLimits;
   #content: FileContent | undefined;
 
   constructor(source: FileContent | RemoteFile) {
     if ("url" in source) {
       this.url = source.url;
-      this.limits = { ...defaultLimits, ...source.limits };
+      this.#limits = { ...defaultLimits, ...source.limits };
     } else {
-      this.limits = defaultLimits;
+      this.#limits = defaultLimits;
       this.#content = { bytes: source.bytes, mediaType: essenceOf(source.mediaType) };
     }
+  }
+
+  get limits(): FileLimits {
+    return this.#limits;
   }
 
   /** The content. Throws `file_unavailable` before the server fetched it. */
@@ -73,6 +77,18 @@ export class ModelFile {
   toDataUri(): string {
     const { bytes, mediaType } = this.#filled();
     return `data:${mediaType};base64,${bytes.toBase64()}`;
+  }
+
+  /**
+   * Lowers what the field allows to what the server allows.
+   * @internal
+   */
+  restrict({ maxBytes = Infinity, maxPixels = Infinity }: Partial<FileLimits>): void {
+    this.#limits = {
+      ...this.#limits,
+      maxBytes: Math.min(this.#limits.maxBytes, maxBytes),
+      maxPixels: Math.min(this.#limits.maxPixels, maxPixels),
+    };
   }
 
   /**

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
-import { arrayTypes, type PaddedDim, type Tensor, type TensorData, type TensorSpec } from "../model/tensor.ts";
+import { arrayTypes, type DType, type PaddedDim, type Tensor, type TensorData, type TensorSpec } from "../model/tensor.ts";
 
 export interface SessionOptions {
   /** The file of the weights; what it is gets told by its content, whatever its name. */
@@ -178,7 +178,7 @@ class Session implements NativeSession {
   readonly #addon: Addon;
   readonly #handle: Handle;
   readonly #inputs: readonly string[];
-  readonly #outputs: readonly TensorSpec[];
+  readonly #outputs: readonly OutputPlan[];
   readonly #codes: ReadonlyMap<string, number>;
   /** Dtypes and shapes of a batch on their way into the addon; kept, as most batches need the same space. */
   #meta = new Float64Array(256);
@@ -188,7 +188,7 @@ class Session implements NativeSession {
     this.#addon = addon;
     this.#handle = handle;
     this.#inputs = inputs;
-    this.#outputs = outputs;
+    this.#outputs = outputs.map(outputPlan);
     this.#codes = new Map(addon.dtypes.map((name, code) => [name, code]));
     this.format = addon.format(handle);
   }
@@ -223,44 +223,54 @@ class Session implements NativeSession {
   /** One call with flat arrays is several times faster than reading every object from native code. */
   #flatten(batch: readonly (readonly Tensor[])[]): { meta: Float64Array; data: TensorData[] } {
     const data: TensorData[] = [];
+    const codes = this.#codes;
+    let meta = this.#meta;
     let at = 0;
     for (let i = 0; i < batch.length; i++) {
       const item = batch[i] ?? [];
-      if (item.length !== this.#inputs.length) {
-        const names = this.#inputs.join(", ");
-        throw new SconceError(
-          "tensor_invalid",
-          `item ${i} has ${item.length} tensors, the model declares ${this.#inputs.length} (${names})`,
-        );
-      }
-      for (const tensor of item) {
-        const { shape } = tensor;
-        if (at + 2 + shape.length > this.#meta.length) {
-          const larger = new Float64Array(2 * (at + 2 + shape.length));
-          larger.set(this.#meta);
-          this.#meta = larger;
+      if (item.length !== this.#inputs.length) throw this.#miscounted(i, item.length);
+      for (const { dtype, shape, data: elements } of item) {
+        if (at + 2 + shape.length > meta.length) {
+          meta = new Float64Array(2 * (at + 2 + shape.length));
+          meta.set(this.#meta);
+          this.#meta = meta;
         }
-        this.#meta[at++] = this.#codes.get(tensor.dtype) ?? -1;
-        this.#meta[at++] = shape.length;
-        for (const size of shape) this.#meta[at++] = size;
-        data.push(tensor.data);
+        meta[at++] = codes.get(dtype) ?? -1;
+        meta[at++] = shape.length;
+        for (let dim = 0; dim < shape.length; dim++) meta[at++] = shape[dim] ?? -1;
+        data.push(elements);
       }
     }
-    return { meta: this.#meta, data };
+    return { meta, data };
+  }
+
+  #miscounted(item: number, tensors: number): SconceError {
+    const declared = `${this.#inputs.length} (${this.#inputs.join(", ")})`;
+    return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
   }
 
   #tensors(rows: number, outputs: NativeOutputs): Tensor[] {
     let next = this.#outputs.length;
-    return this.#outputs.map(({ dtype, dims }, i) => {
+    return this.#outputs.map(({ dtype, sizes }, i) => {
       const data = outputs[i];
-      const fixed = dims.filter((dim) => typeof dim === "number");
-      const shape = fixed.length === dims.length ? [rows, ...fixed] : outputs[next++];
+      const shape = sizes === undefined ? outputs[next++] : [rows, ...sizes];
       if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) {
         throw new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
       }
       return { dtype, shape, data };
     });
   }
+}
+
+/** What the addon need not say about an output: its sizes where all of them are fixed. */
+interface OutputPlan {
+  readonly dtype: DType;
+  readonly sizes: readonly number[] | undefined;
+}
+
+function outputPlan({ dtype, dims }: TensorSpec): OutputPlan {
+  const sizes = dims.filter((dim) => typeof dim === "number");
+  return { dtype, sizes: sizes.length === dims.length ? sizes : undefined };
 }
 
 /** The addon's errors carry one of our codes; they become the one error class of sconce. */

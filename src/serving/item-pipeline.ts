@@ -2,20 +2,25 @@
 import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model } from "../model/define.ts";
-import { filesOf, type ModelFile } from "../model/file.ts";
+import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import type { Tensor } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
 import type { Fetcher } from "./fetcher.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
+/** What the server allows of one file, where that is less than what its field allows. */
+export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
+
 export class ItemPipeline {
   readonly #model: Model;
   readonly #fetcher: Fetcher;
+  readonly #fileCaps: FileCaps;
 
-  constructor(model: Model, fetcher: Fetcher) {
+  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}) {
     this.#model = model;
     this.#fetcher = fetcher;
+    this.#fileCaps = fileCaps;
   }
 
   /**
@@ -56,6 +61,7 @@ export class ItemPipeline {
 
   async #fill(file: ModelFile, signal: AbortSignal): Promise<void> {
     if (file.url === undefined || file.isFilled) return;
+    file.restrict(this.#fileCaps);
     file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes }));
   }
 

@@ -154,7 +154,7 @@ export class PredictionService implements PredictionOwner {
   }
 
   #expire(prediction: Prediction): void {
-    const seconds = Math.round((prediction.deadlineMs - prediction.createdAtMs) / 100) / 10;
+    const seconds = Math.round((prediction.deadlineMs - prediction.createdAtMs) / 10) / 100;
     prediction.end(`Timed out after ${seconds} s`);
   }
 

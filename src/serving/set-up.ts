@@ -6,7 +6,7 @@ import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
 import type { Fetcher } from "./fetcher.ts";
-import { ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
 
 /** Where the files of a model are: in a folder that is being built, or in the store. */
 export interface ModelFiles {
@@ -24,6 +24,7 @@ export interface SetUpOptions {
   /** What the operator asked for; the model's own settings stand for what is undefined. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
   readonly fetcher: Fetcher;
+  readonly fileCaps?: FileCaps;
   readonly observer?: BatchObserver;
 }
 
@@ -46,6 +47,7 @@ export async function setUp({
   example,
   settings,
   fetcher,
+  fileCaps,
   observer,
 }: SetUpOptions): Promise<RunningModel> {
   const own = model.settings;
@@ -65,7 +67,7 @@ export async function setUp({
     runSetup(model, files),
   ]);
   try {
-    const pipeline = new ItemPipeline(model, fetcher);
+    const pipeline = new ItemPipeline(model, fetcher, fileCaps);
     const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
     const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads });
     const engine = new LocalEngine({
