@@ -1,10 +1,10 @@
 /** The root command: finds the subcommand, shows help, and turns every error into one line and an exit code. */
 import { renderUsage } from "citty";
 import { version } from "../package.json";
+import { closest } from "./closest.ts";
 import type { Command } from "./commands/command.ts";
 import { messageOf, SconceError } from "./errors.ts";
 import { log } from "./log.ts";
-import { closest } from "./closest.ts";
 
 /** Loaded when they are called, so that `--version` does not load what `serve` needs. */
 const commands: Readonly<Record<string, { readonly description: string; load(): Promise<Command> }>> = {

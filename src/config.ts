@@ -168,6 +168,13 @@ export const serveOptions = {
     described: "256m",
     parse: bytes,
   }),
+  maxLogBytes: option({
+    description: "Most bytes of a demo prediction's logs",
+    valueHint: "bytes",
+    default: 1 * MiB,
+    described: "1m",
+    parse: bytes,
+  }),
   retainCount: option({
     description: "Most ended predictions that can still be read",
     valueHint: "n",

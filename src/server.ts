@@ -127,6 +127,7 @@ async function setUpApp(
       maxReadyBytes: config.maxReadyBytes,
       maxPreparing: config.maxFetches,
       timeoutMs: config.timeout * 1000,
+      maxLogBytes: config.maxLogBytes,
       retention: { maxCount: config.retainCount, maxAgeMs: config.retainAge * 1000, maxBytes: config.retainBytes },
     },
   });
@@ -139,6 +140,7 @@ async function setUpApp(
       batchSize: running.engine.maxBatchSize,
       inputSchema: packaged.config.inputSchema,
       outputSchema: packaged.config.outputSchema,
+      demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
       input: model.input,
       example: packaged.config.example,
     },

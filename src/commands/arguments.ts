@@ -1,8 +1,8 @@
 /** From a command line to checked values: citty renders the help and splits the arguments, the option tables say what they may be. */
 import { type ArgsDef, parseArgs } from "citty";
+import { closest } from "../closest.ts";
 import type { Option, OptionTable, OptionValues } from "../config.ts";
 import { SconceError } from "../errors.ts";
-import { closest } from "../closest.ts";
 
 export interface Positional {
   readonly name: string;

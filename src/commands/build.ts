@@ -70,6 +70,7 @@ function configOf(model: Model, example: unknown): ModelConfig {
     description: model.description,
     inputSchema: wireSchema(model.input, "input"),
     outputSchema: wireSchema(model.output, "output"),
+    ...(model.demo === undefined ? {} : { demoOutputSchema: wireSchema(model.demo.output, "demo.output") }),
     inputs: named(model.tensors.inputs),
     outputs: named(model.tensors.outputs),
     batchSize: model.settings.batchSize ?? 1,

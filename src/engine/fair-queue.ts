@@ -1,5 +1,7 @@
 /** Items that wait, taken in turn over the lanes they wait in, in order within a lane, and alike within a batch. */
 
+import { Ring } from "./ring.ts";
+
 /** What the queue needs to know of an item. */
 export interface Queued {
   /** Whose turn it is; one for each prediction. */
@@ -52,7 +54,12 @@ class Line<T extends Queued> {
 
 /** One prediction's lines; nearly always a single one. */
 class Lane<T extends Queued> {
+  readonly key: object;
   readonly lines: Line<T>[] = [];
+
+  constructor(key: object) {
+    this.key = key;
+  }
 
   line(group: Group<T>): Line<T> | undefined {
     return this.lines.find((line) => line.group === group);
@@ -68,7 +75,7 @@ class Lane<T extends Queued> {
 /** All lines with one key, in turn: the first is the next. */
 export class Group<T extends Queued> {
   readonly key: string;
-  readonly lines = new Set<Line<T>>();
+  readonly lines = new Ring<Line<T>>();
   length = 0;
 
   constructor(key: string) {
@@ -85,8 +92,9 @@ export class Group<T extends Queued> {
 
 /** Holds what waits. Adding and taking an item cost the same however many wait. */
 export class FairQueue<T extends Queued> {
-  /** In turn: the first is the next. A lane that was served goes to the end. */
   readonly #lanes = new Map<object, Lane<T>>();
+  /** A lane that was served goes to the end. */
+  readonly #turns = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
   #length = 0;
   #bytes = 0;
@@ -111,7 +119,7 @@ export class FairQueue<T extends Queued> {
   /** The groups that wait, in the order of the lanes' turns, and within a lane of how long its first item has been ready. */
   *groups(): Generator<Group<T>> {
     const seen = new Set<Group<T>>();
-    for (const lane of this.#lanes.values()) {
+    for (const lane of this.#turns) {
       for (const { group } of lane.inOrder()) {
         if (seen.has(group)) continue;
         yield group;
@@ -124,13 +132,15 @@ export class FairQueue<T extends Queued> {
   /** Takes up to `max` items of `group`, one of each lane in turn. */
   take(group: Group<T>, max: number): T[] {
     const batch: T[] = [];
-    for (const line of this.#turns(group)) {
+    // The lane whose turn it is goes first, even where its line is not the group's next.
+    let line = this.#turns.first?.line(group) ?? group.lines.first;
+    while (line !== undefined && batch.length < max) {
       const item = line.shift();
       if (item === undefined) break;
       batch.push(item);
       this.#forget(item, group);
-      this.#endTurn(item.lane, line);
-      if (batch.length === max) break;
+      this.#endTurn(line);
+      line = group.lines.first;
     }
     return batch;
   }
@@ -140,20 +150,13 @@ export class FairQueue<T extends Queued> {
     const known = this.#lanes.get(lane);
     if (known === undefined) return [];
     this.#lanes.delete(lane);
+    this.#turns.delete(known);
     return known.lines.flatMap((line) => {
       line.group.lines.delete(line);
       const items = line.rest();
       for (const item of items) this.#forget(item, line.group);
       return items;
     });
-  }
-
-  /** The group's lines in turn, for as long as there are any: a line that was served and has more comes again at the end. */
-  *#turns(group: Group<T>): Generator<Line<T>> {
-    // The lane whose turn it is goes first, even where its line is not the group's next.
-    const leading = this.#lanes.values().next().value?.line(group);
-    if (leading !== undefined) yield leading;
-    yield* group.lines;
   }
 
   #group(key: string): Group<T> {
@@ -167,8 +170,9 @@ export class FairQueue<T extends Queued> {
   #lane(key: object): Lane<T> {
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
-    const lane = new Lane<T>();
+    const lane = new Lane<T>(key);
     this.#lanes.set(key, lane);
+    this.#turns.add(lane);
     return lane;
   }
 
@@ -181,13 +185,20 @@ export class FairQueue<T extends Queued> {
     return line;
   }
 
-  #endTurn(key: object, line: Line<T>): void {
+  #endTurn(line: Line<T>): void {
     const { lane, group } = line;
-    group.lines.delete(line);
-    if (line.length > 0) group.lines.add(line);
-    else lane.lines.splice(lane.lines.indexOf(line), 1);
-    this.#lanes.delete(key);
-    if (lane.lines.length > 0) this.#lanes.set(key, lane);
+    if (line.length > 0) {
+      group.lines.moveToEnd(line);
+    } else {
+      group.lines.delete(line);
+      lane.lines.splice(lane.lines.indexOf(line), 1);
+    }
+    if (lane.lines.length > 0) {
+      this.#turns.moveToEnd(lane);
+    } else {
+      this.#turns.delete(lane);
+      this.#lanes.delete(lane.key);
+    }
   }
 
   #forget(item: T, group: Group<T>): void {

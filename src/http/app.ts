@@ -24,6 +24,7 @@ export interface ServedModel {
   readonly batchSize: number;
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
+  readonly demoOutputSchema: JsonSchema;
   readonly input: z.ZodType;
   readonly example: unknown;
 }
@@ -66,7 +67,7 @@ export function createApp({
       batch_size: model.batchSize,
       input_schema: model.inputSchema,
       output_schema: model.outputSchema,
-      demo_output_schema: model.outputSchema,
+      demo_output_schema: model.demoOutputSchema,
     }),
   );
   app.get("/metrics", async (c) => c.body(await metrics.text(), 200, { "Content-Type": metrics.contentType }));

@@ -55,50 +55,52 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     summary: "The model, and the schemas of its inputs and outputs",
     responses: { 200: json(schemas.description, "The model") },
   });
-  register({
-    method: "post",
-    path: "/predictions",
-    operationId: "createPrediction",
-    tags: ["Predictions"],
-    summary: "Create a prediction from a list of inputs",
-    request: {
-      headers: z.object({ Prefer: preferHeader, "Cancel-After": cancelAfterHeader }),
-      body: {
-        required: true,
-        content: {
-          "application/json": { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) },
+  for (const { path, name, tag, schema, noun } of families(schemas)) {
+    register({
+      method: "post",
+      path,
+      operationId: `create${name}`,
+      tags: [tag],
+      summary: `Create a ${noun} from a list of inputs`,
+      request: {
+        headers: z.object({ Prefer: preferHeader, "Cancel-After": cancelAfterHeader }),
+        body: {
+          required: true,
+          content: {
+            "application/json": { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) },
+          },
         },
       },
-    },
-    responses: {
-      200: {
-        ...json(schemas.prediction, "The prediction as it stands: pending, or ended if the client asked to wait"),
-        headers: z.object({ Location: z.string() }),
+      responses: {
+        200: {
+          ...json(schema, `The ${noun} as it stands: pending, or ended if the client asked to wait`),
+          headers: z.object({ Location: z.string() }),
+        },
+        ...fails(400, 413, 415, 422, 429, 503),
       },
-      ...fails(400, 413, 415, 422, 429, 503),
-    },
-  });
-  register({
-    method: "get",
-    path: "/predictions/{id}",
-    operationId: "getPrediction",
-    tags: ["Predictions"],
-    summary: "Read a prediction",
-    request: { params: z.object({ id }), headers: z.object({ Prefer: preferHeader }) },
-    responses: { 200: json(schemas.prediction, "The prediction as it stands"), ...fails(404) },
-  });
-  register({
-    method: "post",
-    path: "/predictions/{id}/cancel",
-    operationId: "cancelPrediction",
-    tags: ["Predictions"],
-    summary: "Cancel a prediction",
-    request: { params: z.object({ id }) },
-    responses: {
-      200: json(schemas.prediction, "The prediction as it now stands; one that had ended stays as it is"),
-      ...fails(404),
-    },
-  });
+    });
+    register({
+      method: "get",
+      path: `${path}/{id}`,
+      operationId: `get${name}`,
+      tags: [tag],
+      summary: `Read a ${noun}`,
+      request: { params: z.object({ id }), headers: z.object({ Prefer: preferHeader }) },
+      responses: { 200: json(schema, `The ${noun} as it stands`), ...fails(404) },
+    });
+    register({
+      method: "post",
+      path: `${path}/{id}/cancel`,
+      operationId: `cancel${name}`,
+      tags: [tag],
+      summary: `Cancel a ${noun}`,
+      request: { params: z.object({ id }) },
+      responses: {
+        200: json(schema, `The ${noun} as it now stands; one that had ended stays as it is`),
+        ...fails(404),
+      },
+    });
+  }
   register({
     method: "get",
     path: "/health/live",
@@ -123,4 +125,11 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     summary: "Metrics as Prometheus text",
     responses: { 200: { description: "Prometheus text", content: { "text/plain": { schema: z.string() } } } },
   });
+}
+
+function families(schemas: Schemas) {
+  return [
+    { path: "/predictions", name: "Prediction", tag: "Predictions", schema: schemas.prediction, noun: "prediction" },
+    { path: "/demo", name: "DemoPrediction", tag: "Demo", schema: schemas.demoPrediction, noun: "demo prediction" },
+  ] as const;
 }

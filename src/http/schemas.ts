@@ -25,9 +25,14 @@ export const problemSchema = z
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
 /** The schemas of one model's server: `Input` and `Output` are the model's own. */
-export function modelSchemas(model: { readonly inputSchema: JsonSchema; readonly outputSchema: JsonSchema }) {
+export function modelSchemas(model: {
+  readonly inputSchema: JsonSchema;
+  readonly outputSchema: JsonSchema;
+  readonly demoOutputSchema: JsonSchema;
+}) {
   const input = z.unknown().openapi("Input", component(model.inputSchema));
   const output = z.unknown().openapi("Output", component(model.outputSchema));
+  const demoOutput = z.unknown().openapi("DemoOutput", component(model.demoOutputSchema));
   const fields = {
     status,
     outputs: z
@@ -35,6 +40,11 @@ export function modelSchemas(model: { readonly inputSchema: JsonSchema; readonly
       .optional()
       .openapi({ description: "One per input, in input order; only when status is success" }),
     error_message: z.string().optional().openapi({ description: "Only when status is failed" }),
+    created_at: time,
+    started_at: time.optional(),
+    finished_at: time.optional(),
+  };
+  const faults = {
     errors: z
       .array(z.object({ index: z.int().openapi({ description: "Index of the input" }), message: z.string() }))
       .optional()
@@ -43,13 +53,18 @@ export function modelSchemas(model: { readonly inputSchema: JsonSchema; readonly
       .array(z.union([output, z.null()]))
       .optional()
       .openapi({ description: "What succeeded, with null in the places of the others; only when status is failed" }),
-    created_at: time,
-    started_at: time.optional(),
-    finished_at: time.optional(),
+  };
+  const demo = {
+    demo_outputs: z
+      .array(demoOutput)
+      .optional()
+      .openapi({ description: "One per input, in input order; only when status is success" }),
+    logs: z.string().openapi({ description: "What the demo wrote so far" }),
   };
   return {
     inputs: z.array(input).min(1),
-    prediction: z.object({ prediction_id: z.string(), ...fields }).openapi("Prediction"),
+    prediction: z.object({ prediction_id: z.string(), ...fields, ...faults }).openapi("Prediction"),
+    demoPrediction: z.object({ demo_id: z.string(), ...fields, ...demo }).openapi("DemoPrediction"),
     description: z
       .object({
         name: z.string(),

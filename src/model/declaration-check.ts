@@ -53,6 +53,7 @@ const declaration = z.strictObject(
     setup: fn.optional(),
     preprocess: fn,
     postprocess: fn,
+    demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
     batchSize: count,
     maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
     device: z
@@ -70,8 +71,8 @@ const declaration = z.strictObject(
 export function checkDeclaration(given: unknown): string[] {
   const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
-  return (["input", "output"] as const).flatMap((field) => {
-    const value = parsed.data[field];
+  const { input, output, demo } = parsed.data;
+  return Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
     try {
       if (value instanceof z.ZodType) wireSchema(value, field);
       return [];

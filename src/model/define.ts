@@ -12,6 +12,27 @@ export interface SetupContext {
   asset(name: string): Blob;
 }
 
+/** What a demo's `predict` may use. */
+export interface DemoContext<Input = unknown, Output = unknown> {
+  /** Sends inputs through the model, in the same batches as everyone's; rejects when one of them fails. */
+  readonly predict: (inputs: readonly Input[]) => Promise<Output[]>;
+  /** Adds a line to the logs of this demo prediction; so does `console`. */
+  readonly log: (...values: readonly unknown[]) => void;
+  /** Fires when nobody waits for the demo any more: it was canceled, or its time is up. */
+  readonly signal: AbortSignal;
+}
+
+/** What a demo shows beside the outputs. */
+export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType> {
+  /** One demo output object. */
+  readonly output: D;
+  /** All inputs of one demo prediction to one output and one demo output each. */
+  readonly predict: (
+    inputs: readonly z.output<I>[],
+    context: DemoContext<z.output<I>, z.output<O>>,
+  ) => Awaitable<{ readonly outputs: readonly z.output<O>[]; readonly demoOutputs: readonly z.output<D>[] }>;
+}
+
 /** Settings that an author may declare and an operator may override. */
 export interface ModelSettings {
   /** Most items that go through the model together. Default 1. */
@@ -33,6 +54,7 @@ export interface ModelDeclaration<
   O extends z.ZodType,
   In extends TensorSpecs,
   Out extends TensorSpecs,
+  D extends z.ZodType,
 > extends ModelSettings {
   /** The repository the model is built into: lower-case letters, digits, and single separators. */
   readonly name: string;
@@ -55,6 +77,17 @@ export interface ModelDeclaration<
   readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
   /** One row of each output tensor to one output. What it throws fails that input alone. */
   readonly postprocess: (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>;
+  /** Default: demo outputs equal the outputs. */
+  readonly demo?: DemoDeclaration<I, O, D>;
+}
+
+/** A demo whose types are known at run time only. */
+export interface ModelDemo {
+  readonly output: z.ZodType;
+  readonly predict: (
+    inputs: readonly unknown[],
+    context: DemoContext,
+  ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
 }
 
 /** A checked declaration whose types are known at run time only: its schemas say what they are. */
@@ -71,6 +104,7 @@ export class Model {
   readonly setup: (context: SetupContext) => Awaitable<void>;
   readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
   readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
+  readonly demo: ModelDemo | undefined;
 
   constructor(fields: Omit<Model, never>) {
     this.name = fields.name;
@@ -85,6 +119,7 @@ export class Model {
     this.setup = fields.setup;
     this.preprocess = fields.preprocess;
     this.postprocess = fields.postprocess;
+    this.demo = fields.demo;
   }
 }
 
@@ -99,10 +134,11 @@ export function defineModel<
   O extends z.ZodType,
   const In extends TensorSpecs,
   const Out extends TensorSpecs,
->(declaration: ModelDeclaration<I, O, In, Out>): Model {
+  D extends z.ZodType = O,
+>(declaration: ModelDeclaration<I, O, In, Out, D>): Model {
   const faults = checkDeclaration(declaration);
   if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
-  const { name, description = "", input, output, tensors, weights, assets = [], example, setup } = declaration;
+  const { name, description = "", input, output, tensors, weights, assets = [], example, setup, demo } = declaration;
   // Here the inferred types end: past this point the schemas and the engine's checks guarantee what the casts say.
   return new Model({
     name,
@@ -118,6 +154,11 @@ export function defineModel<
     preprocess: (value) => declaration.preprocess(value as z.output<I>),
     postprocess: (rows, context) =>
       declaration.postprocess(rows as TensorsOf<Out>, { input: context.input as z.output<I> }),
+    demo: demo && {
+      output: demo.output,
+      predict: (inputs, context) =>
+        demo.predict(inputs as z.output<I>[], context as DemoContext<z.output<I>, z.output<O>>),
+    },
   });
 }
 

@@ -2,7 +2,14 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
-import { arrayTypes, type DType, type PaddedDim, type Tensor, type TensorData, type TensorSpec } from "../model/tensor.ts";
+import {
+  arrayTypes,
+  type DType,
+  type PaddedDim,
+  type Tensor,
+  type TensorData,
+  type TensorSpec,
+} from "../model/tensor.ts";
 
 export interface SessionOptions {
   /** The file of the weights; what it is gets told by its content, whatever its name. */

@@ -1,7 +1,7 @@
 /** The two ends of an item's way that run on the JS thread: an input to tensors, and rows to an output. */
 import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
-import type { Model } from "../model/define.ts";
+import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import type { Tensor } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
@@ -11,6 +11,11 @@ export type Tensors = Readonly<Record<string, Tensor>>;
 
 /** What the server allows of one file, where that is less than what its field allows. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
+
+export interface DemoResult {
+  readonly outputs: readonly string[];
+  readonly demoOutputs: readonly string[];
+}
 
 export class ItemPipeline {
   readonly #model: Model;
@@ -40,18 +45,56 @@ export class ItemPipeline {
   }
 
   /**
-   * Lets the model make the output of an item's rows and encodes it.
-   * @returns the output as JSON text
-   * @throws SconceError `output_invalid` when the output does not fit the declared one, `item_failed` when the model threw
+   * Lets the model make the output of an item's rows.
+   * @throws SconceError `item_failed` with the message of what the model threw
    */
-  finish(rows: Rows, input: unknown): string | Promise<string> {
+  finish(rows: Rows, input: unknown): unknown {
     try {
       const output = this.#model.postprocess(rows, { input });
-      if (output instanceof Promise) return output.catch(rethrowAs("postprocess")).then((value) => this.#encode(value));
-      return this.#encode(output);
+      return output instanceof Promise ? output.catch(rethrowAs("postprocess")) : output;
     } catch (error) {
       return rethrowAs("postprocess")(error);
     }
+  }
+
+  /**
+   * @returns an output as JSON text
+   * @throws SconceError `output_invalid` when it does not fit the declared output
+   */
+  encode(output: unknown): string {
+    return encodeWith(this.#model.output, output, "output");
+  }
+
+  /**
+   * Runs the model's demo; without one the demo outputs equal the outputs.
+   * @returns outputs and demo outputs as JSON texts, one for each input
+   * @throws SconceError `output_invalid`, or `item_failed` with the message of what the demo threw
+   */
+  async demo(inputs: readonly unknown[], context: DemoContext): Promise<DemoResult> {
+    const { demo } = this.#model;
+    if (demo === undefined) {
+      const outputs = (await context.predict(inputs)).map((output) => this.encode(output));
+      return { outputs, demoOutputs: outputs };
+    }
+    const given = await Promise.resolve(demo.predict(inputs, context)).catch(rethrowAs("the demo"));
+    const [outputs, demoOutputs] = [given?.outputs, given?.demoOutputs];
+    for (const [name, list] of Object.entries({ outputs, demoOutputs })) {
+      if (Array.isArray(list) && list.length === inputs.length) continue;
+      const received = Array.isArray(list) ? String(list.length) : "none";
+      throw new SconceError(
+        "output_invalid",
+        `the demo must give one of ${name} per input: ${inputs.length}, not ${received}`,
+      );
+    }
+    return {
+      outputs: outputs.map((output) => this.encode(output)),
+      demoOutputs: demoOutputs.map((output) => encodeWith(demo.output, output, "demo output")),
+    };
+  }
+
+  /** Fetches the files of an input, where it has any. */
+  async fetchFiles(input: unknown, signal: AbortSignal): Promise<void> {
+    await Promise.all(filesOf(input).map((file) => this.#fill(file, signal)));
   }
 
   async #prepareWithFiles(input: unknown, files: readonly ModelFile[], signal: AbortSignal): Promise<Tensors> {
@@ -64,20 +107,20 @@ export class ItemPipeline {
     file.restrict(this.#fileCaps);
     file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes }));
   }
+}
 
-  #encode(output: unknown): string {
-    const encoded = z.safeEncode(this.#model.output, output);
-    if (encoded.success) return JSON.stringify(encoded.data);
-    const faults = encoded.error.issues.map((issue) => `${["output", ...issue.path].join(".")}: ${issue.message}`);
-    throw new SconceError(
-      "output_invalid",
-      `the model's output does not fit its declared output: ${faults.join("; ")}`,
-    );
-  }
+function encodeWith(schema: z.ZodType, value: unknown, name: string): string {
+  const encoded = z.safeEncode(schema, value);
+  if (encoded.success) return JSON.stringify(encoded.data);
+  const faults = encoded.error.issues.map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);
+  throw new SconceError(
+    "output_invalid",
+    `the model's ${name} does not fit its declared ${name}: ${faults.join("; ")}`,
+  );
 }
 
 /** What the model's own code throws is shown to the client, as its author's message for it; sconce's own errors stay what they are. */
-function rethrowAs(step: "preprocess" | "postprocess"): (error: unknown) => never {
+function rethrowAs(step: "preprocess" | "postprocess" | "the demo"): (error: unknown) => never {
   return (error) => {
     if (error instanceof SconceError) throw error;
     throw new SconceError("item_failed", `${step} failed: ${messageOf(error)}`, { cause: error });

@@ -1,5 +1,6 @@
 /** Finds predictions by id and forgets ended ones by count, age and bytes. */
-import type { Prediction } from "./prediction.ts";
+import { Ring } from "../engine/ring.ts";
+import type { PredictionRecord } from "./record.ts";
 
 export interface RetentionLimits {
   /** Most ended predictions that are kept. */
@@ -13,12 +14,12 @@ export interface RetentionLimits {
 /** Roughly what a record takes beside its result. */
 const RECORD_BYTES = 512;
 
-export class PredictionStore<P extends Prediction = Prediction> {
+export class PredictionStore {
   readonly #limits: RetentionLimits;
   readonly #now: () => number;
-  readonly #predictions = new Map<string, P>();
+  readonly #predictions = new Map<string, PredictionRecord>();
   /** Ended ones, in the order in which they ended. */
-  readonly #ended = new Set<P>();
+  readonly #ended = new Ring<PredictionRecord>();
   #bytes = 0;
 
   constructor(limits: RetentionLimits, now: () => number = Date.now) {
@@ -35,23 +36,23 @@ export class PredictionStore<P extends Prediction = Prediction> {
     return { count: this.#ended.size, bytes: this.#bytes };
   }
 
-  add(prediction: P): void {
+  add(prediction: PredictionRecord): void {
     this.#predictions.set(prediction.id, prediction);
   }
 
-  get(id: string): P | undefined {
+  get(id: string): PredictionRecord | undefined {
     this.#sweep();
     return this.#predictions.get(id);
   }
 
   /** To be told once, when a prediction has ended. */
-  ended(prediction: P): void {
+  ended(prediction: PredictionRecord): void {
     this.#ended.add(prediction);
     this.#bytes += bytesOf(prediction);
     this.#sweep();
   }
 
-  forget(prediction: P): void {
+  forget(prediction: PredictionRecord): void {
     if (!this.#predictions.delete(prediction.id)) return;
     if (this.#ended.delete(prediction)) this.#bytes -= bytesOf(prediction);
   }
@@ -59,7 +60,7 @@ export class PredictionStore<P extends Prediction = Prediction> {
   #sweep(): void {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
     const tooOld = this.#now() - maxAgeMs;
-    for (const oldest of this.#ended) {
+    for (let oldest = this.#ended.first; oldest !== undefined; oldest = this.#ended.first) {
       const isOver = this.#ended.size > maxCount || (this.#bytes > maxBytes && this.#ended.size > 1);
       if (!isOver && (oldest.finishedAtMs ?? 0) >= tooOld) return;
       this.forget(oldest);
@@ -67,6 +68,6 @@ export class PredictionStore<P extends Prediction = Prediction> {
   }
 }
 
-function bytesOf(prediction: Prediction): number {
-  return RECORD_BYTES + (prediction.outcome?.members.length ?? 0);
+function bytesOf(prediction: PredictionRecord): number {
+  return RECORD_BYTES + prediction.resultBytes;
 }

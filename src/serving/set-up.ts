@@ -92,7 +92,7 @@ export async function setUp({
  */
 export async function runOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
   const tensors = await pipeline.prepare(input, () => noSignal);
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const sink = {
     dispatched() {},
     succeeded: (_: number, rows: Tensors) =>
@@ -102,7 +102,7 @@ export async function runOne({ engine, pipeline }: RunningModel, input: unknown)
     failed: (_: number, error: SconceError) => reject(error),
   };
   engine.submit(sink, 0, tensors);
-  return promise;
+  return pipeline.encode(await promise);
 }
 
 async function runSetup(model: Model, files: ModelFiles): Promise<void> {

@@ -1,8 +1,9 @@
-/** The routes of predictions: they translate between HTTP and the prediction service. */
+/** The routes of predictions and demo predictions: they translate between HTTP and the prediction service. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { Prediction } from "../../serving/prediction.ts";
-import type { PredictionService } from "../../serving/prediction-service.ts";
+import { DemoPrediction } from "../../serving/demo-prediction.ts";
+import type { NewPrediction, PredictionService } from "../../serving/prediction-service.ts";
+import type { PredictionRecord } from "../../serving/record.ts";
 import type { InputReader } from "../inputs.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
@@ -10,47 +11,61 @@ import { ProblemError } from "../problem.ts";
 export interface PredictionRoutes {
   readonly service: PredictionService;
   readonly reader: InputReader;
+  /** Told of requests whose answer is held back. */
   readonly onHold: (request: Request) => void;
 }
 
-export function addPredictionRoutes(app: OpenAPIHono, { service, reader, onHold }: PredictionRoutes): void {
-  app.post("/predictions", async (c) => {
-    const { headers, signal } = c.req.raw;
-    const timeoutMs = cancelAfterMsOf(headers.get("cancel-after"));
-    const waitMs = waitMsOf(headers.get("prefer"));
-    const { inputs, bytes } = await reader.read(c);
-    const prediction = service.create({ inputs, bytes, timeoutMs });
-    if (waitMs > 0) {
-      onHold(c.req.raw);
-      await prediction.wait(waitMs, signal);
-      // A client that left was never told the id: nobody can read the outcome.
-      if (signal.aborted) service.cancel(prediction);
-    }
-    return answer(prediction, { Location: `/predictions/${prediction.id}` });
-  });
-
-  app.get("/predictions/:id", async (c) => {
-    const prediction = find(service, c);
-    const { headers, signal } = c.req.raw;
-    const waitMs = waitMsOf(headers.get("prefer"));
-    if (waitMs > 0) {
-      onHold(c.req.raw);
-      await prediction.wait(waitMs, signal);
-    }
-    return answer(prediction);
-  });
-
-  app.post("/predictions/:id/cancel", (c) => {
-    const prediction = find(service, c);
-    service.cancel(prediction);
-    return answer(prediction);
-  });
+/** One family of routes; predictions and demo predictions have the same. */
+interface Family {
+  readonly path: "/predictions" | "/demo";
+  create(request: NewPrediction): PredictionRecord;
+  get(id: string): PredictionRecord | undefined;
 }
 
-function find(service: PredictionService, c: Context): Prediction {
-  const id = c.req.param("id") ?? "";
-  const prediction = service.get(id);
-  if (prediction !== undefined) return prediction;
+export function addPredictionRoutes(app: OpenAPIHono, { service, reader, onHold }: PredictionRoutes): void {
+  const families: readonly Family[] = [
+    { path: "/predictions", create: (request) => service.create(request), get: (id) => service.get(id) },
+    { path: "/demo", create: (request) => service.createDemo(request), get: (id) => service.getDemo(id) },
+  ];
+  for (const family of families) {
+    const { path } = family;
+    app.post(path, async (c) => {
+      const { headers, signal } = c.req.raw;
+      const timeoutMs = cancelAfterMsOf(headers.get("cancel-after"));
+      const waitMs = waitMsOf(headers.get("prefer"));
+      const { inputs, bytes } = await reader.read(c);
+      const record = family.create({ inputs, bytes, timeoutMs });
+      if (waitMs > 0) {
+        onHold(c.req.raw);
+        await record.wait(waitMs, signal);
+        // A client that left was never told the id: nobody can read the outcome.
+        if (signal.aborted) service.cancel(record);
+      }
+      return answer(record, { Location: `${path}/${record.id}` });
+    });
+
+    app.get(`${path}/:id`, async (c) => {
+      const record = find(family, c);
+      const { headers, signal } = c.req.raw;
+      const waitMs = waitMsOf(headers.get("prefer"));
+      if (waitMs > 0) {
+        onHold(c.req.raw);
+        await record.wait(waitMs, signal);
+      }
+      return answer(record);
+    });
+
+    app.post(`${path}/:id/cancel`, (c) => {
+      const record = find(family, c);
+      service.cancel(record);
+      return answer(record);
+    });
+  }
+}
+
+function find({ get }: Family, c: Context): PredictionRecord {
+  const record = get(c.req.param("id") ?? "");
+  if (record !== undefined) return record;
   throw new ProblemError({
     status: 404,
     title: "Not found",
@@ -59,14 +74,17 @@ function find(service: PredictionService, c: Context): Prediction {
   });
 }
 
-function answer(prediction: Prediction, headers: Readonly<Record<string, string>> = {}): Response {
-  return new Response(bodyOf(prediction), { headers: { ...headers, "Content-Type": "application/json" } });
+function answer(record: PredictionRecord, headers: Readonly<Record<string, string>> = {}): Response {
+  return new Response(bodyOf(record), { headers: { ...headers, "Content-Type": "application/json" } });
 }
 
-/** The Prediction as JSON text; its outcome was formatted when it ended. */
-function bodyOf({ id, status, outcome, createdAtMs, startedAtMs, finishedAtMs }: Prediction): string {
-  let body = `{"prediction_id":"${id}","status":"${status}"`;
+/** The record as JSON text; its outcome was formatted when it ended. */
+function bodyOf(record: PredictionRecord): string {
+  const { id, status, outcome, createdAtMs, startedAtMs, finishedAtMs } = record;
+  const isDemo = record instanceof DemoPrediction;
+  let body = `{"${isDemo ? "demo_id" : "prediction_id"}":"${id}","status":"${status}"`;
   if (outcome !== undefined) body += `,${outcome.members}`;
+  if (isDemo) body += `,"logs":${JSON.stringify(record.logs)}`;
   body += `,"created_at":"${iso(createdAtMs)}"`;
   if (startedAtMs !== undefined) body += `,"started_at":"${iso(startedAtMs)}"`;
   if (finishedAtMs !== undefined) body += `,"finished_at":"${iso(finishedAtMs)}"`;
