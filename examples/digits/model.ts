@@ -1,6 +1,7 @@
 /** Reads one handwritten digit, drawn at any size, dark on light or light on dark. */
 import { defineModel, float32, image, tensor, z } from "sconce";
 import { canonicalize, side } from "./canonicalize.ts";
+import { greyPicture, heatMap, occlusions } from "./heat-map.ts";
 
 /** Larger pictures are shrunk to this before the digit in them is looked for. */
 const largestSide = 128;
@@ -27,5 +28,27 @@ export default defineModel({
   postprocess({ scores }) {
     const probabilities = [...scores.data];
     return { digit: probabilities.indexOf(Math.max(...probabilities)), scores: probabilities };
+  },
+  demo: {
+    output: z.object({ digit: z.int(), heatMap: image() }),
+    async predict(inputs, { predict, log, signal }) {
+      const outputs = await predict(inputs);
+      const demoOutputs = [];
+      for (const [i, { image }] of inputs.entries()) {
+        const output = outputs[i] ?? { digit: 0, scores: [] };
+        const score = output.scores[output.digit] ?? 0;
+        log(`picture ${i}: a ${output.digit}, score ${score.toFixed(3)}; covering it part by part`);
+        const covered = await Promise.all(occlusions(await greyPicture(image)));
+        const without = await predict(covered.map((picture) => ({ image: picture })));
+        const falls = without.map(({ scores }) => score - (scores[output.digit] ?? 0));
+        const others = without.filter(({ digit }) => digit !== output.digit).length;
+        log(
+          `picture ${i}: the score falls by up to ${Math.max(...falls).toFixed(3)}, ${others} parts change the answer`,
+        );
+        demoOutputs.push({ digit: output.digit, heatMap: await heatMap(image, falls) });
+        signal.throwIfAborted();
+      }
+      return { outputs, demoOutputs };
+    },
   },
 });

@@ -1,0 +1,72 @@
+/** Shows which parts of a picture decided, by occlusion: cover a part, and see how far the answer's score falls. */
+import { Image } from "sconce";
+
+/** Patches a row and a column. */
+const grid = 8;
+/** Of the heat map's longer side: small pictures are enlarged, so that there is something to see. */
+const shownSide = 256;
+const workSide = 128;
+
+interface Picture {
+  readonly data: Uint8Array;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The picture in grey, no larger than the model looks at it. */
+export async function greyPicture(image: Image): Promise<Picture> {
+  return image.pixels({ ...(await scaledSize(image, workSide)), channels: 1 });
+}
+
+/** The picture with one patch after the other covered with the colour of its paper. */
+export function occlusions(picture: Picture): Promise<Image>[] {
+  const paper = picture.data[0] ?? 255;
+  return Array.from({ length: grid * grid }, (_, patch) => {
+    const data = Uint8Array.from(picture.data);
+    for (const i of patchPixels(picture, patch)) data[i] = paper;
+    return Image.fromPixels({ ...picture, data, channels: 1 });
+  });
+}
+
+/**
+ * The picture in pale grey with red over the patches that mattered.
+ * @param falls of the score of the answer, by patch; the largest is the reddest
+ */
+export async function heatMap(image: Image, falls: readonly number[]): Promise<Image> {
+  const size = await scaledSize(image, shownSide, Infinity);
+  const { data, width, height } = await image.pixels({ ...size, channels: 1, filter: "bicubic" });
+  const largest = Math.max(1e-6, ...falls);
+  const rgb = new Uint8Array(width * height * 3);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const heat = Math.max(0, between(falls, (x / width) * grid - 0.5, (y / height) * grid - 0.5)) / largest;
+      const grey = 96 + ((data[y * width + x] ?? 0) * 159) / 255;
+      rgb.set([grey + (255 - grey) * heat, grey * (1 - heat), grey * (1 - heat)], (y * width + x) * 3);
+    }
+  }
+  return Image.fromPixels({ data: rgb, width, height, channels: 3 });
+}
+
+/** Values of the grid's patches, blended between their centres. */
+function between(values: readonly number[], x: number, y: number): number {
+  const clamp = (at: number) => Math.min(grid - 1, Math.max(0, at));
+  const [left, top] = [Math.floor(x), Math.floor(y)];
+  const at = (column: number, row: number) => values[clamp(row) * grid + clamp(column)] ?? 0;
+  const upper = at(left, top) * (left + 1 - x) + at(left + 1, top) * (x - left);
+  const lower = at(left, top + 1) * (left + 1 - x) + at(left + 1, top + 1) * (x - left);
+  return upper * (top + 1 - y) + lower * (y - top);
+}
+
+function* patchPixels({ width, height }: Picture, patch: number): Generator<number> {
+  const edge = (length: number, at: number) => Math.round((length * at) / grid);
+  const [column, row] = [patch % grid, Math.floor(patch / grid)];
+  for (let y = edge(height, row); y < edge(height, row + 1); y++) {
+    for (let x = edge(width, column); x < edge(width, column + 1); x++) yield y * width + x;
+  }
+}
+
+async function scaledSize(image: Image, side: number, most = 1): Promise<{ width: number; height: number }> {
+  const { width, height } = await image.size();
+  const scale = Math.min(most, side / Math.max(width, height));
+  return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) };
+}
