@@ -1,0 +1,217 @@
+// The addon's exports. src/native/binding.ts types them; nothing else calls them.
+#include <napi.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "device.h"
+#include "host.h"
+#include "values.h"
+
+namespace sconce {
+namespace {
+
+std::vector<TensorSpec> specs_from_js(const Napi::Value& value) {
+  std::vector<TensorSpec> specs;
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); ++i) {
+    const auto entry = list.Get(i).As<Napi::Object>();
+    TensorSpec spec;
+    spec.name = entry.Get("name").As<Napi::String>().Utf8Value();
+    const uint32_t dtype = entry.Get("dtype").As<Napi::Number>().Uint32Value();
+    if (dtype >= kDTypes.size()) throw CodedError("tensor_invalid", "\"" + spec.name + "\" has an unknown dtype");
+    spec.dtype = static_cast<uint8_t>(dtype);
+    const auto dims = entry.Get("dims").As<Napi::Array>();
+    for (uint32_t j = 0; j < dims.Length(); ++j) {
+      const Napi::Value given = dims.Get(j);
+      Dim dim;
+      if (given.IsNumber()) {
+        dim.size = given.As<Napi::Number>().Int64Value();
+        if (dim.size < 0) throw CodedError("tensor_invalid", "\"" + spec.name + "\" has a negative size");
+      } else if (given.IsString()) {
+        dim.name = given.As<Napi::String>().Utf8Value();
+      } else {
+        const auto padded = given.As<Napi::Object>();
+        dim.padded = true;
+        dim.name = padded.Get("name").As<Napi::String>().Utf8Value();
+        dim.fill = padded.Get("value").As<Napi::Number>().DoubleValue();
+      }
+      spec.dims.push_back(std::move(dim));
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+int threads_from_js(const Napi::Value& value) {
+  const double threads = value.As<Napi::Number>().DoubleValue();
+  if (!(threads >= 1 && threads <= 4096)) throw CodedError("usage", "threads must be between 1 and 4096");
+  return static_cast<int>(threads);
+}
+
+/** Runs `body`; whatever it throws becomes a JS exception with a code. */
+template <typename Body>
+napi_value guarded(napi_env env, const Body& body) noexcept {
+  try {
+    return body();
+  } catch (const Napi::Error& error) {
+    error.ThrowAsJavaScriptException();
+  } catch (...) {
+    try {
+      napi_throw(env, error_to_js(env, current_error("run_failed")));
+    } catch (...) {
+      napi_throw_error(env, "run_failed", "the error could not be told");
+    }
+  }
+  return nullptr;
+}
+
+template <size_t N>
+std::array<napi_value, N> arguments_of(napi_env env, napi_callback_info info) {
+  std::array<napi_value, N> values{};
+  size_t count = N;
+  check(napi_get_cb_info(env, info, &count, values.data(), nullptr, nullptr));
+  return values;
+}
+
+std::shared_ptr<Host>& host_of(napi_env env) {
+  void* host = nullptr;
+  check(napi_get_instance_data(env, &host));
+  return *static_cast<std::shared_ptr<Host>*>(host);
+}
+
+/** open({path, device, threads, inputs, outputs, freeze, instances, share}) → Promise of a session. */
+napi_value Open(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const auto [argument] = arguments_of<1>(env, info);
+    const auto given = Napi::Value(env, argument).As<Napi::Object>();
+    SessionOptions options;
+    options.path = given.Get("path").As<Napi::String>().Utf8Value();
+    options.device = given.Get("device").As<Napi::String>().Utf8Value();
+    options.threads = threads_from_js(given.Get("threads"));
+    options.inputs = specs_from_js(given.Get("inputs"));
+    options.outputs = specs_from_js(given.Get("outputs"));
+    options.freeze = given.Get("freeze").As<Napi::Boolean>();
+    options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
+    const Napi::Value share = given.Get("share");
+    if (!share.IsUndefined()) options.share = session_from_js(env, share);
+    auto& host = host_of(env);
+    auto job = std::make_unique<Job>(Job::Kind::open);
+    const napi_value promise = host->promise_for(*job);
+    host->open(std::move(options), std::move(job));
+    return promise;
+  });
+}
+
+/** run(session, rows, meta, data) → Promise of the outputs; see Stacker::stack and outputs_to_js. */
+napi_value Run(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const auto [handle, rows_value, meta, data] = arguments_of<4>(env, info);
+    const auto& session = session_from_js(env, handle);
+    session->require_open();
+    int64_t rows;
+    check(napi_get_value_int64(env, rows_value, &rows));
+    napi_typedarray_type type;
+    size_t length;
+    void* numbers;
+    check(napi_get_typedarray_info(env, meta, &type, &length, &numbers, nullptr, nullptr));
+    if (type != napi_float64_array) throw CodedError("tensor_invalid", "expected the shapes in a Float64Array");
+    auto job = std::make_unique<Job>(Job::Kind::run);
+    job->session = session;
+    job->batch = session->stacker().stack(env, rows, static_cast<const double*>(numbers), length, data, session->pool());
+    auto& host = host_of(env);
+    const napi_value promise = host->promise_for(*job);
+    host->submit(std::move(job));
+    return promise;
+  });
+}
+
+napi_value SetThreads(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const auto [handle, threads] = arguments_of<2>(env, info);
+    auto job = std::make_unique<Job>(Job::Kind::set_threads);
+    job->session = session_from_js(env, handle);
+    job->session->require_open();
+    job->threads = threads_from_js(Napi::Value(env, threads));
+    auto& host = host_of(env);
+    const napi_value promise = host->promise_for(*job);
+    host->submit(std::move(job));
+    return promise;
+  });
+}
+
+/** close(session) → Promise that is fulfilled once the weights are freed. */
+napi_value Close(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const auto [handle] = arguments_of<1>(env, info);
+    auto job = std::make_unique<Job>(Job::Kind::close);
+    job->session = session_from_js(env, handle);
+    auto& host = host_of(env);
+    const napi_value promise = host->promise_for(*job);
+    const auto session = job->session;
+    host->close(session, std::move(job));
+    return promise;
+  });
+}
+
+napi_value CloseAll(napi_env env, napi_callback_info) {
+  return guarded(env, [&]() -> napi_value {
+    host_of(env)->close_all();
+    return nullptr;
+  });
+}
+
+napi_value Format(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [handle] = arguments_of<1>(env, info);
+    return Napi::String::New(env, session_from_js(env, handle)->format());
+  });
+}
+
+napi_value CudaDeviceCount(napi_env env, napi_callback_info) {
+  return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, cuda_device_count()); });
+}
+
+void keep_host(napi_env env) {
+  auto host = std::make_unique<std::shared_ptr<Host>>(Host::create(env));
+  const auto forget = [](napi_env, void* data, void*) {
+    const std::unique_ptr<std::shared_ptr<Host>> owned(static_cast<std::shared_ptr<Host>*>(data));
+    (*owned)->close_all();
+  };
+  check(napi_set_instance_data(env, host.get(), forget, nullptr));
+  host.release();
+}
+
+Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  // Compiled packages trust their inputs: one of another shape or dtype would be read beyond its memory. This makes them
+  // check; each package reads it at its first run. Whoever has set it has decided.
+  setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
+  guarded(env, [&]() -> napi_value {
+    keep_host(env);
+    return nullptr;
+  });
+  const auto add = [&](const char* name, napi_callback callback) {
+    napi_value function;
+    check(napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, nullptr, &function));
+    exports.Set(name, function);
+  };
+  add("open", Open);
+  add("run", Run);
+  add("setThreads", SetThreads);
+  add("close", Close);
+  add("closeAll", CloseAll);
+  add("format", Format);
+  add("cudaDeviceCount", CudaDeviceCount);
+  exports.Set("torchVersion", TORCH_VERSION);
+  auto dtypes = Napi::Array::New(env, kDTypes.size());
+  for (uint32_t i = 0; i < kDTypes.size(); ++i) dtypes.Set(i, kDTypes[i].name);
+  exports.Set("dtypes", dtypes);
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(sconce, Init)
+
+}  // namespace sconce

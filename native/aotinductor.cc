@@ -1,0 +1,163 @@
+// AOTInductor packages (.pt2): compiled code, which trusts its inputs unless it is told to check them.
+#include <ATen/ops/cat.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <regex>
+
+#include "call_spec.h"
+#include "error.h"
+#include "tensor.h"
+#include "weights.h"
+
+namespace sconce {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw CodedError("weights_invalid", what); }
+
+/** Result[k] is the declared input that goes into the package's k-th slot. */
+std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::string>& inputs) {
+  const std::string both = "the package takes " + std::to_string(spec.positional_inputs) + " inputs by order and " +
+                           names_text(spec.named_inputs) + " by name, the model declares the inputs " +
+                           names_text(inputs);
+  if (inputs.size() != spec.positional_inputs + spec.named_inputs.size()) refuse(both);
+  std::vector<size_t> slots;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& named = spec.named_inputs;
+    if (std::find(named.begin(), named.end(), inputs[i]) == named.end()) slots.push_back(i);
+  }
+  if (slots.size() != spec.positional_inputs) refuse(both + ": rename one of them");
+  for (const auto& name : spec.named_inputs) {
+    slots.push_back(std::find(inputs.begin(), inputs.end(), name) - inputs.begin());
+  }
+  return slots;
+}
+
+/**
+ * The least rows of a batch that the package's check of its inputs lets through, read from the source it carries; 1 where
+ * it carries none. Export gives a dynamic dimension the lower bound 2, also where it was told 1.
+ */
+int64_t least_rows(const std::string& path) {
+  const std::string suffix = ".wrapper.cpp";
+  const std::string marker = "input_handles[0]: dim value is too small at 0";
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  for (const auto& name : reader.getAllRecords()) {
+    if (name.size() < suffix.size() || name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0) continue;
+    const auto [data, size] = reader.getRecord(name);
+    const std::string source(static_cast<const char*>(data.get()), size);
+    const auto check = source.find(marker);
+    if (check == std::string::npos) continue;
+    const auto bound = source.find(">= ", check);
+    if (bound != std::string::npos) return std::max<int64_t>(1, std::atoll(source.c_str() + bound + 3));
+  }
+  return 1;
+}
+
+class AotInductor final : public Weights {
+ public:
+  explicit AotInductor(const WeightsOptions& options)
+      : loader_(options.path, "model", false, options.instances, options.device.index()),
+        device_(options.device),
+        inputs_(options.inputs),
+        min_rows_(least_rows(options.path)) {
+    const auto texts = loader_.get_call_spec();
+    if (texts.size() != 2) refuse("the package has no call specification");
+    const CallSpec spec = parse_call_spec(texts[0], texts[1]);
+    slots_ = match_inputs(spec, options.inputs);
+    require_output_count(options.outputs, spec.outputs);
+    if (!spec.output_names.empty()) places_ = places_of_outputs(options.outputs, spec.output_names);
+  }
+
+  const char* format() const override { return "aotinductor"; }
+
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
+    const int64_t rows = inputs.empty() ? 0 : inputs[0].size(0);
+    for (auto& input : inputs) {
+      if (!device_.is_cpu()) input = input.to(device_);
+    }
+    std::vector<at::Tensor> outputs;
+    try {
+      outputs = run_filled(inputs, rows, min_rows_.load());
+    } catch (const std::exception& error) {
+      const int64_t wanted = wanted_rows(error.what());
+      if (wanted <= rows) throw explained(error.what());
+      min_rows_.store(wanted);
+      outputs = run_filled(inputs, rows, wanted);
+    }
+    if (places_.empty()) return outputs;
+    std::vector<at::Tensor> ordered;
+    for (const size_t place : places_) ordered.push_back(outputs.at(place));
+    return ordered;
+  }
+
+ private:
+  /**
+   * Runs with at least `min_rows` rows, the last one repeated, and cuts the results to `rows`: a package may have been
+   * compiled for batches of at least two, or of exactly so many.
+   */
+  std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& inputs, int64_t rows, int64_t min_rows) {
+    std::vector<at::Tensor> slots;
+    slots.reserve(slots_.size());
+    for (const size_t slot : slots_) {
+      const at::Tensor& input = inputs[slot];
+      if (rows >= min_rows) {
+        slots.push_back(input);
+        continue;
+      }
+      auto sizes = input.sizes().vec();
+      sizes[0] = min_rows - rows;
+      slots.push_back(at::cat({input, input.narrow(0, rows - 1, 1).expand(sizes)}));
+    }
+    auto outputs = loader_.boxed_run(std::move(slots));
+    if (rows < min_rows) {
+      for (auto& output : outputs) {
+        if (output.defined() && output.dim() > 0 && output.size(0) == min_rows) output = output.narrow(0, 0, rows);
+      }
+    }
+    return outputs;
+  }
+
+  /** How many rows the package's own check of its inputs asks for; 0 where something else is wrong. */
+  static int64_t wanted_rows(const std::string& message) {
+    static const std::regex pattern(
+        R"((?:dim value is too small at 0, expected it to be >= |unmatched dim value at 0, expected: )(\d{1,9}))");
+    std::smatch match;
+    return std::regex_search(message, match, pattern) ? std::stoll(match[1]) : 0;
+  }
+
+  /** Puts the declared name in the place of the package's `input_handles[k]`. */
+  CodedError explained(const std::string& message) const {
+    static const std::regex pattern(R"(input_handles\[(\d{1,6})\]: ([^\n]*))");
+    std::smatch match;
+    const bool of_input = std::regex_search(message, match, pattern);
+    const size_t slot = of_input ? std::stoul(match[1]) : slots_.size();
+    if (slot >= slots_.size()) return current_error("run_failed");
+    const std::string& name = inputs_[slots_[slot]];
+    const std::string what = "\" is not what the package was compiled for: " + match[2].str();
+    return CodedError("weights_invalid", "input \"" + name + what);
+  }
+
+  torch::inductor::AOTIModelPackageLoader loader_;
+  c10::Device device_;
+  std::vector<std::string> inputs_;
+  std::vector<size_t> slots_;
+  std::vector<size_t> places_;
+  std::atomic<int64_t> min_rows_;
+};
+
+}  // namespace
+
+std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
+  const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(options.path, "model");
+  const auto compiled = metadata.find("AOTI_DEVICE_KEY");
+  const std::string device = c10::DeviceTypeName(options.device.type(), true);
+  if (compiled != metadata.end() && compiled->second != device) {
+    refuse("the package was compiled for " + compiled->second + ", the device is " + device);
+  }
+  return std::make_shared<AotInductor>(options);
+}
+
+}  // namespace sconce

@@ -1,0 +1,239 @@
+#include "batch.h"
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "error.h"
+
+namespace sconce {
+namespace {
+
+constexpr size_t kMinBufferBytes = 4096;
+
+[[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {
+  throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": " + what);
+}
+
+void check(napi_status status, const char* what) {
+  if (status != napi_ok) throw CodedError("tensor_invalid", what);
+}
+
+std::string number_text(double value) {
+  if (std::trunc(value) == value && std::fabs(value) < 1e15) return std::to_string(static_cast<int64_t>(value));
+  std::string text = std::to_string(value);
+  while (text.back() == '0') text.pop_back();
+  return text;
+}
+
+std::string shape_text(const char* dtype, const double* sizes, size_t rank) {
+  std::string out = std::string(dtype) + "(";
+  for (size_t i = 0; i < rank; ++i) out += (i > 0 ? ", " : "") + number_text(sizes[i]);
+  return out + ")";
+}
+
+/** Writes `count` copies of an element of `bytes` bytes. */
+void fill(char* to, int64_t count, const char* element, size_t bytes) {
+  if (std::all_of(element, element + bytes, [](char byte) { return byte == 0; })) {
+    std::memset(to, 0, count * bytes);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, element, bytes);
+}
+
+/** Copies a row-major block of `from` sizes into the corner of one of `to` sizes, and fills the rest by dimension. */
+struct PaddedCopy {
+  size_t bytes;
+  const double* from;
+  const int64_t* to;
+  const std::vector<std::array<char, 8>>& fills;
+
+  void copy(size_t dim, const char*& source, char*& target) const {
+    if (dim == fills.size()) {
+      std::memcpy(target, source, bytes);
+      source += bytes;
+      target += bytes;
+      return;
+    }
+    const auto given = static_cast<int64_t>(from[dim]);
+    int64_t inner = 1;
+    bool whole = true;
+    for (size_t i = dim + 1; i < fills.size(); ++i) {
+      inner *= to[i];
+      whole = whole && static_cast<int64_t>(from[i]) == to[i];
+    }
+    if (whole) {
+      const size_t block = given * inner * bytes;
+      if (block > 0) std::memcpy(target, source, block);
+      source += block;
+      target += block;
+    } else {
+      for (int64_t i = 0; i < given; ++i) copy(dim + 1, source, target);
+    }
+    const int64_t rest = (to[dim] - given) * inner;
+    if (rest > 0) fill(target, rest, fills[dim].data(), bytes);
+    target += rest * bytes;
+  }
+};
+
+}  // namespace
+
+at::Tensor StackedInput::tensor() const {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  return tensor;
+}
+
+c10::Storage BufferPool::take(size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto fits = [bytes](const c10::Storage& storage) {
+      return storage.nbytes() >= bytes && storage.nbytes() <= 4 * bytes + kMinBufferBytes;
+    };
+    const auto found = std::find_if(free_.begin(), free_.end(), fits);
+    if (found != free_.end()) {
+      c10::Storage storage = std::move(*found);
+      free_.erase(found);
+      return storage;
+    }
+  }
+  const size_t capacity = std::max(bytes, kMinBufferBytes);
+  auto* allocator = c10::GetCPUAllocator();
+  return c10::Storage(c10::Storage::use_byte_size_t(), capacity, allocator->allocate(capacity), nullptr, false);
+}
+
+void BufferPool::give(c10::Storage&& storage) {
+  if (!storage || storage.use_count() != 1) return;
+  const std::lock_guard lock(mutex_);
+  if (free_.size() == kMaxBuffers) free_.erase(free_.begin());
+  free_.push_back(std::move(storage));
+}
+
+Stacker::Stacker(std::vector<TensorSpec> specs) : specs_(std::move(specs)), symbols_(number_symbols(specs_)) {
+  for (const auto& spec : specs_) {
+    auto& fills = fills_.emplace_back();
+    for (const auto& dim : spec.dims) fills.push_back(dim.padded ? spec.fill_bytes(dim) : std::array<char, 8>{});
+  }
+  item_sizes_.resize(symbols_);
+}
+
+Batch Stacker::stack(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data,
+                     BufferPool& pool) {
+  if (rows < 1) throw CodedError("tensor_invalid", "a batch needs at least one item");
+  read(env, rows, meta, meta_length, data);
+  Batch batch;
+  batch.rows = rows;
+  batch.inputs.reserve(specs_.size());
+  for (size_t i = 0; i < specs_.size(); ++i) batch.inputs.push_back(stack_input(i, rows, pool));
+  return batch;
+}
+
+void Stacker::read(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data) {
+  const double* const end = meta + meta_length;
+  sources_.clear();
+  batch_sizes_.assign(symbols_, -1);
+  uint32_t index = 0;
+  for (int64_t item = 0; item < rows; ++item) {
+    std::fill(item_sizes_.begin(), item_sizes_.end(), -1);
+    for (const auto& spec : specs_) {
+      // Written so that NaN is refused as well.
+      const bool complete = end - meta >= 2 && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
+                            meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - 2);
+      if (!complete) refuse(item, spec, "expected a tensor with a dtype, a shape and data");
+      const auto dtype = static_cast<uint8_t>(meta[0]);
+      const auto rank = static_cast<size_t>(meta[1]);
+      Source source{nullptr, 0, meta + 2};
+      meta += 2 + rank;
+      if (dtype != spec.dtype) {
+        refuse(item, spec, spec.text() + " was declared, it is " + shape_text(kDTypes[dtype].name, source.sizes, rank));
+      }
+      napi_value array;
+      check(napi_get_element(env, data, index++, &array), "the tensors of a batch must be an array");
+      napi_typedarray_type type;
+      void* bytes;
+      if (napi_get_typedarray_info(env, array, &type, &source.elements, &bytes, nullptr, nullptr) != napi_ok ||
+          type != spec.info().array) {
+        refuse(item, spec, std::string(spec.info().name) + " needs its data in a " + spec.info().array_name);
+      }
+      source.data = static_cast<const char*>(bytes);
+      check_shape(item, spec, source, rank);
+      sources_.push_back(source);
+    }
+    for (int i = 0; i < symbols_; ++i) batch_sizes_[i] = std::max(batch_sizes_[i], item_sizes_[i]);
+  }
+}
+
+void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank) {
+  const auto& dims = spec.dims;
+  const auto given = [&] { return shape_text(spec.info().name, source.sizes, rank); };
+  if (rank != dims.size()) refuse(item, spec, spec.text() + " was declared, it is " + given());
+  int64_t elements = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    const double size = source.sizes[i];
+    const Dim& dim = dims[i];
+    // Written so that NaN is refused as well; above 2^53 numbers are no longer whole.
+    if (!(size >= 0 && size <= 9007199254740991.0 && std::trunc(size) == size)) {
+      refuse(item, spec, "a size must be a whole number, it is " + given());
+    }
+    const auto whole = static_cast<int64_t>(size);
+    if (dim.symbol < 0) {
+      if (whole != dim.size) refuse(item, spec, spec.text() + " was declared, it is " + given());
+    } else {
+      auto& seen = item_sizes_[dim.symbol];
+      if (seen >= 0 && seen != whole) {
+        refuse(item, spec, "\"" + dim.name + "\" is " + std::to_string(seen) + " and " + std::to_string(whole) +
+                               " in one item");
+      }
+      seen = whole;
+      const auto batch = batch_sizes_[dim.symbol];
+      if (!dim.padded && batch >= 0 && batch != whole) {
+        refuse(item, spec, "\"" + dim.name + "\" is " + std::to_string(whole) + ", in item 0 it is " +
+                               std::to_string(batch) +
+                               "; items of one batch must have equal sizes unless a dimension is padded");
+      }
+    }
+    if (__builtin_mul_overflow(elements, whole, &elements)) refuse(item, spec, given() + " has too many elements");
+  }
+  if (static_cast<size_t>(elements) != source.elements) {
+    refuse(item, spec, given() + " needs " + std::to_string(elements) + " elements, its data has " +
+                           std::to_string(source.elements));
+  }
+}
+
+StackedInput Stacker::stack_input(size_t index, int64_t rows, BufferPool& pool) const {
+  const TensorSpec& spec = specs_[index];
+  StackedInput input;
+  input.type = spec.info().scalar;
+  input.shape.reserve(spec.dims.size() + 1);
+  input.shape.push_back(rows);
+  int64_t row_bytes = static_cast<int64_t>(spec.info().bytes);
+  int64_t bytes = 0;
+  bool too_large = false;
+  for (const auto& dim : spec.dims) {
+    input.shape.push_back(dim.symbol < 0 ? dim.size : batch_sizes_[dim.symbol]);
+    too_large = too_large || __builtin_mul_overflow(row_bytes, input.shape.back(), &row_bytes);
+  }
+  if (too_large || __builtin_mul_overflow(row_bytes, rows, &bytes)) {
+    throw CodedError("out_of_memory", "input \"" + spec.name + "\": the padded batch has too many elements");
+  }
+  input.storage = pool.take(static_cast<size_t>(bytes));
+  char* target = static_cast<char*>(input.storage.mutable_data());
+  for (int64_t item = 0; item < rows; ++item) {
+    const Source& source = sources_[item * specs_.size() + index];
+    const size_t given = source.elements * spec.info().bytes;
+    if (given == static_cast<size_t>(row_bytes)) {
+      if (given > 0) std::memcpy(target, source.data, given);
+      target += given;
+    } else {
+      const char* from = source.data;
+      PaddedCopy{spec.info().bytes, source.sizes, input.shape.data() + 1, fills_[index]}.copy(0, from, target);
+    }
+  }
+  return input;
+}
+
+}  // namespace sconce

@@ -1,0 +1,82 @@
+// The stacked inputs of one batch in memory of the addon's own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <node_api.h>
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "tensor.h"
+
+namespace sconce {
+
+/** One input of a whole batch: contiguous, padded; `shape` begins with the number of items. */
+struct StackedInput {
+  c10::Storage storage;
+  std::vector<int64_t> shape;
+  c10::ScalarType type;
+
+  /** A tensor over the storage; cheap, nothing is copied. */
+  at::Tensor tensor() const;
+};
+
+struct Batch {
+  int64_t rows = 0;
+  std::vector<StackedInput> inputs;
+};
+
+/**
+ * Keeps the memory of past batches for the next ones: fresh pages cost more than the copy into them.
+ * Any thread may call it.
+ */
+class BufferPool {
+ public:
+  c10::Storage take(size_t bytes);
+  /** Takes a buffer back, unless someone (weights that keep their input, say) still refers to it. */
+  void give(c10::Storage&& storage);
+
+ private:
+  static constexpr size_t kMaxBuffers = 8;
+  std::mutex mutex_;
+  std::vector<c10::Storage> free_;
+};
+
+/** Reads items off JS values and stacks them. Used on the JS thread only. */
+class Stacker {
+ public:
+  explicit Stacker(std::vector<TensorSpec> specs);
+
+  /**
+   * Copies `rows` items. `data` is an array of rows × inputs typed arrays, item after item in the order of the declared
+   * names; `meta` holds for each of them its dtype's code, its rank and its sizes.
+   * Throws `tensor_invalid`, naming item, input, and what was expected and given.
+   */
+  Batch stack(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data, BufferPool& pool);
+
+  const std::vector<TensorSpec>& specs() const { return specs_; }
+
+ private:
+  /** One tensor of one item, as JS holds it; valid until control goes back to JS. */
+  struct Source {
+    const char* data;
+    size_t elements;
+    const double* sizes;
+  };
+
+  void read(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data);
+  void check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank);
+  StackedInput stack_input(size_t index, int64_t rows, BufferPool& pool) const;
+
+  std::vector<TensorSpec> specs_;
+  std::vector<std::vector<std::array<char, 8>>> fills_;
+  int symbols_;
+  // Scratch of one call; kept, so that a batch costs no allocation.
+  std::vector<Source> sources_;
+  std::vector<int64_t> batch_sizes_;  // by symbol: the size of the batch so far, -1 before the first item
+  std::vector<int64_t> item_sizes_;   // by symbol: the size in the item at hand
+};
+
+}  // namespace sconce

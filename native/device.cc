@@ -1,0 +1,73 @@
+#include "device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "error.h"
+
+namespace sconce {
+namespace {
+
+/**
+ * Loads libtorch_cuda.so where it lies beside libtorch_cpu.so: its initializers register CUDA with libtorch.
+ * libtorch asks for its CUDA hooks once and remembers the answer, so this comes before any use of CUDA.
+ * Gives why it could not be loaded, or an empty string.
+ */
+const std::string& load_cuda() {
+  static const std::string failure = []() -> std::string {
+    Dl_info info{};
+    void* symbol = reinterpret_cast<void*>(static_cast<at::Context& (*)()>(&at::globalContext));
+    if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return "libtorch_cpu.so was not found";
+    const auto library = std::filesystem::path(info.dli_fname).parent_path() / "libtorch_cuda.so";
+    std::error_code error;
+    if (!std::filesystem::exists(library, error)) return "this libtorch is a CPU build";
+    if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      const char* reason = dlerror();
+      return reason == nullptr ? "libtorch_cuda.so could not be loaded" : reason;
+    }
+    return "";
+  }();
+  return failure;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw CodedError("device_unavailable", "device \"" + name + "\": " + why);
+}
+
+}  // namespace
+
+int cuda_device_count() {
+  if (!load_cuda().empty() || !c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) return 0;
+  return c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA)->deviceCount();
+}
+
+c10::Device find_device(const std::string& name) {
+  if (name == "cpu") return c10::Device(c10::DeviceType::CPU);
+  int index = 0;
+  if (name != "cuda") {
+    const bool numbered = name.size() > 5 && name.size() <= 7 && name.rfind("cuda:", 0) == 0 &&
+                          name.find_first_not_of("0123456789", 5) == std::string::npos;
+    if (!numbered) refuse(name, "expected cpu, cuda or cuda:N");
+    index = std::stoi(name.substr(5));
+  }
+  const int count = cuda_device_count();
+  if (count == 0) {
+    refuse(name, load_cuda().empty() ? "no CUDA device was found" : "CUDA is not available (" + load_cuda() + ")");
+  }
+  if (index >= count) refuse(name, "there are " + std::to_string(count) + " CUDA devices, numbered from 0");
+  return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
+}
+
+DeviceScope::DeviceScope(c10::Device device) {
+  if (device.is_cpu()) return;
+  // A stream for each session, so that instances on one device overlap.
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard_.emplace(guard.getStreamFromGlobalPool(device));
+}
+
+}  // namespace sconce

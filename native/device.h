@@ -1,0 +1,27 @@
+// Devices by name, without CUDA headers: what CUDA needs is reached through c10's device-generic guards.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/StreamGuard.h>
+
+#include <optional>
+#include <string>
+
+namespace sconce {
+
+/** How many CUDA devices can be used; 0 where libtorch has no CUDA or the machine has no driver. Loads libtorch_cuda. */
+int cuda_device_count();
+
+/** `cpu`, `cuda` or `cuda:N`; throws `device_unavailable` for another word and for a device that is not there. */
+c10::Device find_device(const std::string& name);
+
+/** Makes `device` and, on CUDA, a stream of its own current in this thread for as long as it lives. */
+class DeviceScope {
+ public:
+  explicit DeviceScope(c10::Device device);
+
+ private:
+  std::optional<c10::StreamGuard> guard_;
+};
+
+}  // namespace sconce

@@ -1,0 +1,71 @@
+#include "error.h"
+
+#include <sstream>
+
+namespace sconce {
+namespace {
+
+bool is_out_of_memory(const std::string& message) {
+  // The TorchScript interpreter rethrows what it caught as a plain runtime_error: only the words are left.
+  for (const char* words : {"out of memory", "can't allocate memory", "not enough memory", "std::bad_alloc"}) {
+    if (message.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::string trimmed(const std::string& line) {
+  const auto first = line.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+CodedError coded(const char* fallback, const std::string& message) {
+  const char* code = is_out_of_memory(message) ? "out_of_memory" : fallback;
+  return CodedError(code, meaningful_line(message));
+}
+
+}  // namespace
+
+std::string meaningful_line(const std::string& message) {
+  static constexpr const char* kTraceback = "Traceback of TorchScript";
+  std::istringstream lines(message);
+  std::string line;
+  std::string first;
+  std::string raised;
+  const bool has_traceback = message.find(kTraceback) != std::string::npos;
+  while (std::getline(lines, line)) {
+    line = trimmed(line);
+    if (line.empty()) continue;
+    if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack begins
+    if (first.empty()) first = line;
+    // A traceback quotes source lines; the error itself is the last "SomethingError: text" after them.
+    const auto colon = line.find(": ");
+    const auto word = line.find("Error");
+    if (has_traceback && colon != std::string::npos && word != std::string::npos && word < colon &&
+        line.find(' ') > colon) {
+      raised = trimmed(line.substr(colon + 2));
+    }
+  }
+  if (!raised.empty()) return raised;
+  return first.empty() ? "no message was given" : first;
+}
+
+CodedError current_error(const char* fallback) noexcept {
+  try {
+    throw;
+  } catch (const CodedError& error) {
+    return error;
+  } catch (const c10::OutOfMemoryError& error) {
+    return CodedError("out_of_memory", meaningful_line(error.what_without_backtrace()));
+  } catch (const c10::Error& error) {
+    return coded(fallback, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return CodedError("out_of_memory", "the process has too little memory for this batch");
+  } catch (const std::exception& error) {
+    return coded(fallback, error.what());
+  } catch (...) {
+    return CodedError(fallback, "something that is no std::exception was thrown");
+  }
+}
+
+}  // namespace sconce

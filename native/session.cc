@@ -1,0 +1,162 @@
+#include "session.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include "device.h"
+
+namespace sconce {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
+  std::vector<std::string> names;
+  for (const auto& spec : specs) names.push_back(spec.name);
+  return names;
+}
+
+void use_threads(int threads) {
+  // At its first use of the pool a thread takes the count that was set last anywhere: let it do so before setting its own.
+  at::get_num_threads();
+  at::set_num_threads(threads);
+}
+
+[[noreturn]] void refuse_closed() { throw CodedError("session_closed", "the session was used after dispose()"); }
+
+}  // namespace
+
+Session::Session(SessionOptions options, Done done)
+    : options_(std::move(options)), done_(std::move(done)), stacker_(options_.inputs) {
+  number_symbols(options_.outputs);
+}
+
+Session::~Session() {
+  close(nullptr);
+  join();
+}
+
+void Session::start(std::unique_ptr<Job> open) {
+  queue_.push_back(std::move(open));
+  thread_ = std::thread([this] { work(); });
+}
+
+void Session::submit(std::unique_ptr<Job> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) refuse_closed();
+    queue_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+std::deque<std::unique_ptr<Job>> Session::close(std::unique_ptr<Job> job) {
+  std::deque<std::unique_ptr<Job>> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(queue_);
+    if (closing_) {
+      if (job) left.push_back(std::move(job));
+      return left;
+    }
+    closing_ = true;
+    closing_job_ = std::move(job);
+  }
+  wake_.notify_one();
+  return left;
+}
+
+void Session::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Session::require_open() const {
+  const std::lock_guard lock(mutex_);
+  if (closing_) refuse_closed();
+}
+
+std::shared_ptr<Weights> Session::shared_weights() const {
+  const std::lock_guard lock(mutex_);
+  if (!weights_) throw CodedError("session_closed", "the session whose weights were to be shared is closed");
+  return weights_;
+}
+
+void Session::work() {
+  while (true) {
+    std::unique_ptr<Job> job;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+      if (queue_.empty()) break;  // closing: what was queued is gone already
+      job = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    perform(*job);
+    done_(std::move(job));
+  }
+  std::shared_ptr<Weights> weights;
+  std::unique_ptr<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    weights.swap(weights_);
+    job = std::move(closing_job_);
+  }
+  weights.reset();
+  if (job) done_(std::move(job));
+}
+
+void Session::perform(Job& job) {
+  const char* fallback = job.kind == Job::Kind::open ? "weights_invalid" : "run_failed";
+  try {
+    switch (job.kind) {
+      case Job::Kind::open: load(); break;
+      case Job::Kind::run: run(job); break;
+      case Job::Kind::set_threads: use_threads(job.threads); break;
+      case Job::Kind::close: break;
+    }
+  } catch (...) {
+    job.outputs.clear();
+    job.error = current_error(fallback);
+  }
+}
+
+void Session::load() {
+  use_threads(options_.threads);
+  device_ = find_device(options_.device);
+  std::shared_ptr<Weights> weights;
+  if (options_.share) {
+    weights = options_.share->shared_weights();
+    options_.share.reset();
+  } else {
+    WeightsOptions wanted;
+    wanted.path = options_.path;
+    wanted.device = device_;
+    wanted.inputs = names_of(options_.inputs);
+    wanted.outputs = names_of(options_.outputs);
+    wanted.freeze = options_.freeze;
+    wanted.instances = options_.instances;
+    const DeviceScope scope(device_);
+    weights = open_weights(wanted);
+  }
+  format_ = weights->format();
+  const std::lock_guard lock(mutex_);
+  weights_ = std::move(weights);
+}
+
+void Session::run(Job& job) {
+  const c10::InferenceMode inference;
+  const DeviceScope scope(device_);
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(job.batch.inputs.size());
+  for (const auto& input : job.batch.inputs) inputs.push_back(input.tensor());
+  // Only this thread writes weights_, so it may read it without the lock.
+  auto outputs = weights_->run(std::move(inputs));
+  require_output_count(names_of(options_.outputs), outputs.size());
+  job.outputs.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    job.outputs.push_back(checked_output(options_.outputs[i], outputs[i], job.batch.rows));
+  }
+  outputs.clear();
+  // A result may be (a view of) an input: then its memory is not free for the next batch, which give() sees.
+  for (auto& input : job.batch.inputs) pool_.give(std::move(input.storage));
+}
+
+}  // namespace sconce

@@ -1,0 +1,103 @@
+// A session: weights on a device, and the one thread that loads, runs and frees them.
+#pragma once
+
+#include <node_api.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "batch.h"
+#include "error.h"
+#include "tensor.h"
+#include "weights.h"
+
+namespace sconce {
+
+class Session;
+
+/** One piece of work on its way to a session's thread and back; the promise is touched on the JS thread only. */
+struct Job {
+  enum class Kind { open, run, set_threads, close };
+
+  explicit Job(Kind of) : kind(of) {}
+
+  Kind kind;
+  napi_deferred promise = nullptr;  // none where nobody waits
+  std::shared_ptr<Session> session;
+  Batch batch;
+  int threads = 0;
+  std::vector<at::Tensor> outputs;
+  std::optional<CodedError> error;
+};
+
+struct SessionOptions {
+  std::string path;
+  std::string device;
+  int threads = 1;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  bool freeze = true;
+  size_t instances = 1;
+  /** Weights to share instead of loading `path`. */
+  std::shared_ptr<Session> share;
+};
+
+/** Its methods are called on the JS thread; `done` is called on the session's thread, once for each job. */
+class Session {
+ public:
+  using Done = std::function<void(std::unique_ptr<Job>)>;
+
+  Session(SessionOptions options, Done done);
+  ~Session();
+
+  /** Starts the thread, which first loads the weights for `open`. */
+  void start(std::unique_ptr<Job> open);
+  /** Throws `session_closed` after `close`. */
+  void submit(std::unique_ptr<Job> job);
+  /**
+   * Lets the running job end, frees the weights on the session's thread, and ends with `job`.
+   * Gives the jobs that had not begun, and `job` itself where the session was closed before.
+   */
+  std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
+  /** Waits for the thread to end; `close` comes first. */
+  void join();
+
+  Stacker& stacker() { return stacker_; }
+  BufferPool& pool() { return pool_; }
+  const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
+  /** Valid once open. */
+  const char* format() const { return format_; }
+  /** Throws `session_closed` where the weights are gone. */
+  void require_open() const;
+
+ private:
+  void work();
+  void perform(Job& job);
+  void load();
+  void run(Job& job);
+  std::shared_ptr<Weights> shared_weights() const;
+
+  SessionOptions options_;
+  Done done_;
+  Stacker stacker_;
+  BufferPool pool_;
+  const char* format_ = "";
+  c10::Device device_{c10::DeviceType::CPU};
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::unique_ptr<Job>> queue_;
+  std::unique_ptr<Job> closing_job_;
+  bool closing_ = false;
+  std::shared_ptr<Weights> weights_;  // written by the session's thread under the mutex
+  std::thread thread_;
+};
+
+}  // namespace sconce

@@ -1,0 +1,143 @@
+#include "tensor.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+
+#include "error.h"
+
+namespace sconce {
+namespace {
+
+template <size_t... I>
+constexpr bool sizes_match(std::index_sequence<I...>) {
+  return ((sizeof(c10::impl::ScalarTypeToCPPTypeT<kDTypes[I].scalar>) == kDTypes[I].bytes) && ...);
+}
+static_assert(sizes_match(std::make_index_sequence<kDTypes.size()>()),
+              "an element of a typed array and of its tensor must have the same size");
+static_assert(kDTypes.size() <= std::numeric_limits<uint8_t>::max(), "codes of dtypes are kept in one byte");
+
+std::string dtype_name(c10::ScalarType type) {
+  for (const auto& known : kDTypes) {
+    if (known.scalar == type) return known.name;
+  }
+  return c10::toString(type);
+}
+
+template <typename T>
+std::array<char, 8> bytes_of(double value, const TensorSpec& spec, const Dim& dim) {
+  bool fits = true;
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    // The largest int64 is no double: 2^63 itself must be refused, so the upper end is exclusive.
+    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    fits = std::trunc(value) == value && value >= static_cast<double>(std::numeric_limits<T>::min()) && value < end;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    fits = value == 0 || value == 1;
+  }
+  if (!fits) {
+    std::ostringstream message;
+    message << "input \"" << spec.name << "\": " << spec.info().name << " cannot hold " << value
+            << ", the padding of \"" << dim.name << "\"";
+    throw CodedError("tensor_invalid", message.str());
+  }
+  const T element = static_cast<T>(value);
+  std::array<char, 8> bytes{};
+  std::memcpy(bytes.data(), &element, sizeof(T));
+  return bytes;
+}
+
+}  // namespace
+
+std::string TensorSpec::text() const {
+  std::ostringstream out;
+  out << info().name << '(';
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i > 0) out << ", ";
+    const Dim& dim = dims[i];
+    if (dim.symbol < 0) {
+      out << dim.size;
+    } else if (dim.padded) {
+      out << "pad(\"" << dim.name << "\")";
+    } else {
+      out << '"' << dim.name << '"';
+    }
+  }
+  out << ')';
+  return out.str();
+}
+
+std::array<char, 8> TensorSpec::fill_bytes(const Dim& dim) const {
+  switch (info().scalar) {
+    case c10::ScalarType::Float: return bytes_of<float>(dim.fill, *this, dim);
+    case c10::ScalarType::Double: return bytes_of<double>(dim.fill, *this, dim);
+    case c10::ScalarType::Half: return bytes_of<c10::Half>(dim.fill, *this, dim);
+    case c10::ScalarType::BFloat16: return bytes_of<c10::BFloat16>(dim.fill, *this, dim);
+    case c10::ScalarType::Char: return bytes_of<int8_t>(dim.fill, *this, dim);
+    case c10::ScalarType::Short: return bytes_of<int16_t>(dim.fill, *this, dim);
+    case c10::ScalarType::Int: return bytes_of<int32_t>(dim.fill, *this, dim);
+    case c10::ScalarType::Long: return bytes_of<int64_t>(dim.fill, *this, dim);
+    case c10::ScalarType::Byte: return bytes_of<uint8_t>(dim.fill, *this, dim);
+    default: return bytes_of<bool>(dim.fill, *this, dim);
+  }
+}
+
+int number_symbols(std::vector<TensorSpec>& specs) {
+  std::map<std::pair<std::string, bool>, int> symbols;
+  for (auto& spec : specs) {
+    for (auto& dim : spec.dims) {
+      if (dim.size >= 0) continue;
+      dim.symbol = symbols.try_emplace({dim.name, dim.padded}, static_cast<int>(symbols.size())).first->second;
+    }
+  }
+  return static_cast<int>(symbols.size());
+}
+
+std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes) {
+  std::ostringstream out;
+  out << dtype_name(type) << '(';
+  for (size_t i = 0; i < sizes.size(); ++i) out << (i > 0 ? ", " : "") << sizes[i];
+  out << ')';
+  return out.str();
+}
+
+std::string names_text(const std::vector<std::string>& names) {
+  std::string out = "(";
+  for (size_t i = 0; i < names.size(); ++i) out += (i > 0 ? ", " : "") + names[i];
+  return out + ')';
+}
+
+at::Tensor checked_output(const TensorSpec& spec, const at::Tensor& tensor, int64_t rows) {
+  const std::string label = "output \"" + spec.name + "\": ";
+  if (!tensor.defined()) throw CodedError("weights_invalid", label + "the weights gave None");
+  if (tensor.layout() != c10::kStrided || tensor.is_quantized()) {
+    throw CodedError("weights_invalid", label + "the weights gave a tensor that is sparse or quantized");
+  }
+  const auto sizes = tensor.sizes();
+  if (sizes.empty()) {
+    throw CodedError("weights_invalid",
+                     label + "the weights gave one number for the whole batch; its first dimension must be the batch");
+  }
+  const auto row = sizes.slice(1);
+  bool fits = tensor.scalar_type() == spec.info().scalar && row.size() == spec.dims.size();
+  for (size_t i = 0; fits && i < row.size(); ++i) fits = spec.dims[i].symbol >= 0 || spec.dims[i].size == row[i];
+  if (!fits) {
+    throw CodedError("weights_invalid", label + spec.text() + " was declared, the weights gave " +
+                                            tensor_text(tensor.scalar_type(), row));
+  }
+  if (sizes[0] != rows) {
+    throw CodedError("weights_invalid", label + "the weights gave " + std::to_string(sizes[0]) +
+                                            (sizes[0] == 1 ? " row" : " rows") + " for a batch of " +
+                                            std::to_string(rows));
+  }
+  // Negated and conjugated views are lazy: their memory does not hold their values until they are resolved.
+  return tensor.to(c10::kCPU).resolve_neg().contiguous();
+}
+
+}  // namespace sconce

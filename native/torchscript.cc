@@ -1,0 +1,160 @@
+// TorchScript modules (.pt): arguments by name, results by name or order.
+#include <torch/script.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "error.h"
+#include "tensor.h"
+#include "weights.h"
+
+namespace sconce {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw CodedError("weights_invalid", what); }
+
+/** An argument of forward: a declared input, or the default value of one that is not declared. */
+struct Argument {
+  std::optional<size_t> input;
+  c10::IValue value;
+};
+
+std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const std::vector<std::string>& inputs) {
+  std::vector<std::string> names;
+  for (const auto& argument : schema.arguments()) names.push_back(argument.name());
+  names.erase(names.begin());  // self
+  const std::string both =
+      "forward takes " + names_text(names) + ", the model declares the inputs " + names_text(inputs);
+  for (const auto& input : inputs) {
+    if (std::find(names.begin(), names.end(), input) == names.end()) refuse(both + ": rename one of them");
+  }
+  std::vector<Argument> arguments;
+  for (size_t i = 1; i < schema.arguments().size(); ++i) {
+    const auto& argument = schema.arguments()[i];
+    const auto found = std::find(inputs.begin(), inputs.end(), argument.name());
+    if (found != inputs.end()) {
+      if (!c10::TensorType::get()->isSubtypeOf(*argument.type())) {
+        refuse("forward's argument " + argument.name() + " is " + argument.type()->annotation_str() +
+               ", an input is a Tensor");
+      }
+      arguments.push_back({static_cast<size_t>(found - inputs.begin()), {}});
+    } else if (argument.default_value()) {
+      arguments.push_back({std::nullopt, *argument.default_value()});
+    } else {
+      refuse(both + ": declare " + argument.name() + " too, or give it a default value");
+    }
+  }
+  return arguments;
+}
+
+class TorchScript final : public Weights {
+ public:
+  TorchScript(const WeightsOptions& options, torch::jit::Module module)
+      : module_(std::move(module)),
+        forward_(module_.get_method("forward")),
+        device_(options.device),
+        outputs_(options.outputs),
+        arguments_(match_arguments(forward_.function().getSchema(), options.inputs)) {}
+
+  const char* format() const override { return "torchscript"; }
+
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
+    torch::jit::Stack stack;
+    stack.reserve(arguments_.size() + 1);
+    stack.emplace_back(module_._ivalue());
+    for (const auto& argument : arguments_) {
+      if (!argument.input) {
+        stack.push_back(argument.value);
+      } else if (device_.is_cpu()) {
+        stack.emplace_back(std::move(inputs[*argument.input]));
+      } else {
+        stack.emplace_back(inputs[*argument.input].to(device_));
+      }
+    }
+    forward_.function().run(stack);
+    return tensors_of(stack.back());
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_of(c10::IValue& result) const {
+    if (result.isTensor()) {
+      require_output_count(outputs_, 1);
+      return {std::move(result).toTensor()};
+    }
+    if (result.isTensorList()) {
+      const auto list = result.toTensorVector();
+      require_output_count(outputs_, list.size());
+      return list;
+    }
+    if (result.isTuple()) return tensors_of_tuple(result.toTupleRef());
+    if (result.isGenericDict()) return tensors_of_dict(result.toGenericDict());
+    refuse("forward gave " + result.tagKind() + "; expected a tensor, or a tuple, list or dict of tensors");
+  }
+
+  std::vector<at::Tensor> tensors_of_tuple(const c10::ivalue::Tuple& tuple) const {
+    const auto& elements = tuple.elements();
+    const auto type = tuple.type<c10::TupleType>();
+    const auto names = type->names();
+    std::vector<at::Tensor> tensors;
+    if (!names) {
+      require_output_count(outputs_, elements.size());
+      for (const auto& element : elements) tensors.push_back(tensor_of(element, tensors.size()));
+      return tensors;
+    }
+    std::vector<std::string> given;
+    for (const auto& name : *names) given.emplace_back(name);
+    for (const size_t place : places_of_outputs(outputs_, given)) {
+      tensors.push_back(tensor_of(elements[place], tensors.size()));
+    }
+    return tensors;
+  }
+
+  std::vector<at::Tensor> tensors_of_dict(const c10::Dict<c10::IValue, c10::IValue>& dict) const {
+    std::vector<std::string> given;
+    std::vector<c10::IValue> values;
+    for (const auto& entry : dict) {
+      if (!entry.key().isString()) refuse("forward gave a dict whose keys are no strings");
+      given.push_back(entry.key().toStringRef());
+      values.push_back(entry.value());
+    }
+    std::vector<at::Tensor> tensors;
+    for (const size_t place : places_of_outputs(outputs_, given)) {
+      tensors.push_back(tensor_of(values[place], tensors.size()));
+    }
+    return tensors;
+  }
+
+  at::Tensor tensor_of(const c10::IValue& value, size_t output) const {
+    if (!value.isTensor()) {
+      refuse("output \"" + outputs_[output] + "\": the weights gave " + value.tagKind() + ", expected a tensor");
+    }
+    return value.toTensor();
+  }
+
+  torch::jit::Module module_;
+  torch::jit::Method forward_;
+  c10::Device device_;
+  std::vector<std::string> outputs_;
+  std::vector<Argument> arguments_;
+};
+
+}  // namespace
+
+std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
+  const torch::NoGradGuard no_grad;
+  torch::jit::Module module = torch::jit::load(options.path, options.device);
+  if (!module.find_method("forward")) refuse("the TorchScript module has no method forward");
+  module.eval();
+  if (options.freeze) {
+    // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
+    match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
+    try {
+      module = torch::jit::freeze(module);
+    } catch (const c10::Error&) {
+      // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
+    }
+  }
+  return std::make_shared<TorchScript>(options, std::move(module));
+}
+
+}  // namespace sconce

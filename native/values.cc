@@ -1,0 +1,138 @@
+#include "values.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sconce {
+namespace {
+
+/** Below this a copy is cheaper than a finalizer and its accounting. */
+constexpr size_t kMinExternalBytes = 256 * 1024;
+
+struct SessionHandle {
+  std::shared_ptr<Host> host;
+  std::shared_ptr<Session> session;
+};
+
+/** Marks our externals, so that another addon's is refused instead of misread. */
+constexpr napi_type_tag kSessionTag{0x5c0ce5e551015c0c, 0x8d3f2a6b7e914f05};
+
+/**
+ * Whether the memory may become JS's own: nobody else (weights that give a constant, a second output) may refer to it,
+ * it must be the allocator's, and no small view of something large.
+ */
+bool may_hand_over(const at::Tensor& tensor) {
+  const auto& storage = tensor.storage();
+  return tensor.use_count() == 1 && storage.use_count() == 1 && tensor.storage_offset() == 0 &&
+         storage.data_ptr().get_deleter() == c10::GetCPUAllocator()->raw_deleter() &&
+         storage.nbytes() <= 2 * tensor.nbytes();
+}
+
+napi_value external_buffer(napi_env env, at::Tensor tensor) {
+  const size_t bytes = tensor.nbytes();
+  auto owner = std::make_unique<at::Tensor>(std::move(tensor));
+  const auto free = [](napi_env of, void*, void* hint) {
+    const std::unique_ptr<at::Tensor> owned(static_cast<at::Tensor*>(hint));
+    int64_t total;
+    napi_adjust_external_memory(of, -static_cast<int64_t>(owned->nbytes()), &total);
+  };
+  napi_value buffer;
+  if (napi_create_external_arraybuffer(env, owner->mutable_data_ptr(), bytes, free, owner.get(), &buffer) != napi_ok) {
+    return nullptr;
+  }
+  owner.release();
+  // Without this the collector sees a few bytes and lets gigabytes wait.
+  int64_t total;
+  napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
+  return buffer;
+}
+
+napi_value copied_buffer(napi_env env, const at::Tensor& tensor) {
+  napi_value buffer;
+  void* data;
+  const size_t bytes = tensor.nbytes();
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) {
+    throw CodedError("out_of_memory", "the results of the batch do not fit in memory");
+  }
+  if (bytes > 0) std::memcpy(data, tensor.const_data_ptr(), bytes);
+  return buffer;
+}
+
+napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
+  napi_value array;
+  check(napi_create_array_with_length(env, sizes.size(), &array));
+  for (uint32_t i = 0; i < sizes.size(); ++i) {
+    napi_value size;
+    check(napi_create_int64(env, sizes[i], &size));
+    check(napi_set_element(env, array, i, size));
+  }
+  return array;
+}
+
+}  // namespace
+
+void check(napi_status status) {
+  if (status == napi_ok) return;
+  throw CodedError("run_failed", "a call of Node-API failed with status " + std::to_string(status));
+}
+
+napi_value outputs_to_js(napi_env env, Job& job) {
+  const auto& specs = job.session->outputs();
+  napi_value result;
+  check(napi_create_array_with_length(env, specs.size(), &result));
+  auto place = static_cast<uint32_t>(specs.size());
+  for (uint32_t i = 0; i < specs.size(); ++i) {
+    at::Tensor& output = job.outputs[i];
+    const auto& dims = specs[i].dims;
+    if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.symbol >= 0; })) {
+      check(napi_set_element(env, result, place++, sizes_to_js(env, output.sizes())));
+    }
+    const size_t elements = output.numel();
+    napi_value buffer = nullptr;
+    if (output.nbytes() >= kMinExternalBytes && may_hand_over(output)) buffer = external_buffer(env, output);
+    if (buffer == nullptr) buffer = copied_buffer(env, output);
+    napi_value array;
+    check(napi_create_typedarray(env, specs[i].info().array, elements, buffer, 0, &array));
+    check(napi_set_element(env, result, i, array));
+  }
+  return result;
+}
+
+napi_value error_to_js(napi_env env, const CodedError& error) {
+  napi_value code;
+  napi_value message;
+  napi_value value;
+  check(napi_create_string_utf8(env, error.code(), NAPI_AUTO_LENGTH, &code));
+  check(napi_create_string_utf8(env, error.what(), NAPI_AUTO_LENGTH, &message));
+  check(napi_create_error(env, code, message, &value));
+  return value;
+}
+
+napi_value session_to_js(napi_env env, const std::shared_ptr<Host>& host, const std::shared_ptr<Session>& session) {
+  auto handle = std::make_unique<SessionHandle>(SessionHandle{host, session});
+  const auto lost = [](napi_env, void* data, void*) {
+    const std::unique_ptr<SessionHandle> owned(static_cast<SessionHandle*>(data));
+    auto job = std::make_unique<Job>(Job::Kind::close);
+    job->session = owned->session;
+    owned->host->close(owned->session, std::move(job));
+  };
+  napi_value value;
+  check(napi_create_external(env, handle.get(), lost, nullptr, &value));
+  handle.release();
+  check(napi_type_tag_object(env, value, &kSessionTag));
+  return value;
+}
+
+const std::shared_ptr<Session>& session_from_js(napi_env env, napi_value value) {
+  bool tagged = false;
+  void* data = nullptr;
+  if (napi_check_object_type_tag(env, value, &kSessionTag, &tagged) != napi_ok || !tagged) {
+    throw CodedError("session_closed", "expected a session");
+  }
+  check(napi_get_value_external(env, value, &data));
+  return static_cast<SessionHandle*>(data)->session;
+}
+
+}  // namespace sconce

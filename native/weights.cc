@@ -1,0 +1,90 @@
+#include "weights.h"
+
+#include <caffe2/serialize/inline_container.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "error.h"
+#include "tensor.h"
+
+namespace sconce {
+namespace {
+
+enum class Format { torchscript, aotinductor, checkpoint, exported, unknown };
+
+/** PyTorch's archives are zip files whose entries lie in one folder. */
+Format format_of(const std::string& path) {
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  if (reader.hasRecord("constants.pkl")) return Format::torchscript;
+  bool exported = false;
+  for (const auto& name : reader.getAllRecords()) {
+    if (name.find("data/aotinductor/") != std::string::npos) return Format::aotinductor;
+    exported = exported || name.find("models/") != std::string::npos ||
+               name.find("serialized_exported_program") != std::string::npos;
+  }
+  if (exported) return Format::exported;
+  return reader.hasRecord("data.pkl") ? Format::checkpoint : Format::unknown;
+}
+
+}  // namespace
+
+std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
+  const std::string name = std::filesystem::path(options.path).filename().string();
+  const auto refuse = [&name](const std::string& what) -> std::shared_ptr<Weights> {
+    throw CodedError("weights_invalid", "weights \"" + name + "\": " + what);
+  };
+  const std::string expected =
+      "expected a TorchScript file (torch.jit.save) or an AOTInductor package (aoti_compile_and_package)";
+  std::error_code status;
+  if (!std::filesystem::is_regular_file(options.path, status)) return refuse("there is no such file");
+  Format format = Format::unknown;
+  try {
+    format = format_of(options.path);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    return refuse("the file is not a zip archive that PyTorch wrote, or it is cut off; " + expected);
+  }
+  try {
+    switch (format) {
+      case Format::torchscript: return open_torchscript(options);
+      case Format::aotinductor: return open_aotinductor(options);
+      case Format::checkpoint: return refuse("the file is a checkpoint of torch.save, which holds no code; " + expected);
+      case Format::exported: return refuse("the file is an exported program that is not compiled; " + expected);
+      default: return refuse("the archive holds no model; " + expected);
+    }
+  } catch (const CodedError&) {
+    throw;
+  } catch (...) {
+    const CodedError error = current_error("weights_invalid");
+    throw CodedError(error.code(), "weights \"" + name + "\" could not be loaded: " + error.what());
+  }
+}
+
+std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given) {
+  const auto refuse = [&](const std::string& name, const char* where) {
+    throw CodedError("weights_invalid", "output \"" + name + "\" is " + where + ": the weights give " +
+                                            names_text(given) + ", the model declares the outputs " + names_text(declared));
+  };
+  std::vector<size_t> places;
+  for (const auto& name : declared) {
+    const auto found = std::find(given.begin(), given.end(), name);
+    if (found == given.end()) refuse(name, "missing");
+    places.push_back(found - given.begin());
+  }
+  for (const auto& name : given) {
+    if (std::find(declared.begin(), declared.end(), name) == declared.end()) refuse(name, "not declared");
+  }
+  return places;
+}
+
+void require_output_count(const std::vector<std::string>& declared, size_t given) {
+  if (declared.size() == given) return;
+  throw CodedError("weights_invalid", "the weights give " + std::to_string(given) +
+                                          (given == 1 ? " output" : " outputs") + ", the model declares " +
+                                          std::to_string(declared.size()) + " " + names_text(declared));
+}
+
+}  // namespace sconce

@@ -1,0 +1,52 @@
+// Loaded weights of either format, called with tensors in the order of the declared names.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sconce {
+
+struct WeightsOptions {
+  std::string path;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  /** Freezing folds constants in, and drops every method but `forward`. */
+  bool freeze = true;
+  /** How many sessions will run at once on these weights; more of them wait for each other. */
+  size_t instances = 1;
+};
+
+/** Shared by the sessions that run on them; `run` may be called from several threads at once. */
+class Weights {
+ public:
+  virtual ~Weights() = default;
+  /** `torchscript` or `aotinductor`. */
+  virtual const char* format() const = 0;
+  /**
+   * One tensor for each declared output, in order; what they are is not checked yet.
+   * Throws `weights_invalid` where names or counts differ from the declared ones, and whatever libtorch throws.
+   */
+  virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) = 0;
+};
+
+/** Tells the format by the file's content. Throws `weights_invalid` where it is neither or its names differ. */
+std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
+
+std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options);
+std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options);
+
+/**
+ * Where each declared name is found among the names the weights use: result[i] is the place of declared[i].
+ * Throws `weights_invalid` where a name is missing on either side.
+ */
+std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given);
+
+/** Throws `weights_invalid` unless there are as many outputs as declared. */
+void require_output_count(const std::vector<std::string>& declared, size_t given);
+
+}  // namespace sconce

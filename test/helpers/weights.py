@@ -1,0 +1,369 @@
+"""Makes the weights the native tests run, with reference inputs and outputs computed by PyTorch itself.
+
+    python3 weights.py FOLDER
+
+FOLDER appears at once and whole: it is written beside its place and renamed. Whoever comes while another process makes it waits.
+FOLDER/fixtures.json lists each file with its declared tensors; tensors are base64 of their bytes, item after item.
+"""
+
+import base64
+import concurrent.futures
+import fcntl
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import warnings
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+ROWS = 64
+DTYPES = {"float32": torch.float32, "int64": torch.int64, "uint8": torch.uint8}
+CONTAINERS = ["tensor", "tuple", "list", "dict"]
+
+
+# The same two results of one or of three inputs, given in each kind of container.
+
+
+class One(nn.Module):
+    def __init__(self, dtype: torch.dtype):
+        super().__init__()
+        self.register_buffer("scale", torch.arange(1, 13).reshape(3, 4).to(dtype))
+        self.register_buffer("shift", torch.full((4,), 7).to(dtype))
+
+    def first(self, x: Tensor) -> Tensor:
+        return x * self.scale + self.shift
+
+    def second(self, x: Tensor) -> Tensor:
+        return x.amax(2)
+
+
+class OneTensor(One):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.first(x)
+
+
+class OneTuple(One):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.first(x), self.second(x)
+
+
+class OneList(One):
+    def forward(self, x: Tensor) -> List[Tensor]:
+        return [self.first(x), self.second(x)]
+
+
+class OneDict(One):
+    def forward(self, x: Tensor) -> Dict[str, Tensor]:
+        return {"second": self.second(x), "first": self.first(x)}
+
+
+class Several(nn.Module):
+    def __init__(self, dtype: torch.dtype):
+        super().__init__()
+        self.register_buffer("scale", torch.arange(1, 5).to(dtype))
+
+    def first(self, left: Tensor, right: Tensor, gain: Tensor) -> Tensor:
+        return left * right.unsqueeze(1) + self.scale + gain.to(left.dtype).reshape(-1, 1, 1)
+
+    def second(self, left: Tensor, right: Tensor) -> Tensor:
+        return left.amax(2) + right[:, :3]
+
+
+class SeveralTensor(Several):
+    def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> Tensor:
+        return self.first(left, right, gain)
+
+
+class SeveralTuple(Several):
+    def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.first(left, right, gain), self.second(left, right)
+
+
+class SeveralList(Several):
+    def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> List[Tensor]:
+        return [self.first(left, right, gain), self.second(left, right)]
+
+
+class SeveralDict(Several):
+    def forward(self, left: Tensor, right: Tensor, gain: Tensor) -> Dict[str, Tensor]:
+        return {"second": self.second(left, right), "first": self.first(left, right, gain)}
+
+
+ARITHMETIC = {
+    "one": {"tensor": OneTensor, "tuple": OneTuple, "list": OneList, "dict": OneDict},
+    "several": {"tensor": SeveralTensor, "tuple": SeveralTuple, "list": SeveralList, "dict": SeveralDict},
+}
+
+
+# Modules for one promise each.
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(64, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10), nn.Softmax(1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class Tokens(nn.Module):
+    """The padding has the id 9 and an embedding that is not zero, so that a wrong padding shows."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Dict[str, Tensor]:
+        each = self.embedding(ids)
+        weight = mask.unsqueeze(2)
+        return {"each": each, "mean": (each * weight).sum(1) / weight.sum(1), "ids": ids}
+
+
+class Area(nn.Module):
+    def forward(self, image: Tensor) -> Tensor:
+        return image.mean([2, 3])
+
+
+class Identity(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Twice(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        y = x + 1
+        return y, y
+
+
+class Constant(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.arange(200_000, dtype=torch.float32).reshape(2, 100_000))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows
+
+
+class Large(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.unsqueeze(1).expand(-1, 100_000) + torch.arange(100_000, device=x.device)
+
+
+class Defaults(nn.Module):
+    def forward(self, x: Tensor, scale: float = 3.0, offset: Optional[Tensor] = None) -> Tensor:
+        y = x * scale
+        if offset is not None:
+            y = y + offset
+        return y
+
+
+class Named(NamedTuple):
+    low: Tensor
+    high: Tensor
+
+
+class NamedResults(nn.Module):
+    def forward(self, x: Tensor) -> Named:
+        return Named(x - 1, x + 1)
+
+
+class Total(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum()
+
+
+class FirstRow(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:1]
+
+
+class Double(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.double()
+
+
+class Raises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 0):
+            raise ValueError("this item is not wanted")
+        return x
+
+
+class Mismatch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.matmul(x, torch.ones(5, 2))
+
+
+class Greedy(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros(1 << 50) + x
+
+
+class Number(nn.Module):
+    def forward(self, x: Tensor) -> int:
+        return x.size(0)
+
+
+class Nested(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+        return x, (x, x)
+
+
+class Count(nn.Module):
+    def forward(self, x: Tensor, times: int) -> Tensor:
+        return x * times
+
+
+class Slow(nn.Module):
+    """As many rounds of some milliseconds as the largest number of its input says."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.ones(512, 512)
+        for _ in range(int(x.max())):
+            y = torch.tanh(y @ y)
+        return x + y.sum() * 0
+
+
+def spec(tensor: Tensor, dims: Optional[list] = None) -> dict:
+    name = str(tensor.dtype).removeprefix("torch.")
+    return {"dtype": name, "dims": list(tensor.shape[1:]) if dims is None else dims}
+
+
+def encoded(tensor: Tensor) -> str:
+    return base64.b64encode(bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())).decode()
+
+
+def random_input(dtype: torch.dtype, *shape: int) -> Tensor:
+    if dtype.is_floating_point:
+        return torch.randn(shape, dtype=dtype)
+    if dtype == torch.int64:
+        return torch.randint(-(1 << 40), 1 << 40, shape, dtype=dtype)
+    return torch.randint(0, 256, shape, dtype=dtype)
+
+
+def arithmetic(dtype: str, arity: str, container: str):
+    """The module, its inputs and its outputs by name."""
+    torch.manual_seed(1)
+    module = ARITHMETIC[arity][container](DTYPES[dtype]).eval()
+    kind = DTYPES[dtype]
+    if arity == "one":
+        inputs = {"x": random_input(kind, ROWS, 3, 4)}
+    else:
+        inputs = {
+            "left": random_input(kind, ROWS, 3, 4),
+            "right": random_input(kind, ROWS, 4),
+            "gain": torch.randint(0, 100, (ROWS,), dtype=torch.int64),
+        }
+    results = module(*inputs.values())
+    if container == "tensor":
+        outputs = {"first": results}
+    elif container == "dict":
+        outputs = {name: results[name] for name in ("first", "second")}
+    else:
+        outputs = dict(zip(("first", "second"), results))
+    return module, inputs, outputs
+
+
+def entry(file: str, inputs: Dict[str, Tensor], outputs: Dict[str, Tensor], dims: Optional[dict] = None) -> dict:
+    dims = dims or {}
+    return {
+        "file": file,
+        "inputs": {name: spec(value, dims.get(name)) for name, value in inputs.items()},
+        "outputs": {name: spec(value, dims.get(name)) for name, value in outputs.items()},
+        "inputData": {name: encoded(value) for name, value in inputs.items()},
+        "outputData": {name: encoded(value) for name, value in outputs.items()},
+    }
+
+
+def torchscript(folder: str) -> Dict[str, dict]:
+    entries = {}
+    for dtype in DTYPES:
+        for arity in ARITHMETIC:
+            for container in CONTAINERS:
+                module, inputs, outputs = arithmetic(dtype, arity, container)
+                name = f"torchscript {dtype} {arity} {container}"
+                file = name.replace(" ", "-") + ".pt"
+                torch.jit.script(module).save(os.path.join(folder, file))
+                entries[name] = entry(file, inputs, outputs)
+
+    torch.manual_seed(2)
+    network = Network()
+    for _ in range(3):  # so that batch normalization has something to say
+        network(torch.randn(16, 64) * 3 + 1)
+    network.eval()
+    x = torch.randn(ROWS, 64)
+    torch.jit.script(network).save(os.path.join(folder, "network.pt"))
+    entries["network"] = entry("network.pt", {"x": x}, {"scores": network(x).detach()})
+
+    modules = [
+        Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, Total, FirstRow, Double, Raises, Mismatch,
+        Greedy, Number, Nested, Count, Slow,
+    ]  # fmt: skip
+    for kind in modules:
+        torch.manual_seed(3)
+        torch.jit.script(kind().eval()).save(os.path.join(folder, f"{kind.__name__.lower()}.pt"))
+
+    tokens = torch.jit.load(os.path.join(folder, "tokens.pt"))
+    ids = torch.tensor([[1, 2, 3, 9, 9], [4, 5, 6, 7, 8], [2, 9, 9, 9, 9]])
+    mask = (ids != 9).to(torch.float32)
+    results = {name: value.detach() for name, value in tokens(ids, mask).items()}
+    entries["tokens"] = entry("tokens.pt", {"ids": ids, "mask": mask}, results)
+
+    torch.save(network.state_dict(), os.path.join(folder, "checkpoint.pt"))
+    torch.export.save(torch.export.export(network, (x,)), os.path.join(folder, "exported.pt2"))
+    return entries
+
+
+def aotinductor(folder: str, dtype: str, arity: str, container: str) -> Tuple[str, dict]:
+    warnings.simplefilter("ignore")
+    module, inputs, outputs = arithmetic(dtype, arity, container)
+    name = f"aotinductor {dtype} {arity} {container}"
+    file = name.replace(" ", "-") + ".pt2"
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    dynamic = {key: {0: batch} for key in inputs}
+    if arity == "one":
+        program = torch.export.export(module, tuple(inputs.values()), dynamic_shapes=dynamic)
+    else:
+        # By name, in another order than the model declares them.
+        named = {key: inputs[key] for key in ("gain", "right", "left")}
+        program = torch.export.export(module, (), named, dynamic_shapes={key: dynamic[key] for key in named})
+    torch._inductor.aoti_compile_and_package(program, package_path=os.path.join(folder, file))
+    return name, entry(file, inputs, outputs)
+
+
+def generate(folder: str) -> None:
+    warnings.simplefilter("ignore")
+    entries = torchscript(folder)
+    # A compilation takes seconds and mostly waits for one compiler: as many at once as there are cores.
+    jobs = [(dtype, arity, container) for dtype in DTYPES for arity in ARITHMETIC for container in CONTAINERS]
+    workers = min(len(os.sched_getaffinity(0)), 8)
+    with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        for name, made in pool.map(aotinductor, [folder] * len(jobs), *zip(*jobs)):
+            entries[name] = made
+            print(name, flush=True)
+    with open(os.path.join(folder, "fixtures.json"), "w") as out:
+        json.dump({"rows": ROWS, "fixtures": entries}, out)
+
+
+def main(folder: str) -> None:
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # let go of by the kernel, however this process ends
+        if os.path.exists(folder):
+            return
+        unfinished = folder + ".unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        os.makedirs(unfinished)
+        generate(unfinished)
+        os.rename(unfinished, folder)
+
+
+if __name__ == "__main__":
+    main(os.path.abspath(sys.argv[1]))

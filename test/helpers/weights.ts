@@ -1,0 +1,128 @@
+/** Weights that PyTorch made, with what PyTorch gives for them; made once and kept in `.sconce/fixtures`. */
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { arrayTypes, type DType, type Tensor, type TensorData, type TensorSpec } from "../../src/model/tensor.ts";
+
+/** One file of weights, its declared tensors, and `rows` items with their rows as PyTorch computed them. */
+export interface Fixture {
+  readonly path: string;
+  readonly inputs: Record<string, TensorSpec>;
+  readonly outputs: Record<string, TensorSpec>;
+  /** items[i][j] is tensor j of item i */
+  readonly items: Tensor[][];
+  /** Each output for all items: its shape is [rows, ...]. */
+  readonly expected: Tensor[];
+}
+
+export interface Fixtures {
+  /** How many items each fixture of a combination has. */
+  readonly rows: number;
+  /** The path of a file among the fixtures. */
+  path(file: string): string;
+  get(name: string): Fixture;
+}
+
+/** Made by the set-up, or by the first test that asks; the compilations take a minute or more. */
+export function fixtures(): Promise<Fixtures> {
+  made ??= make();
+  return made;
+}
+
+const root = join(import.meta.dir, "../..");
+const script = join(import.meta.dir, "weights.py");
+let made: Promise<Fixtures> | undefined;
+
+const libtorchSchema = z.object({
+  version: z.string(),
+  python: z.object({ command: z.string(), path: z.string().nullable() }),
+});
+
+const dtypeNames = z.enum([
+  "float32",
+  "float64",
+  "float16",
+  "bfloat16",
+  "int8",
+  "int16",
+  "int32",
+  "int64",
+  "uint8",
+  "bool",
+]);
+const specSchema = z.object({ dtype: dtypeNames, dims: z.array(z.number()) });
+const fixturesSchema = z.object({
+  rows: z.number(),
+  fixtures: z.record(
+    z.string(),
+    z.object({
+      file: z.string(),
+      inputs: z.record(z.string(), specSchema),
+      outputs: z.record(z.string(), specSchema),
+      inputData: z.record(z.string(), z.string()),
+      outputData: z.record(z.string(), z.string()),
+    }),
+  ),
+});
+
+async function make(): Promise<Fixtures> {
+  const { version, python } = libtorchSchema.parse(await Bun.file(join(root, ".sconce/libtorch.json")).json());
+  const source = await Bun.file(script).text();
+  const key = createHash("sha256").update(source).update(version).digest("hex").slice(0, 16);
+  const folder = join(root, ".sconce/fixtures", key);
+  if (!existsSync(folder)) {
+    const child = Bun.spawn([python.command, script, folder], {
+      env: {
+        ...process.env,
+        ...(python.path === null ? {} : { PYTHONPATH: python.path }),
+        TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
+      },
+      stdout: "ignore",
+      stderr: "pipe",
+    });
+    const errors = await new Response(child.stderr).text();
+    if ((await child.exited) !== 0) throw new Error(`${script} failed:\n${errors}`);
+  }
+  const listed = fixturesSchema.parse(await Bun.file(join(folder, "fixtures.json")).json());
+  return {
+    rows: listed.rows,
+    path: (file) => join(folder, file),
+    get(name) {
+      const found = listed.fixtures[name];
+      if (found === undefined) throw new Error(`there is no fixture "${name}"`);
+      const columns = Object.entries(found.inputs).map(([input, { dtype, dims }]) => ({
+        dtype,
+        shape: dims,
+        all: decode(dtype, found.inputData[input] ?? ""),
+      }));
+      const rows = countRows(columns[0]);
+      return {
+        path: join(folder, found.file),
+        inputs: found.inputs,
+        outputs: found.outputs,
+        items: Array.from({ length: rows }, (_, i) =>
+          columns.map(({ dtype, shape, all }) => {
+            const size = all.length / rows;
+            return { dtype, shape, data: all.slice(i * size, (i + 1) * size) };
+          }),
+        ),
+        expected: Object.entries(found.outputs).map(([output, { dtype, dims }]) => ({
+          dtype,
+          shape: [rows, ...dims],
+          data: decode(dtype, found.outputData[output] ?? ""),
+        })),
+      };
+    },
+  };
+}
+
+function countRows(column: { shape: number[]; all: TensorData } | undefined): number {
+  if (column === undefined) throw new Error("a fixture has at least one input");
+  return column.all.length / column.shape.reduce((product, size) => product * size, 1);
+}
+
+function decode(dtype: DType, text: string): TensorData {
+  const bytes = Uint8Array.from(Buffer.from(text, "base64"));
+  return new arrayTypes[dtype](bytes.buffer);
+}

@@ -1,0 +1,323 @@
+/** What does not fit gets a coded error that names the tensor and the value; the session goes on. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SconceError } from "../src/errors.ts";
+import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
+import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+let made: Fixtures;
+let folder: string;
+beforeAll(async () => {
+  made = await fixtures();
+  folder = await mkdtemp(join(tmpdir(), "sconce-native-"));
+}, 600_000);
+
+const open: NativeSession[] = [];
+afterAll(async () => {
+  await Promise.all(open.map((session) => session.dispose()));
+  await rm(folder, { recursive: true });
+});
+
+const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
+const ones = (...shape: number[]): Tensor => ({
+  dtype: "float32",
+  shape,
+  data: new Float32Array(shape.reduce((product, size) => product * size, 1)).fill(1),
+});
+
+async function session(file: string, options: Partial<SessionOptions> = {}): Promise<NativeSession> {
+  const opened = await openSession({
+    path: made.path(file),
+    device: "cpu",
+    threads: 1,
+    inputs: { x: float32(4) },
+    outputs: { y: float32(4) },
+    ...options,
+  });
+  open.push(opened);
+  return opened;
+}
+
+async function failure(promise: Promise<unknown>): Promise<string> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof SconceError)) throw new Error("expected a SconceError", { cause: error });
+  return `${error.code}: ${error.message}`;
+}
+
+describe("items", () => {
+  const cases: [string, Partial<SessionOptions>, Tensor[][], string][] = [
+    ["no item at all", {}, [], "a batch needs at least one item"],
+    ["too few tensors", {}, [[ones(4)], []], "item 1 has 0 tensors, the model declares 1 (x)"],
+    ["too many tensors", {}, [[ones(4), ones(4)]], "item 0 has 2 tensors, the model declares 1 (x)"],
+    ["another size", {}, [[ones(4)], [ones(5)]], 'item 1, input "x": float32(4) was declared, it is float32(5)'],
+    ["another rank", {}, [[ones(4, 1)]], 'item 0, input "x": float32(4) was declared, it is float32(4, 1)'],
+    [
+      "another dtype",
+      {},
+      [[{ dtype: "int64", shape: [4], data: new BigInt64Array(4) }]],
+      'item 0, input "x": float32(4) was declared, it is int64(4)',
+    ],
+    [
+      "data of another type than its dtype",
+      {},
+      [[{ dtype: "float32", shape: [4], data: new Float64Array(4) } as unknown as Tensor]],
+      'item 0, input "x": float32 needs its data in a Float32Array',
+    ],
+    [
+      "fewer elements than its shape",
+      {},
+      [[{ ...ones(4), data: new Float32Array(3) }]],
+      'item 0, input "x": float32(4) needs 4 elements, its data has 3',
+    ],
+    [
+      "a shape with what is no size",
+      { inputs: { x: float32("n") } },
+      [[{ ...ones(4), shape: [-1] }]],
+      'item 0, input "x": a size must be a whole number, it is float32(-1)',
+    ],
+    [
+      "a shape beyond all memory",
+      { inputs: { x: float32("a", "b") } },
+      [[{ ...ones(4), shape: [2 ** 40, 2 ** 40] }]],
+      'item 0, input "x": float32(1099511627776, 1099511627776) has too many elements',
+    ],
+    [
+      "sizes that differ within a batch",
+      { inputs: { x: float32(3, "height") } },
+      [[ones(3, 8)], [ones(3, 9)]],
+      'item 1, input "x": "height" is 9, in item 0 it is 8; items of one batch must have equal sizes unless a dimension is padded',
+    ],
+    [
+      "one name with two sizes",
+      { inputs: { x: float32("n", "n") } },
+      [[ones(2, 3)]],
+      'item 0, input "x": "n" is 2 and 3 in one item',
+    ],
+  ];
+  for (const [what, options, batch, message] of cases) {
+    test(`${what} is refused, and the next batch runs`, async () => {
+      const opened = await session("identity.pt", { outputs: { y: float32("a", "b") }, ...options });
+      expect(await failure(opened.runBatch(batch))).toBe(`tensor_invalid: ${message}`);
+      const plain = await session("identity.pt");
+      expect((await plain.runBatch([[ones(4)]]))[0]?.shape).toEqual([1, 4]);
+    });
+  }
+
+  test("a detached buffer is refused", async () => {
+    const opened = await session("identity.pt");
+    const tensor = ones(4);
+    structuredClone(tensor.data.buffer, { transfer: [tensor.data.buffer as ArrayBuffer] });
+    expect(await failure(opened.runBatch([[tensor]]))).toBe(
+      'tensor_invalid: item 0, input "x": float32(4) needs 4 elements, its data has 0',
+    );
+  });
+
+  test("a padding that the dtype cannot hold is refused when the session opens", async () => {
+    const inputs = { x: { dtype: "uint8", dims: [{ name: "n", value: -1 }] } } as const;
+    expect(await failure(session("identity.pt", { inputs }))).toBe(
+      'tensor_invalid: input "x": uint8 cannot hold -1, the padding of "n"',
+    );
+  });
+});
+
+describe("weights whose results are not as declared", () => {
+  const cases: [string, string, Partial<SessionOptions>, string][] = [
+    [
+      "another size",
+      "identity.pt",
+      { outputs: { scores: float32(10) } },
+      'output "scores": float32(10) was declared, the weights gave float32(4)',
+    ],
+    [
+      "another rank",
+      "identity.pt",
+      { outputs: { y: float32() } },
+      'output "y": float32() was declared, the weights gave float32(4)',
+    ],
+    ["another dtype", "double.pt", {}, 'output "y": float32(4) was declared, the weights gave float64(4)'],
+    [
+      "one number for all",
+      "total.pt",
+      {},
+      'output "y": the weights gave one number for the whole batch; its first dimension must be the batch',
+    ],
+    ["too few rows", "firstrow.pt", {}, 'output "y": the weights gave 1 row for a batch of 2'],
+    [
+      "too few outputs",
+      "identity.pt",
+      { outputs: { y: float32(4), z: float32(4) } },
+      "the weights give 1 output, the model declares 2 (y, z)",
+    ],
+    ["too many outputs", "twice.pt", {}, "the weights give 2 outputs, the model declares 1 (y)"],
+    [
+      "other names",
+      "namedresults.pt",
+      { outputs: { low: float32(4), top: float32(4) } },
+      'output "top" is missing: the weights give (low, high), the model declares the outputs (low, top)',
+    ],
+    [
+      "a name more",
+      "namedresults.pt",
+      { outputs: { low: float32(4) } },
+      'output "high" is not declared: the weights give (low, high), the model declares the outputs (low)',
+    ],
+    ["a number", "number.pt", {}, "forward gave Int; expected a tensor, or a tuple, list or dict of tensors"],
+    [
+      "a tuple in a tuple",
+      "nested.pt",
+      { outputs: { a: float32(4), b: float32(4) } },
+      'output "b": the weights gave Tuple, expected a tensor',
+    ],
+  ];
+  for (const [what, file, options, message] of cases) {
+    test(`${what}: the error names it`, async () => {
+      const opened = await session(file, options);
+      expect(await failure(opened.runBatch([[ones(4)], [ones(4)]]))).toBe(`weights_invalid: ${message}`);
+    });
+  }
+
+  test("a dict without a declared key is refused", async () => {
+    const fixture = made.get("torchscript float32 one dict");
+    const { first, second } = fixture.outputs;
+    if (first === undefined || second === undefined) throw new Error("two outputs");
+    const opened = await session("", { ...fixture, outputs: { first, last: second } });
+    expect(await failure(opened.runBatch(fixture.items))).toContain('weights_invalid: output "last" is missing');
+  });
+});
+
+describe("weights that cannot be opened", () => {
+  const expected = "expected a TorchScript file (torch.jit.save) or an AOTInductor package (aoti_compile_and_package)";
+
+  test("a file that is no zip, an empty one, a cut one, and none", async () => {
+    const text = join(folder, "text.pt");
+    await writeFile(text, "these are not weights\n".repeat(1000));
+    const broken = `the file is not a zip archive that PyTorch wrote, or it is cut off; ${expected}`;
+    expect(await failure(session("", { path: text }))).toBe(`weights_invalid: weights "text.pt": ${broken}`);
+    const empty = join(folder, "empty.pt");
+    await writeFile(empty, "");
+    expect(await failure(session("", { path: empty }))).toBe(`weights_invalid: weights "empty.pt": ${broken}`);
+    const cut = join(folder, "cut.pt");
+    const whole = await readFile(made.path("network.pt"));
+    await writeFile(cut, whole.subarray(0, whole.length / 2));
+    expect(await failure(session("", { path: cut }))).toBe(`weights_invalid: weights "cut.pt": ${broken}`);
+    expect(await failure(session("absent.pt"))).toBe('weights_invalid: weights "absent.pt": there is no such file');
+    expect(await failure(session("", { path: folder }))).toContain("there is no such file");
+  });
+
+  test("a checkpoint and an exported program are named as what they are", async () => {
+    expect(await failure(session("checkpoint.pt"))).toBe(
+      `weights_invalid: weights "checkpoint.pt": the file is a checkpoint of torch.save, which holds no code; ${expected}`,
+    );
+    expect(await failure(session("exported.pt2"))).toBe(
+      `weights_invalid: weights "exported.pt2": the file is an exported program that is not compiled; ${expected}`,
+    );
+  });
+
+  test("forward's names differ from the declared inputs", async () => {
+    expect(await failure(session("identity.pt", { inputs: { pixels: float32(4) } }))).toBe(
+      "weights_invalid: forward takes (x), the model declares the inputs (pixels): rename one of them",
+    );
+    const { path, inputs, outputs } = made.get("torchscript float32 several tensor");
+    const { left, right } = inputs;
+    if (left === undefined || right === undefined) throw new Error("three inputs");
+    expect(await failure(session("", { path, outputs, inputs: { left, right } }))).toBe(
+      "weights_invalid: forward takes (left, right, gain), the model declares the inputs (left, right): declare gain too, or give it a default value",
+    );
+    expect(await failure(session("count.pt", { inputs: { x: float32(4), times: float32() } }))).toBe(
+      "weights_invalid: forward's argument times is int, an input is a Tensor",
+    );
+  });
+
+  test("a compiled package's inputs and outputs differ from the declared ones", async () => {
+    const several = made.get("aotinductor float32 several dict");
+    const { left, right, gain } = several.inputs;
+    const { first, second } = several.outputs;
+    if (!left || !right || !gain || !first || !second) throw new Error("three inputs and two outputs");
+    expect(await failure(session("", { ...several, inputs: { left, middle: right, gain } }))).toBe(
+      "weights_invalid: the package takes 0 inputs by order and (gain, right, left) by name, the model declares the inputs (left, middle, gain): rename one of them",
+    );
+    expect(await failure(session("", { ...several, inputs: { left, right } }))).toBe(
+      "weights_invalid: the package takes 0 inputs by order and (gain, right, left) by name, the model declares the inputs (left, right)",
+    );
+    expect(await failure(session("", { ...several, outputs: { first, last: second } }))).toContain(
+      'weights_invalid: output "last" is missing: the weights give (second, first)',
+    );
+    expect(await failure(session("", { ...several, outputs: { first } }))).toContain(
+      "weights_invalid: the weights give 2 outputs, the model declares 1 (first)",
+    );
+  });
+
+  test("a compiled package given another shape or dtype than it was compiled for says so instead of reading on", async () => {
+    const one = made.get("aotinductor float32 one tensor");
+    const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });
+    expect(await failure(shorter.runBatch([[ones(3, 2)], [ones(3, 2)]]))).toContain(
+      'weights_invalid: input "x" is not what the package was compiled for: unmatched dim value at 2',
+    );
+    const bytes = await session("", { ...one, inputs: { x: { dtype: "uint8", dims: [3, 4] } } });
+    const item: Tensor[] = [{ dtype: "uint8", shape: [3, 4], data: new Uint8Array(12) }];
+    expect(await failure(bytes.runBatch([item, item]))).toContain(
+      'weights_invalid: input "x" is not what the package was compiled for: unmatched dtype',
+    );
+  });
+});
+
+describe("the forward pass", () => {
+  test("what the module raises is told in one line", async () => {
+    const opened = await session("raises.pt");
+    expect(await failure(opened.runBatch([[ones(4)]]))).toBe("run_failed: this item is not wanted");
+    const zeros: Tensor = { ...ones(4), data: new Float32Array(4) };
+    expect((await opened.runBatch([[zeros]]))[0]?.shape).toEqual([1, 4]);
+  });
+
+  test("what libtorch throws is told in one line", async () => {
+    const opened = await session("mismatch.pt");
+    expect(await failure(opened.runBatch([[ones(4)]]))).toBe(
+      "run_failed: mat1 and mat2 shapes cannot be multiplied (1x4 and 5x2)",
+    );
+  });
+
+  test("too little memory has a code of its own", async () => {
+    const opened = await session("greedy.pt");
+    expect(await failure(opened.runBatch([[ones(4)]]))).toStartWith("out_of_memory: ");
+    const huge = await session("identity.pt", {
+      inputs: { x: float32({ name: "a", value: 0 }, { name: "b", value: 0 }) },
+    });
+    // Padded to the largest of both, the batch would take petabytes.
+    const batch = [[{ ...ones(0), shape: [2 ** 25, 0] }], [{ ...ones(0), shape: [0, 2 ** 25] }]];
+    expect(await failure(huge.runBatch(batch))).toStartWith("out_of_memory: ");
+  });
+});
+
+test("a device that is not there is refused", async () => {
+  expect(await failure(session("identity.pt", { device: "tpu" }))).toBe(
+    'device_unavailable: device "tpu": expected cpu, cuda or cuda:N',
+  );
+  expect(await failure(session("identity.pt", { device: "cuda:99" }))).toStartWith(
+    'device_unavailable: device "cuda:99": ',
+  );
+});
+
+test("an absurd number of threads is refused", async () => {
+  expect(await failure(session("identity.pt", { threads: 0 }))).toBe("usage: threads must be between 1 and 4096");
+});
+
+test("importing the binding loads nothing, and a missing addon is told with the way to mend it", async () => {
+  const script = `
+    import { readFileSync } from "node:fs";
+    import { openSession, setNativePath } from "./src/native/binding.ts";
+    if (readFileSync("/proc/self/maps", "utf8").includes("libtorch")) throw new Error("libtorch is loaded already");
+    setNativePath("/absent/sconce.node");
+    const options = { path: "", device: "cpu", threads: 1, inputs: {}, outputs: {} };
+    await openSession(options).catch((error) => console.log(error.code + ": " + error.message));`;
+  const child = Bun.spawn([process.execPath, "-e", script], { cwd: join(import.meta.dir, ".."), stderr: "pipe" });
+  expect(await new Response(child.stdout).text()).toBe(
+    "native_unavailable: the native addon is not built (/absent/sconce.node is missing): run `npm run setup`\n",
+  );
+  expect(await child.exited).toBe(0);
+});

@@ -1,0 +1,50 @@
+/** However a process leaves, it leaves with the right code: no crash, no hang. */
+import { beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+let made: Fixtures;
+beforeAll(async () => {
+  made = await fixtures();
+}, 600_000);
+
+const codes = {
+  end: 0,
+  "end after the collector took sessions": 0,
+  "exit code": 7,
+  exit: 7,
+  "exit after a result": 7,
+  "exit later": 7,
+  throw: 1,
+  "throw later": 1,
+  reject: 1,
+  "run while leaving": 7,
+};
+const disposals = ["open", "disposing", "disposed"];
+
+async function leave(way: string, disposal: string, batches: number): Promise<unknown> {
+  const script = join(import.meta.dir, "helpers/leave.ts");
+  const child = Bun.spawn([process.execPath, script, made.path("slow.pt"), way, disposal, `${batches}`], {
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const errors = await new Response(child.stderr).text();
+  const code = await child.exited;
+  // A throw is told by Bun; whatever else there is to read is a crash.
+  return {
+    code,
+    signal: child.signalCode,
+    errors: code === 1 ? /panic|terminate called|Segmentation/.test(errors) : errors,
+  };
+}
+
+for (const [way, code] of Object.entries(codes)) {
+  for (const batches of [0, 6]) {
+    const name = `leaving by ${way} with ${batches} batches under way, sessions open, disposing and disposed`;
+    test(name, async () => {
+      for (const ended of await Promise.all(disposals.map((disposal) => leave(way, disposal, batches)))) {
+        expect(ended).toEqual({ code, signal: null, errors: code === 1 ? false : "" });
+      }
+    }, 60_000);
+  }
+}

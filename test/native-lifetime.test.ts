@@ -1,0 +1,165 @@
+/** Sessions side by side, buffers that change owner, and the end of a session. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
+import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+let made: Fixtures;
+beforeAll(async () => {
+  made = await fixtures();
+}, 600_000);
+
+const open: NativeSession[] = [];
+afterAll(() => Promise.all(open.map((session) => session.dispose())));
+
+const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
+const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
+
+async function session(file: string, options: Partial<SessionOptions> = {}): Promise<NativeSession> {
+  const opened = await openSession({
+    path: made.path(file),
+    device: "cpu",
+    threads: 1,
+    inputs: { x: float32() },
+    outputs: { y: float32() },
+    ...options,
+  });
+  open.push(opened);
+  return opened;
+}
+
+const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => "fulfilled",
+    (error: unknown) => (error instanceof Error && "code" in error ? error.code : error),
+  );
+
+describe("buffers", () => {
+  const spec = float32(1000);
+  const options = { inputs: { x: spec }, outputs: { y: spec } };
+
+  test("may be rewritten as soon as runBatch has returned", async () => {
+    const opened = await session("identity.pt", options);
+    const data = new Float32Array(1000);
+    const results: Promise<Tensor[]>[] = [];
+    for (let round = 0; round < 50; round++) {
+      data.fill(round);
+      results.push(opened.runBatch([[{ dtype: "float32", shape: [1000], data }]]));
+    }
+    for (const [round, [y]] of (await Promise.all(results)).entries()) {
+      expect(y?.data).toEqual(new Float32Array(1000).fill(round));
+    }
+  });
+
+  test("may be transferred as soon as runBatch has returned", async () => {
+    const opened = await session("identity.pt", options);
+    const results: Promise<Tensor[]>[] = [];
+    for (let round = 0; round < 50; round++) {
+      const items = Array.from({ length: 8 }, (_, i) => new Float32Array(1000).fill(round * 8 + i));
+      results.push(opened.runBatch(items.map((data) => [{ dtype: "float32", shape: [1000], data }])));
+      structuredClone(items, { transfer: items.map((data) => data.buffer) });
+    }
+    for (const [round, [y]] of (await Promise.all(results)).entries()) {
+      for (let i = 0; i < 8; i++) expect(y?.data[i * 1000 + 999]).toBe(round * 8 + i);
+    }
+  });
+});
+
+describe("side by side", () => {
+  test("batches of one session end in the order they were given", async () => {
+    const opened = await session("defaults.pt");
+    const ended: number[] = [];
+    await Promise.all(
+      Array.from({ length: 20 }, async (_, i) => {
+        const [y] = await opened.runBatch([number(i)]);
+        expect(y?.data[0]).toBe(3 * i);
+        ended.push(i);
+      }),
+    );
+    expect(ended).toEqual(Array.from({ length: 20 }, (_, i) => i));
+  });
+
+  for (const format of ["torchscript", "aotinductor"] as const) {
+    test(`sessions that share ${format} weights give the same rows, and outlive the first`, async () => {
+      const fixture = made.get(`${format} float32 one tuple`);
+      const first = await session("", { ...fixture, instances: 3 });
+      const others = await Promise.all([1, 2].map(() => session("", { ...fixture, path: "", share: first })));
+      const expected = await first.runBatch(fixture.items);
+      const results = await Promise.all(
+        [first, ...others].flatMap((each) => Array.from({ length: 20 }, () => each.runBatch(fixture.items))),
+      );
+      for (const result of results) expect(result).toEqual(expected);
+      await first.dispose();
+      expect(await others[0]?.runBatch(fixture.items)).toEqual(expected);
+    });
+  }
+
+  test("weights of a disposed session cannot be shared", async () => {
+    const first = await session("identity.pt");
+    await first.dispose();
+    expect(await codeOf(session("identity.pt", { share: first }))).toBe("session_closed");
+  });
+
+  test("the event loop goes on while weights load and a batch runs", async () => {
+    const opening = session("slow.pt");
+    let turns = 0;
+    const beat = setInterval(() => turns++, 1);
+    const running = (await opening).runBatch([number(30)]);
+    await running;
+    clearInterval(beat);
+    expect(turns).toBeGreaterThan(1);
+  });
+
+  test("the number of threads may change between batches", async () => {
+    const fixture = made.get("network");
+    const opened = await session("", fixture);
+    const before = await opened.runBatch(fixture.items);
+    await opened.setThreads(2);
+    expect((await opened.runBatch(fixture.items))[0]?.data.length).toBe(before[0]?.data.length ?? 0);
+    expect(await codeOf(opened.setThreads(0))).toBe("usage");
+  });
+});
+
+describe("dispose", () => {
+  test("rejects what has not begun, lets the running batch end, and may be called again", async () => {
+    const opened = await session("slow.pt");
+    const running = opened.runBatch([number(100)]);
+    // The first batch is taken from the queue at once; the second may be sure to wait behind it.
+    const ahead = await Promise.race([opened.setThreads(1).then(() => "later"), Promise.resolve("now")]);
+    expect(ahead).toBe("now");
+    const queued = [opened.runBatch([number(1)]), opened.runBatch([number(2)])].map(codeOf);
+    const disposed = opened.dispose();
+    expect(opened.dispose()).toBe(disposed);
+    expect(await Promise.all(queued)).toEqual(["session_closed", "session_closed"]);
+    expect(["fulfilled", "session_closed"]).toContain(String(await codeOf(running)));
+    await disposed;
+    expect(await codeOf(opened.runBatch([number(1)]))).toBe("session_closed");
+    expect(await codeOf(opened.setThreads(1))).toBe("session_closed");
+    await opened.dispose();
+  });
+
+  test("every promise settles once, whenever the session is disposed of", async () => {
+    for (let round = 0; round < 30; round++) {
+      const opened = await session("identity.pt");
+      const codes = Array.from({ length: round }, () => codeOf(opened.runBatch([number(1)])));
+      if (round % 3 === 0) await codes[Math.floor(round / 2)];
+      await opened.dispose();
+      for (const code of await Promise.all(codes)) expect(["fulfilled", "session_closed"]).toContain(String(code));
+    }
+  });
+
+  test("a session that nobody holds any more is closed by the collector, and others go on", async () => {
+    for (let round = 0; round < 20; round++) {
+      await openSession({
+        path: made.path("identity.pt"),
+        device: "cpu",
+        threads: 1,
+        inputs: { x: float32() },
+        outputs: { y: float32() },
+      });
+    }
+    Bun.gc(true);
+    const opened = await session("identity.pt");
+    expect((await opened.runBatch([number(4)]))[0]?.data[0]).toBe(4);
+  });
+});

@@ -1,0 +1,260 @@
+/** A session gives the values PyTorch gives. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
+import { cudaDeviceCount, type NativeSession, openSession, torchVersion } from "../src/native/binding.ts";
+import { type Fixture, type Fixtures, fixtures } from "./helpers/weights.ts";
+
+let made: Fixtures;
+beforeAll(async () => {
+  made = await fixtures();
+}, 600_000);
+
+const open: NativeSession[] = [];
+afterAll(() => Promise.all(open.map((session) => session.dispose())));
+
+async function session(fixture: Pick<Fixture, "path" | "inputs" | "outputs">): Promise<NativeSession> {
+  const { path, inputs, outputs } = fixture;
+  const opened = await openSession({ path, device: "cpu", threads: 1, inputs, outputs });
+  open.push(opened);
+  return opened;
+}
+
+function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
+  expect(given.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
+    expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),
+  );
+  for (const [i, tensor] of given.entries()) {
+    const wanted = expected[i];
+    if (wanted === undefined) throw new Error(`there is no output ${i}`);
+    if (!(tensor.data instanceof Float32Array)) {
+      expect<Tensor>(tensor).toEqual({ ...wanted, shape: [...wanted.shape] });
+      continue;
+    }
+    for (const [at, value] of tensor.data.entries()) {
+      const want = Number(wanted.data[at]);
+      if (!(Math.abs(value - want) <= 1e-5 + 1e-5 * Math.abs(want))) {
+        throw new Error(`output ${i}, element ${at}: expected ${want}, got ${value}`);
+      }
+    }
+  }
+}
+
+/** Row `i` of each output, as the result of a batch of one. */
+function row(outputs: readonly Tensor[], i: number): Tensor[] {
+  return outputs.map(({ dtype, shape, data }) => {
+    const size = data.length / (shape[0] ?? 1);
+    return { dtype, shape: [1, ...shape.slice(1)], data: data.slice(i * size, (i + 1) * size) };
+  });
+}
+
+const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
+
+for (const format of ["torchscript", "aotinductor"] as const) {
+  for (const dtype of ["float32", "int64", "uint8"]) {
+    for (const arity of ["one", "several"]) {
+      describe(`${format}, ${dtype}, ${arity === "one" ? "one input" : "three named inputs"}`, () => {
+        for (const container of ["tensor", "tuple", "list", "dict"]) {
+          test(`a ${container} has PyTorch's values, together and alone`, async () => {
+            const fixture = made.get(`${format} ${dtype} ${arity} ${container}`);
+            const opened = await session(fixture);
+            expect(opened.format).toBe(format);
+            expectClose(await opened.runBatch(fixture.items), fixture.expected);
+            for (const i of [0, 17, 63]) {
+              const item = fixture.items[i] ?? [];
+              expectClose(await opened.runBatch([item]), row(fixture.expected, i));
+            }
+          });
+        }
+      });
+    }
+  }
+}
+
+test("every row of 64 equals the row of its item alone", async () => {
+  const fixture = made.get("network");
+  const opened = await session(fixture);
+  const together = await opened.runBatch(fixture.items);
+  expectClose(together, fixture.expected);
+  for (const [i, item] of fixture.items.entries()) expectClose(await opened.runBatch([item]), row(together, i));
+});
+
+test("inputs are matched by name when they are declared in another order than forward's", async () => {
+  const fixture = made.get("torchscript float32 several tensor");
+  const inputs = Object.fromEntries(Object.entries(fixture.inputs).reverse());
+  const opened = await session({ ...fixture, inputs });
+  expectClose(await opened.runBatch(fixture.items.map((item) => item.toReversed())), fixture.expected);
+});
+
+test("outputs of a dict and of a NamedTuple are matched by name", async () => {
+  const fixture = made.get("aotinductor int64 one dict");
+  const outputs = Object.fromEntries(Object.entries(fixture.outputs).reverse());
+  const opened = await session({ ...fixture, outputs });
+  expectClose(await opened.runBatch(fixture.items), fixture.expected.toReversed());
+
+  const named = await session({
+    path: made.path("namedresults.pt"),
+    inputs: { x: float32() },
+    outputs: { high: float32(), low: float32() },
+  });
+  const [high, low] = await named.runBatch([[{ dtype: "float32", shape: [], data: Float32Array.of(5) }]]);
+  expect([high?.data[0], low?.data[0]]).toEqual([6, 4]);
+});
+
+test("arguments with a default value may be left undeclared, or declared", async () => {
+  const path = made.path("defaults.pt");
+  const number = (value: number): Tensor => ({ dtype: "float32", shape: [], data: Float32Array.of(value) });
+  const short = await session({ path, inputs: { x: float32() }, outputs: { y: float32() } });
+  expect((await short.runBatch([[number(2)]]))[0]?.data).toEqual(Float32Array.of(6));
+  const long = await session({ path, inputs: { offset: float32(), x: float32() }, outputs: { y: float32() } });
+  expect((await long.runBatch([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
+});
+
+test("every dtype goes in and comes out unchanged", async () => {
+  for (const [name, type] of Object.entries(arrayTypes)) {
+    const dtype = name as DType;
+    const spec: TensorSpec = { dtype, dims: [2, 3] };
+    const opened = await session({ path: made.path("identity.pt"), inputs: { x: spec }, outputs: { y: spec } });
+    const bytes = new Uint8Array(6 * type.BYTES_PER_ELEMENT).map((_, i) => (dtype === "bool" ? i % 2 : i + 1));
+    const data = new type(bytes.buffer);
+    const [y] = await opened.runBatch([[{ dtype, shape: [2, 3], data }]]);
+    expect(y).toEqual({ dtype, shape: [1, 2, 3], data });
+  }
+});
+
+describe("shapes", () => {
+  test("shorter items are padded with the declared value to the longest of their batch", async () => {
+    const fixture = made.get("tokens");
+    const opened = await session({
+      path: fixture.path,
+      inputs: {
+        ids: { dtype: "int64", dims: [{ name: "tokens", value: 9 }] },
+        mask: { dtype: "float32", dims: [{ name: "tokens", value: 0 }] },
+      },
+      outputs: { mean: float32(4), each: float32("tokens", 4), ids: { dtype: "int64", dims: ["tokens"] } },
+    });
+    const lengths = [3, 5, 1];
+    const cut = fixture.items.map((item, i) =>
+      item.map((tensor) => ({ ...tensor, shape: [lengths[i] ?? 0], data: tensor.data.slice(0, lengths[i]) })),
+    );
+    const [each, mean, ids] = fixture.expected;
+    if (each === undefined || mean === undefined || ids === undefined) throw new Error("three outputs");
+    expectClose(await opened.runBatch(cut), [mean, each, ids]);
+    // Alone nothing is padded, and the mean over the real tokens stays what it was among longer ones.
+    const [alone, , unpadded] = await opened.runBatch(cut.slice(2));
+    if (alone === undefined) throw new Error("three outputs");
+    expectClose([alone], row([mean], 2));
+    expect(unpadded?.shape).toEqual([1, 1]);
+  });
+
+  test("two padded dimensions are filled in both directions", async () => {
+    const spec: TensorSpec = { dtype: "uint8", dims: [{ name: "rows", value: 7 }, 2, { name: "columns", value: 8 }] };
+    const opened = await session({
+      path: made.path("identity.pt"),
+      inputs: { x: spec },
+      outputs: { y: { dtype: "uint8", dims: ["rows", 2, "columns"] } },
+    });
+    const [y] = await opened.runBatch([
+      [{ dtype: "uint8", shape: [1, 2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) }],
+      [{ dtype: "uint8", shape: [2, 2, 1], data: Uint8Array.of(1, 2, 3, 4) }],
+      [{ dtype: "uint8", shape: [0, 2, 2], data: new Uint8Array() }],
+    ]);
+    expect(y?.shape).toEqual([3, 2, 2, 3]);
+    expect([...(y?.data ?? [])].map(Number)).toEqual(
+      [
+        [1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7],
+        [1, 8, 8, 2, 8, 8, 3, 8, 8, 4, 8, 8],
+        [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7],
+      ].flat(),
+    );
+  });
+
+  test("free sizes may differ from batch to batch", async () => {
+    const opened = await session({
+      path: made.path("area.pt"),
+      inputs: { image: float32(1, "height", "width") },
+      outputs: { mean: float32(1) },
+    });
+    for (const [height, width] of [
+      [2, 3],
+      [4, 1],
+    ] as const) {
+      const data = Float32Array.from({ length: height * width }, (_, i) => i);
+      const [mean] = await opened.runBatch([[{ dtype: "float32", shape: [1, height, width], data }]]);
+      expect(mean?.data[0]).toBeCloseTo((height * width - 1) / 2, 5);
+    }
+  });
+
+  test("an item without elements runs", async () => {
+    const opened = await session({
+      path: made.path("identity.pt"),
+      inputs: { x: float32("n", 2) },
+      outputs: { y: float32("n", 2) },
+    });
+    const [y] = await opened.runBatch([[{ dtype: "float32", shape: [0, 2], data: new Float32Array() }]]);
+    expect(y).toEqual({ dtype: "float32", shape: [1, 0, 2], data: new Float32Array() });
+  });
+});
+
+describe("results", () => {
+  const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
+
+  test("large results hold their values after later batches", async () => {
+    const opened = await session({
+      path: made.path("large.pt"),
+      inputs: { x: float32() },
+      outputs: { y: float32(100_000) },
+    });
+    const results = await Promise.all([1, 2, 3, 4, 5].map((value) => opened.runBatch([number(value), number(-value)])));
+    Bun.gc(true);
+    for (const [i, [y]] of results.entries()) {
+      expect(y?.data[99_999]).toBe(99_999 + i + 1);
+      expect(y?.data[100_000]).toBe(-i - 1);
+    }
+  });
+
+  test("writing into a result changes neither the weights nor another output nor the next result", async () => {
+    const constant = await session({
+      path: made.path("constant.pt"),
+      inputs: { x: float32() },
+      outputs: { rows: float32(100_000) },
+    });
+    const twice = await session({
+      path: made.path("twice.pt"),
+      inputs: { x: float32(100_000) },
+      outputs: { a: float32(100_000), b: float32(100_000) },
+    });
+    for (let round = 0; round < 2; round++) {
+      const [rows] = await constant.runBatch([number(1), number(2)]);
+      expect(rows?.data[5]).toBe(5);
+      rows?.data.fill(0 as never);
+      const big: Tensor = { dtype: "float32", shape: [100_000], data: new Float32Array(100_000).fill(1) };
+      const [a, b] = await twice.runBatch([[big]]);
+      a?.data.fill(0 as never);
+      expect(b?.data[0]).toBe(2);
+    }
+  });
+});
+
+test("weights are known by their content, whatever their name", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sconce-native-"));
+  try {
+    for (const format of ["torchscript", "aotinductor"] as const) {
+      const fixture = made.get(`${format} float32 one tensor`);
+      const path = join(folder, "0123456789abcdef".repeat(4));
+      await copyFile(fixture.path, path);
+      const opened = await session({ ...fixture, path });
+      expect(opened.format).toBe(format);
+      expectClose(await opened.runBatch(fixture.items), fixture.expected);
+    }
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("the addon names its libtorch and counts CUDA devices", () => {
+  expect(torchVersion()).toMatch(/^\d+\.\d+\.\d+/);
+  expect(cudaDeviceCount()).toBeGreaterThanOrEqual(0);
+});
