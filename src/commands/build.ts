@@ -15,6 +15,7 @@ import { AddressGuard } from "../serving/address-guard.ts";
 import { Fetcher } from "../serving/fetcher.ts";
 import { decodeExample, runOne, setUp } from "../serving/set-up.ts";
 import { type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
+import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 
@@ -40,6 +41,9 @@ export const build = command({
   },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options, positionals: [given = "."] }) {
+    // What is misspelled is said before the model is tried out, which can take long.
+    if (options.name !== undefined) checkRepository(options.name);
+    if (options.tag !== undefined) checkTag(options.tag);
     const dir = resolve(given);
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${given} is not a folder`);

@@ -59,6 +59,7 @@ export class PredictionService {
   /** Most items between their begin and their batch: a few batches, so that the device never waits for one. */
   readonly #maxAhead: number;
   #preparing = 0;
+  readonly #preparingOf = new Map<ItemRun, number>();
   #isPreparingNext = false;
   #unfinishedItems = 0;
   #unfinishedBytes = 0;
@@ -232,9 +233,10 @@ export class PredictionService {
     this.#prepareNext();
   }
 
-  /** Takes the items of a run away that have not begun or wait for a batch. */
+  /** Takes the items of a run away that have not begun or wait for a batch, and gives back the places of those being prepared. */
   #abandon(run: ItemRun): void {
     this.#waiting.delete(run);
+    this.#hold(run, -(this.#preparingOf.get(run) ?? 0));
     if (run.isComplete) return;
     this.#engine.cancel(run);
   }
@@ -272,6 +274,15 @@ export class PredictionService {
     this.#isPreparingNext = false;
   }
 
+  /** Counts inputs of a run that are being prepared. Those of one that was abandoned no longer count, whatever they wait for. */
+  #hold(run: ItemRun, change: number): void {
+    const held = this.#preparingOf.get(run) ?? 0;
+    const now = Math.max(0, held + change);
+    this.#preparing += now - held;
+    if (now === 0) this.#preparingOf.delete(run);
+    else this.#preparingOf.set(run, now);
+  }
+
   #prepare(run: ItemRun, index: number): void {
     try {
       const tensors = run.scope(() => this.#pipeline.prepare(run.input(index), () => run.signal));
@@ -279,14 +290,14 @@ export class PredictionService {
         this.#engine.submit(run, index, tensors);
         return;
       }
-      this.#preparing += 1;
+      this.#hold(run, 1);
       tensors
         .then((ready) => {
           if (!run.isOver) this.#engine.submit(run, index, ready);
         })
         .catch((error: unknown) => run.failed(index, codedOf(error)))
         .finally(() => {
-          this.#preparing -= 1;
+          this.#hold(run, -1);
           this.#prepareNext();
         });
     } catch (error) {

@@ -55,7 +55,7 @@ export async function setUp({
   const { inputs, outputs } = model.tensors;
   const threads = settings.threads ?? own.threads;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
-  const [runners] = await Promise.all([
+  const [opened, prepared] = await Promise.allSettled([
     openThreadRunners({
       weights: files.weights,
       inputs,
@@ -66,7 +66,10 @@ export async function setUp({
     }),
     runSetup(model, files),
   ]);
+  if (opened.status === "rejected") throw opened.reason;
+  const runners = opened.value;
   try {
+    if (prepared.status === "rejected") throw prepared.reason;
     const pipeline = new ItemPipeline(model, fetcher, fileCaps);
     const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
     const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads });

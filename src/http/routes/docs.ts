@@ -19,6 +19,7 @@ export function addDocsRoutes(app: OpenAPIHono, title: string): void {
       baseUrl: "docs/assets",
       displayRequestDuration: true,
       tryItOutEnabled: true,
+      deepLinking: true,
     }),
   );
   for (const [name, { path, type }] of Object.entries(assets)) {

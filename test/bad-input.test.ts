@@ -1,0 +1,208 @@
+/** What a request with something wrong in it gets: the code, every fault by JSON pointer, and nothing else happens. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type Client, type PredictionBody, problemOf } from "./helpers/client.ts";
+import { type Hold, hold } from "./helpers/hold.ts";
+import { sendRaw } from "./helpers/raw-client.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+let server: TestServer;
+let client: Client;
+let gate: Hold;
+let neighbour: PredictionBody;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = await store.serve("lab", { maxBodyBytes: 4 * 2 ** 20, maxInputs: 100 });
+  client = server.client;
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+/** Around every case one prediction is under way, and ends as if nothing had happened; so does the next one. */
+beforeEach(async () => {
+  gate = hold();
+  neighbour = await client.create([{ x: 1, before: gate.url("a") }]);
+  await gate.arrived("a");
+});
+
+afterEach(async () => {
+  gate.release("a");
+  expect((await client.end(neighbour.prediction_id)).outputs?.[0]?.y).toBe(3);
+  expect((await client.predict([{ x: 2 }])).outputs?.[0]?.y).toBe(5);
+  expect(await client.metric("sconce_predictions_active")).toBe(0);
+  await gate[Symbol.asyncDispose]();
+});
+
+const pointersOf = ({ errors = [] }: { errors?: readonly { pointer: string }[] }) =>
+  errors.map(({ pointer }) => pointer).sort();
+
+describe("a body that is not JSON", () => {
+  test.each([
+    ["nothing", ""],
+    ["a word", "x=1"],
+    ["half a list", '[{"x": 1}'],
+    ["two lists", '[{"x": 1}][{"x": 1}]'],
+    ["a trailing comma", '[{"x": 1},]'],
+    ["single quotes", "[{'x': 1}]"],
+    ["NaN", '[{"x": NaN}]'],
+    ["Infinity", '[{"x": Infinity}]'],
+    ["brackets that never close", "[".repeat(1_000_000)],
+  ])("(%s) is a 400", async (_, body) => {
+    const problem = await client.refused(body);
+    expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:not_json", title: "Bad request" });
+    expect(problem.detail.length).toBeLessThan(200);
+  });
+
+  test("(not UTF-8) is a 400", async () => {
+    const body = Buffer.from('[{"x": 1, "note": {"text": "\xff\xfe"}}]', "latin1");
+    const headers = { "Content-Type": "application/json" };
+    const whole = await client.fetch("/predictions", { method: "POST", headers, body });
+    expect((await problemOf(whole)).type).toBe("urn:sconce:problem:not_json");
+    const chunked = await client.fetch("/predictions", { method: "POST", headers, body: new Blob([body]).stream() });
+    expect((await problemOf(chunked)).type).toBe("urn:sconce:problem:not_json");
+  });
+
+  test("but a replacement character that is sent as such is one of the text's", async () => {
+    expect((await client.predict([{ x: 1, note: { text: "\uFFFD" } }])).status).toBe("success");
+  });
+});
+
+describe("a body of another kind", () => {
+  test.each(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"])(
+    "(%s) is a 415",
+    async (mediaType) => {
+      const problem = await client.refused([{ x: 1 }], { "Content-Type": mediaType });
+      expect(problem).toMatchObject({ status: 415, type: "urn:sconce:problem:unsupported_media_type" });
+      expect(problem.detail).toContain("application/json");
+    },
+  );
+
+  test("(no Content-Type) is a 415", async () => {
+    const bytes = 'POST /predictions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
+    expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 415 ");
+  });
+
+  test("(compressed) is a 415", async () => {
+    expect((await client.refused([{ x: 1 }], { "Content-Encoding": "gzip" })).status).toBe(415);
+  });
+});
+
+describe("inputs that do not fit the schema are a 422 that names", () => {
+  test.each([
+    ["a wrong type", [{ x: "1" }], ["/0/x"]],
+    ["null", [{ x: null }], ["/0/x"]],
+    ["a missing field", [{ steps: 1 }], ["/0/x"]],
+    ["an unknown field", [{ x: 1, y: 2 }], ["/0/y"]],
+    ["an input that is no object", [1, [], "x", null], ["/0", "/1", "/2", "/3"]],
+    ["a word that is not one of those allowed", [{ x: 1, fail: "sometimes" }], ["/0/fail"]],
+    ["a number that is not whole", [{ x: 1, steps: 1.5 }], ["/0/steps"]],
+    ["a text that is no URL", [{ x: 1, before: "later" }], ["/0/before"]],
+    [
+      "wrong, missing and unknown fields at depth",
+      [{ x: 1 }, { x: 1, note: { mark: 1, marks: [{ at: 1 }, { at: "here", of: 2 }, {}] } }],
+      ["/1/note/mark", "/1/note/marks/1/at", "/1/note/marks/1/of", "/1/note/marks/2/at", "/1/note/text"],
+    ],
+    ["fields whose names need escaping", [{ x: 1, "a/b": 1, "c~d": 2 }], ["/0/a~1b", "/0/c~0d"]],
+    ["every fault of every input", [{ x: "1" }, { x: 1 }, {}, { x: 1, z: 1 }], ["/0/x", "/2/x", "/3/z"]],
+  ])("%s", async (_, inputs, pointers) => {
+    const problem = await client.refused(inputs);
+    expect(problem).toMatchObject({ status: 422, type: "urn:sconce:problem:inputs_invalid" });
+    expect(pointersOf(problem)).toEqual(pointers);
+    for (const { detail } of problem.errors ?? []) expect(detail).not.toBe("");
+  });
+
+  test("a number that is too large for one (1e400)", async () => {
+    expect(pointersOf(await client.refused('[{"x": 1e400}]'))).toEqual(["/0/x"]);
+  });
+
+  test("fields with the names of what objects inherit", async () => {
+    const problem = await client.refused('[{"x": 1, "__proto__": {"x": 1}, "constructor": 1, "toString": 2}]');
+    expect(pointersOf(problem)).toEqual(["/0/__proto__", "/0/constructor", "/0/toString"]);
+  });
+
+  test("what was expected and what was received", async () => {
+    const problem = await client.refused([{ x: "1" }]);
+    expect(problem.errors).toEqual([{ pointer: "/0/x", detail: "expected number, received string" }]);
+    expect(problem.detail).toBe("/0/x: expected number, received string");
+  });
+
+  test("no more than the first thousand faults", async () => {
+    const fields = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`field${i}`, i]));
+    const problem = await client.refused([{ x: 1, ...fields }]);
+    expect(problem.errors?.length).toBe(1000);
+    expect(problem.detail).toStartWith("more than 1000 faults");
+  });
+});
+
+describe("a list that cannot be taken is a 422", () => {
+  test.each([
+    ["an empty one", [], "at least one input"],
+    ["one that is too long", Array.from({ length: 101 }, () => ({ x: 1 })), "at most 100 inputs, received 101"],
+    ["an input without a list", { x: 1 }, "put a single input in [ ]"],
+    ["a number", 1, "expected a list of inputs, received a number"],
+    ["null", null, "expected a list of inputs, received null"],
+  ])("(%s)", async (_, body, detail) => {
+    const problem = await client.refused(body);
+    expect(problem.status).toBe(422);
+    expect(pointersOf(problem)).toEqual([""]);
+    expect(problem.detail).toContain(detail);
+  });
+});
+
+describe("nesting", () => {
+  test.each([1000, 100_000])("of %d levels is a 422", async (levels) => {
+    expect(pointersOf(await client.refused("[".repeat(levels) + "]".repeat(levels)))).toEqual(["/0"]);
+    const objects = `[{"x": ${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}]`;
+    expect(pointersOf(await client.refused(objects))).toEqual(["/0/x"]);
+    const unknown = `[{"x": 1, "a": ${"[".repeat(levels)}${"]".repeat(levels)}}]`;
+    expect(pointersOf(await client.refused(unknown))).toEqual(["/0/a"]);
+  });
+});
+
+describe("a body that is too large is a 413", () => {
+  const tooLarge = `[{"x": 1, "note": {"text": "${"n".repeat(4 * 2 ** 20)}"}}]`;
+
+  test("by its Content-Length, before it is read", async () => {
+    const head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    const bytes = `${head}Connection: close\r\nContent-Length: 9999999999\r\n\r\n[`;
+    expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 413 ");
+  });
+
+  test("with how much is taken", async () => {
+    const problem = await client.refused(tooLarge);
+    expect(problem).toMatchObject({ status: 413, type: "urn:sconce:problem:body_too_large" });
+    expect(problem.detail).toContain(String(4 * 2 ** 20));
+  });
+
+  test("when it comes in chunks that do not say how many follow", async () => {
+    const response = await client.fetch("/predictions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: new Blob([tooLarge]).stream(),
+    });
+    expect((await problemOf(response)).status).toBe(413);
+  });
+});
+
+describe("a body that is cut off half-way", () => {
+  const head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+
+  test.each([
+    ["of its Content-Length", `${head}Content-Length: 100\r\n\r\n[{"x": 1`],
+    ["of a chunk", `${head}Transfer-Encoding: chunked\r\n\r\n9\r\n[{"x": 1`],
+    ["of its chunks", `${head}Transfer-Encoding: chunked\r\n\r\n9\r\n[{"x": 1}\r\n`],
+  ])("(%s) is no prediction, and no error of the server", async (_, bytes) => {
+    const before = await client.metric('sconce_requests_rejected_total{code="400"}');
+    await sendRaw(server.url, bytes, { end: true });
+    while ((await client.metric('sconce_requests_rejected_total{code="400"}')) === before);
+    expect(await client.metric("sconce_predictions_active")).toBe(1);
+    expect(await client.metric('sconce_requests_rejected_total{code="500"}')).toBe(0);
+  });
+});

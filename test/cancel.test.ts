@@ -1,0 +1,145 @@
+/** Cancelling a prediction before, while and after it runs, by asking for it and by leaving. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = await store.serve("lab");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+/** Enough to be seen running, and to be cancelled, before it ends. */
+const longSteps = 1000;
+
+describe("cancelling", () => {
+  test("before it runs makes it failed with Canceled, at once", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    const canceled = await server.client.cancel(id);
+    expect(canceled).toMatchObject({ prediction_id: id, status: "failed", error_message: "Canceled" });
+    expect(canceled).toHaveProperty("finished_at");
+    expect(canceled).not.toHaveProperty("started_at");
+    gate.release("a");
+    expect(await server.client.read(id)).toEqual(canceled);
+  });
+
+  test("while it runs throws its results away", async () => {
+    const { prediction_id: id } = await server.client.create([{ x: 1, steps: longSteps }]);
+    await server.client.until(id, ({ status }) => status === "running");
+    const canceled = await server.client.cancel(id);
+    expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
+    expect(canceled).toHaveProperty("started_at");
+    // What comes after it in line ends after its batch has.
+    await server.client.predict([{ x: 2 }]);
+    expect(await server.client.read(id)).toEqual(canceled);
+  });
+
+  test("after its end leaves it as it is", async () => {
+    const ended = await server.client.predict([{ x: 1 }]);
+    expect(await server.client.cancel(ended.prediction_id)).toEqual(ended);
+    const failed = await server.client.predict([{ x: 1, fail: "preprocess" }]);
+    expect(await server.client.cancel(failed.prediction_id)).toEqual(failed);
+  });
+
+  test("twice is as good as once", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
+    expect(await server.client.cancel(id)).toEqual(await server.client.cancel(id));
+  });
+
+  test("keeps what had succeeded", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
+    await gate.arrived("a");
+    await server.client.until(id, ({ status }) => status === "running");
+    // Its batch has run by the time that another one has.
+    await server.client.predict([{ x: 3 }]);
+    expect((await server.client.cancel(id)).partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
+  });
+
+  test("answers those who wait for it", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
+    const end = server.client.end(id);
+    await gate.arrived("a");
+    await server.client.cancel(id);
+    expect(await end).toMatchObject({ status: "failed", error_message: "Canceled" });
+  });
+
+  test("takes waiting items out of the queue at once", async () => {
+    await using gate = hold();
+    const inputs = Array.from({ length: 50 }, () => ({ x: 1, before: gate.url("a") }));
+    const { prediction_id: id } = await server.client.create(inputs);
+    expect(await server.client.metric("sconce_queued_items")).toBe(50);
+    await server.client.cancel(id);
+    expect(await server.client.metric("sconce_queued_items")).toBe(0);
+  });
+
+  test("leaves neighbours in the same batch untouched", async () => {
+    const blocker = await server.client.create([{ x: 0, steps: longSteps }]);
+    await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
+    // Both wait for the same next batch.
+    const [first, second] = await Promise.all([
+      server.client.create([{ x: 1, steps: 100 }]),
+      server.client.create([{ x: 2 }, { x: 3 }]),
+    ]);
+    await server.client.until(first.prediction_id, ({ status }) => status === "running");
+    await server.client.cancel(first.prediction_id);
+    const end = await server.client.end(second.prediction_id);
+    expect(end).toMatchObject({
+      status: "success",
+      outputs: [
+        { y: 5, together: 3 },
+        { y: 7, together: 3 },
+      ],
+    });
+    expect(await server.client.end(blocker.prediction_id)).toMatchObject({ status: "success" });
+  });
+
+  test("of an unknown id is a 404", async () => {
+    const response = await server.client.fetch("/predictions/AAAAAAAAAAAAAAAA/cancel", { method: "POST" });
+    expect(response.status).toBe(404);
+  });
+});
+
+describe("a client that leaves", () => {
+  test("before it was given the id cancels", async () => {
+    await using gate = hold();
+    const canceled = await server.client.metric('sconce_predictions_total{status="failed"}');
+    const leaving = new AbortController();
+    const answer = server.client.post([{ x: 1, before: gate.url("a") }], { Prefer: "wait" }, leaving.signal);
+    await gate.arrived("a");
+    expect(await server.client.metric("sconce_predictions_active")).toBe(1);
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    expect(await server.client.metric('sconce_predictions_total{status="failed"}')).toBe(canceled + 1);
+  });
+
+  test("that only reads cancels nothing", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
+    const leaving = new AbortController();
+    const answer = server.client.fetch(`/predictions/${id}`, {
+      headers: { Prefer: "wait" },
+      signal: leaving.signal,
+    });
+    await gate.arrived("a");
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    gate.release("a");
+    expect(await server.client.end(id)).toMatchObject({ status: "success" });
+  });
+});

@@ -1,0 +1,195 @@
+/** The command line: what it takes, what it refuses and how, what it prints. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { cp } from "node:fs/promises";
+import { version } from "../package.json";
+import { build } from "../src/commands/build.ts";
+import { models } from "../src/commands/models.ts";
+import { serve } from "../src/commands/serve.ts";
+import { type CliResult, cli } from "./helpers/cli.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+const run = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
+  cli(args, { env: { SCONCE_HOME: store.home, ...env } });
+
+/** One line on standard error, nothing on standard output, exit code 2. */
+async function usageFault(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+  const { code, stdout, stderr } = await run(args, env);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(/^sconce: .+\n$/);
+  return stderr;
+}
+
+describe("a wrong call is refused:", () => {
+  test.each([
+    ["serve", ["--batch-size", "0"], ["--batch-size must be a whole number from 1 to 65536", 'not "0"']],
+    ["serve", ["--batch-size=16.5"], ["--batch-size must be a whole number", 'not "16.5"']],
+    ["serve", ["--batchsize", "4"], ["unknown option --batchsize", "did you mean --batch-size?"]],
+    ["serve", ["--bath-size", "4"], ["unknown option --bath-size", "did you mean --batch-size?"]],
+    ["serve", ["-q"], ["unknown option -q"]],
+    ["serve", ["--port", "70000"], ["--port must be a whole number from 0 to 65535", 'not "70000"']],
+    ["serve", ["-p", "http"], ["--port must be a whole number", 'not "http"']],
+    ["serve", ["--port"], ["--port must be a whole number"]],
+    ["serve", ["--host", ""], ["--host must be an address"]],
+    ["serve", ["--timeout", "-1"], ["--timeout must be a number"]],
+    ["serve", ["--max-body-bytes", "1TB"], ["--max-body-bytes must be a number of bytes"]],
+    ["serve", ["--log-level", "loud"], ["--log-level must be one of trace, debug, info, warning, error"]],
+    ["serve", ["--device", "tpu"], ['--device must be "auto", "cpu", "cuda" or "cuda:N"']],
+    ["serve", ["lab", "other"], ['unexpected argument "other"']],
+    ["serve", ["Lab"], ['did you mean "lab"?']],
+    ["build", ["no-such-folder"], ["no-such-folder is not a folder"]],
+    ["build", ["--name"], ["--name must be a name"]],
+    ["build", ["--tag", "a b"], ['"a b"', "a tag is 1 to 128 of"]],
+    ["build", ["--name", "Digits"], ['did you mean "digits"?']],
+    ["models", ["lab"], ['unexpected argument "lab"']],
+    ["models", ["--", "--help"], ['unexpected argument "--help"']],
+  ] as const)("sconce %s %j", async (name, args, parts) => {
+    const { code, message } = await failureOf({ serve, build, models }[name].run(args));
+    expect(code).toBe("usage");
+    for (const part of parts) expect(message).toContain(part);
+  });
+
+  test.each([
+    [["serve", "--batch-size", "0"], "--batch-size must be"],
+    [["serve", "--batchsize", "4"], "did you mean --batch-size?"],
+    [["build", "test/models/lab", "--tag", "a b"], '"a b"'],
+    [["serv"], "unknown command serv; did you mean serve?"],
+    [["--verison"], "unknown option --verison"],
+  ])("%j ends with one line and exit code 2", async (args, part) => {
+    expect(await usageFault(args)).toContain(part);
+  });
+
+  test("a bad variable, by its name", async () => {
+    const line = await usageFault(["serve"], { SCONCE_BATCH_SIZE: "many" });
+    expect(line).toContain('SCONCE_BATCH_SIZE must be a whole number from 1 to 65536, not "many"');
+  });
+});
+
+describe("a flag", () => {
+  test("goes before its variable", async () => {
+    expect(await usageFault(["serve", "--port", "x"], { SCONCE_PORT: "1" })).toContain("--port");
+  });
+
+  test("comes with a stack only for those who debug", async () => {
+    expect((await run(["serve", "none"])).stderr.split("\n").length).toBe(2);
+    expect((await run(["serve", "none", "--log-level", "debug"])).stderr).toMatch(/^sconce: .*\n(.*\n)*.*\bat /);
+  });
+});
+
+describe("help", () => {
+  test("of all lists the commands", async () => {
+    for (const args of [["--help"], []]) {
+      const { code, stdout } = await run(args);
+      expect(code).toBe(0);
+      for (const command of ["serve", "build", "models"]) expect(stdout).toContain(`  ${command} `);
+    }
+  });
+
+  test.each([
+    [
+      "serve",
+      ["--port", "(default: 3000)", "--host", "(default: 0.0.0.0)", "(default: the model's)", "(default: info)"],
+    ],
+    ["build", ["--name", "(default: the model's name)", "--tag", "DIR"]],
+    ["models", ["--json"]],
+  ])("of %s shows its options with their defaults, and an example", async (command, parts) => {
+    const { code, stdout } = await run([command, "--help"]);
+    expect(code).toBe(0);
+    for (const part of parts) expect(stdout).toContain(part);
+    expect(stdout).toContain(`EXAMPLE\n\n  sconce ${command}`);
+    expect(stdout).toContain("SCONCE_BATCH_SIZE");
+  });
+
+  test("has no colours when it is piped", async () => {
+    const { stdout } = await run(["serve", "--help"]);
+    expect(stdout).toBe(Bun.stripANSI(stdout));
+  });
+
+  test("is shown whatever else is wrong", async () => {
+    expect((await run(["serve", "--port", "x", "-h"])).code).toBe(0);
+  });
+});
+
+describe("--version", () => {
+  test("prints the version", async () => {
+    expect(await run(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+  });
+});
+
+describe("build", () => {
+  let home: TempDir;
+  const built = (...args: string[]) => cli(["build", ...args], { env: { SCONCE_HOME: home.path } });
+
+  beforeAll(async () => {
+    home = await tempDir();
+  });
+
+  afterAll(() => home[Symbol.asyncDispose]());
+
+  test("prints repo:tag last, the same for the same content", async () => {
+    const [first, second] = [await built(modelFolder("lab")), await built(modelFolder("lab"))];
+    expect(first.stdout.trim().split("\n").at(-1)).toMatch(/^lab:[0-9a-f]{12}$/);
+    expect(second.stdout).toBe(first.stdout);
+  });
+
+  test("gives the same tag from every folder and wherever the model lies; by default it takes the folder it is called in", async () => {
+    await using copy = await tempDir();
+    await cp(modelFolder("lab"), copy.path, { recursive: true });
+    const { stdout } = await cli(["build"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
+    expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
+  });
+
+  test("takes a name and a tag, which it prints and keeps", async () => {
+    const { stdout } = await built(modelFolder("lab"), "--name", "team/lab", "-t", "v1");
+    expect(stdout).toBe("team/lab:v1\n");
+    const listed = JSON.parse((await cli(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);
+    expect(listed).toContainEqual(
+      expect.objectContaining({
+        repository: "team/lab",
+        tags: [expect.stringMatching(/^[0-9a-f]{12}$/), "latest", "v1"],
+      }),
+    );
+  });
+});
+
+describe("models", () => {
+  test("prints a table", async () => {
+    const { code, stdout } = await run(["models"]);
+    const [head, row] = stdout.split("\n");
+    expect(code).toBe(0);
+    expect(head?.split(/ {3,}/)).toEqual(["REPOSITORY", "TAGS", "DIGEST", "SIZE", "CREATED"]);
+    expect(row).toMatch(/^lab {3,}[0-9a-f]{12}, latest {3,}[0-9a-f]{12} {3,}\d+\.\d KiB {3,}(just now|\d+ \w+ ago)$/);
+  });
+
+  test("--json prints JSON", async () => {
+    const { stdout } = await run(["models", "--json"]);
+    expect(JSON.parse(stdout)).toEqual([
+      {
+        repository: "lab",
+        tags: [expect.stringMatching(/^[0-9a-f]{12}$/), "latest"],
+        digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+        size: expect.any(Number),
+        created: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      },
+    ]);
+  });
+
+  test("of an empty store says how to build one", async () => {
+    await using home = await tempDir();
+    const { code, stdout } = await run(["models"], { SCONCE_HOME: home.path });
+    expect(code).toBe(0);
+    expect(stdout).toContain("sconce build DIR");
+  });
+});

@@ -1,0 +1,95 @@
+/** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
+import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
+import { cancelAfterMsOf, waitMsOf } from "../src/http/prefer.ts";
+import { Deadlines } from "../src/serving/deadlines.ts";
+
+describe("deadlines", () => {
+  let expired: string[];
+  let deadlines: Deadlines<{ name: string; deadlineMs: number }>;
+  const timed = (name: string, inMs: number) => ({ name, deadlineMs: Date.now() + inMs });
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    expired = [];
+    deadlines = new Deadlines(({ name }) => expired.push(name));
+  });
+
+  afterEach(() => {
+    deadlines.close();
+    jest.useRealTimers();
+  });
+
+  test("expire in their order, whatever the order in which they came", () => {
+    for (const [name, ms] of [
+      ["b", 200],
+      ["a", 100],
+      ["c", 300],
+    ] as const)
+      deadlines.add(timed(name, ms));
+    jest.advanceTimersByTime(150);
+    expect(expired).toEqual(["a"]);
+    jest.advanceTimersByTime(1000);
+    expect(expired).toEqual(["a", "b", "c"]);
+  });
+
+  test("that were met do not expire", () => {
+    const met = timed("met", 100);
+    deadlines.add(met);
+    deadlines.add(timed("missed", 100));
+    deadlines.delete(met);
+    jest.advanceTimersByTime(1000);
+    expect(expired).toEqual(["missed"]);
+  });
+
+  test("expire once", () => {
+    deadlines.add(timed("a", 100));
+    jest.advanceTimersByTime(100);
+    deadlines.add(timed("b", 100));
+    jest.advanceTimersByTime(1000);
+    expect(expired).toEqual(["a", "b"]);
+  });
+
+  test("may lie farther ahead than a timer reaches", () => {
+    deadlines.add(timed("next month", 2 ** 31 + 5000));
+    jest.advanceTimersByTime(2 ** 31);
+    expect(expired).toEqual([]);
+    jest.advanceTimersByTime(6000);
+    expect(expired).toEqual(["next month"]);
+  });
+});
+
+describe("Prefer: wait", () => {
+  test.each([
+    [null, 0],
+    ["wait", 60_000],
+    ["wait=5", 5000],
+    ["Wait = 5", 5000],
+    ['wait="5"', 5000],
+    ["respond-async, wait=5", 5000],
+    ["wait=5; foo", 5000],
+    ["wait=300", 300_000],
+    ["wait=301", 300_000],
+    ["wait=99999999999999999999", 300_000],
+    ["wait=0", 0],
+    ["wait=-5", 0],
+    ["wait=5s", 0],
+    ["waiting", 0],
+    ["await=5", 0],
+  ])("%p waits %p ms", (header, ms) => {
+    expect(waitMsOf(header)).toBe(ms);
+  });
+});
+
+describe("Cancel-After", () => {
+  test.each([
+    [null, undefined],
+    ["5", 5000],
+    ["0.25", 250],
+  ])("%p is %p ms", (header, ms) => {
+    expect(cancelAfterMsOf(header)).toBe(ms);
+  });
+
+  test.each(["0", "0.000", "-1", "1e3", "soon", "", "5, 6", "Infinity"])("%p is refused", (header) => {
+    expect(() => cancelAfterMsOf(header)).toThrow("expected Cancel-After to be a number of seconds above 0");
+  });
+});

@@ -1,0 +1,86 @@
+/** What must compile in an author's editor, and what must not. Checked by `tsc -p .`; never run. */
+import { defineModel, float32, type Image, image, int64, pad, tensor, uint8, z } from "sconce";
+
+/** Compiles only where both types are the same. */
+function same<A, B>(_: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false): void {}
+
+const digit = {
+  name: "digits",
+  input: z.object({ image: image(), threshold: z.number().default(0.5), tags: z.array(z.string()).optional() }),
+  output: z.object({ digit: z.int(), scores: z.array(z.number()) }),
+  tensors: { inputs: { pixels: float32(64), ids: int64(pad("tokens", 0)) }, outputs: { scores: float32(10) } },
+  weights: "digits.pt",
+} as const;
+const pixels = tensor(new Float32Array(64), [64]);
+const ids = tensor(new BigInt64Array(3), [3]);
+
+// The argument of preprocess, postprocess's rows and its context are inferred.
+defineModel({
+  ...digit,
+  example: { image: "samples/3.png", threshold: 1 },
+  preprocess(input) {
+    same<typeof input.image, Image>(true);
+    same<typeof input.threshold, number>(true);
+    same<typeof input.tags, string[] | undefined>(true);
+    return { pixels, ids };
+  },
+  postprocess(rows, { input }) {
+    same<typeof rows.scores.data, Float32Array<ArrayBufferLike>>(true);
+    same<typeof input.threshold, number>(true);
+    return { digit: 1, scores: [...rows.scores.data] };
+  },
+});
+
+// Both may be asynchronous.
+defineModel({
+  ...digit,
+  preprocess: async ({ image }) => ({ pixels: tensor(Float32Array.from((await image.pixels()).data), [64]), ids }),
+  postprocess: async ({ scores }) => ({ digit: 1, scores: [...scores.data] }),
+});
+
+const postprocess = () => ({ digit: 1, scores: [1] });
+const preprocess = () => ({ pixels, ids });
+
+// @ts-expect-error a field that the input has not
+defineModel({ ...digit, preprocess: ({ picture }) => ({ pixels, ids, picture }), postprocess });
+
+// @ts-expect-error a tensor that is not declared
+defineModel({ ...digit, preprocess, postprocess: ({ logits }) => ({ digit: 1, scores: [...logits.data] }) });
+
+// @ts-expect-error a tensor too few
+defineModel({ ...digit, preprocess: () => ({ pixels }), postprocess });
+
+// @ts-expect-error a tensor of another dtype
+defineModel({ ...digit, preprocess: () => ({ pixels, ids: tensor(new Int32Array(3), [3]) }), postprocess });
+
+// @ts-expect-error a plain array where a tensor belongs
+defineModel({ ...digit, preprocess: () => ({ pixels: [1, 2], ids }), postprocess });
+
+// @ts-expect-error an output of another type
+defineModel({ ...digit, preprocess, postprocess: () => ({ digit: "1", scores: [1] }) });
+
+// @ts-expect-error an output with a field missing
+defineModel({ ...digit, preprocess, postprocess: () => ({ digit: 1 }) });
+
+// @ts-expect-error a URL where an image belongs: files are objects in code
+defineModel({ ...digit, output: z.object({ image: image() }), preprocess, postprocess: () => ({ image: "a.png" }) });
+
+const { name, input, output, tensors, weights } = digit;
+
+// @ts-expect-error a misspelled setting
+defineModel({ name, input, output, tensors, weights, preprocess, postprocess, batchsize: 4 });
+
+// @ts-expect-error a setting of another type
+defineModel({ ...digit, preprocess, postprocess, batchSize: "4" });
+
+// @ts-expect-error an example that does not fit
+defineModel({ ...digit, preprocess, postprocess, example: { image: 3 } });
+
+// @ts-expect-error no weights
+defineModel({ name: "x", input: digit.input, output: digit.output, tensors: digit.tensors, preprocess, postprocess });
+
+// 16-bit floats and bool share their array with another dtype: it is named.
+tensor(new Uint16Array(1), [1], "float16").dtype satisfies "float16";
+tensor(new Uint8Array(1), [1], "bool").dtype satisfies "bool";
+tensor(new Uint8Array(1), [1]).dtype satisfies "uint8";
+uint8(3, 4).dtype satisfies "uint8";

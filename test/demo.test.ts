@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+interface Demo {
+  readonly demo_id: string;
+  readonly status: string;
+  readonly outputs?: unknown;
+  readonly demo_outputs?: unknown;
+  readonly error_message?: string;
+  readonly logs: string;
+  readonly created_at: string;
+  readonly finished_at?: string;
+}
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("stage", "lab");
+  server = await store.serve("stage", { maxLogBytes: 100_000 });
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+const json = { "Content-Type": "application/json" };
+
+async function demo(
+  inputs: readonly unknown[],
+  headers: Record<string, string> = { Prefer: "wait" },
+  to = server,
+): Promise<Demo> {
+  const response = await to.client.fetch("/demo", {
+    method: "POST",
+    headers: { ...json, ...headers },
+    body: JSON.stringify(inputs),
+  });
+  expect(response.status).toBe(200);
+  return (await response.json()) as Demo;
+}
+
+async function read(id: string, headers: Record<string, string> = {}): Promise<Demo> {
+  return (await (await server.client.fetch(`/demo/${id}`, { headers })).json()) as Demo;
+}
+
+describe("a demo prediction", () => {
+  test("carries outputs, demo outputs and logs", async () => {
+    const body = await demo([{ x: 1 }, { x: 2 }]);
+    expect(body.status).toBe("success");
+    expect(body.outputs).toEqual([{ y: 3 }, { y: 5 }]);
+    expect(body.demo_outputs).toEqual([{ half: 1.5 }, { half: 2.5 }]);
+    expect(body.logs).toContain("begin 1\nsaid nothing\nnothing again\nbegin 2\n");
+  });
+
+  test("answers at once with its id, a place and empty logs, and is read later", async () => {
+    await using gate = hold();
+    const response = await server.client.fetch("/demo", {
+      method: "POST",
+      headers: json,
+      body: JSON.stringify([{ x: 1, before: gate.url("a") }]),
+    });
+    const body = (await response.json()) as Demo;
+    expect(response.headers.get("location")).toBe(`/demo/${body.demo_id}`);
+    expect(body).toMatchObject({ status: "pending", logs: "" });
+    gate.release("a");
+    expect((await read(body.demo_id, { Prefer: "wait" })).status).toBe("success");
+  });
+
+  test("shows its logs as they are written, and those of no other", async () => {
+    await using gate = hold();
+    const first = await demo([{ x: 1, say: "first", before: gate.url("a") }], {});
+    const second = await demo([{ x: 1, say: "second", before: gate.url("b") }], {});
+    await Promise.all([gate.arrived("a"), gate.arrived("b")]);
+    expect(await read(first.demo_id)).toMatchObject({ status: "running", logs: "begin 1\nsaid first\n" });
+    gate.release("b");
+    const ended = await read(second.demo_id, { Prefer: "wait" });
+    gate.release("a");
+    expect(ended.logs).toBe("begin 1\nsaid second\nsecond again\npreparing second\n");
+    expect((await read(first.demo_id, { Prefer: "wait" })).logs).toBe(
+      "begin 1\nsaid first\nfirst again\npreparing first\n",
+    );
+  });
+
+  test("leaves no trace of its console in what others run beside it", async () => {
+    const [body] = await Promise.all([
+      demo(Array.from({ length: 20 }, (_, x) => ({ x, say: "mine" }))),
+      ...Array.from({ length: 20 }, (_, x) => server.client.predict([{ x, say: "theirs" }])),
+    ]);
+    expect(body.logs).not.toContain("theirs");
+    expect(body.logs.match(/preparing mine/g)?.length).toBe(20);
+  });
+
+  test("that throws is failed and keeps its logs", async () => {
+    expect(await demo([{ x: 1, fail: "demo" }])).toMatchObject({
+      status: "failed",
+      error_message: "the demo failed: the demo broke",
+      logs: "begin 1\nsaid nothing\nnothing again\n",
+    });
+  });
+
+  test("fails with the message of an input that fails", async () => {
+    const body = await demo([{ x: 1 }, { x: 1, fail: "item" }]);
+    expect(body).toMatchObject({ status: "failed", error_message: "preprocess failed: no such x" });
+  });
+
+  test("that gives too few demo outputs, or one that is not the declared one, is failed", async () => {
+    expect((await demo([{ x: 1, fail: "count" }])).error_message).toContain("one of demoOutputs per input: 1, not 0");
+    expect((await demo([{ x: 1, fail: "output" }])).error_message).toContain("demo output.half");
+  });
+
+  test("that never ends is ended by its time limit", async () => {
+    await using gate = hold();
+    const body = await demo([{ x: 1, before: gate.url("a") }], { Prefer: "wait", "Cancel-After": "0.2" });
+    expect(body).toMatchObject({
+      status: "failed",
+      error_message: "Timed out after 0.2 s",
+      logs: "begin 1\nsaid nothing\n",
+    });
+  });
+
+  test("that writes more logs than are kept has the first of them, and ends well", async () => {
+    const body = await demo([{ x: 1, flood: 50_000_000 }]);
+    expect(body.status).toBe("success");
+    expect(body.logs.length).toBeLessThan(101_000);
+    expect(body.logs).toContain("the logs are longer than this server keeps");
+  });
+
+  test("that is canceled is failed at once, and its inputs are not run", async () => {
+    await using gate = hold();
+    const { demo_id: id } = await demo([{ x: 1, before: gate.url("a") }], {});
+    await gate.arrived("a");
+    const canceled = (await (await server.client.fetch(`/demo/${id}/cancel`, { method: "POST" })).json()) as Demo;
+    expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
+    gate.release("a");
+    expect((await server.client.predict([{ x: 4 }])).outputs).toEqual([{ y: 9 }]);
+    expect((await read(id)).logs).toBe("begin 1\nsaid nothing\n");
+  });
+
+  test("and a prediction are not found under each other's path", async () => {
+    const { demo_id: id } = await demo([{ x: 1 }]);
+    const { prediction_id: other } = await server.client.predict([{ x: 1 }]);
+    expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
+    expect((await server.client.fetch(`/demo/${other}`)).status).toBe(404);
+  });
+
+  test("is refused for inputs that do not fit, as a prediction is", async () => {
+    const response = await server.client.fetch("/demo", {
+      method: "POST",
+      headers: json,
+      body: JSON.stringify([{ x: "1", y: 2 }]),
+    });
+    expect(response.status).toBe(422);
+    const { errors } = (await response.json()) as { errors: { pointer: string }[] };
+    expect(errors.map(({ pointer }) => pointer)).toEqual(["/0/x", "/0/y"]);
+  });
+
+  test("of a model that declares no demo has its outputs as demo outputs", async () => {
+    await using lab = await store.serve("lab");
+    const body = await demo([{ x: 1 }], { Prefer: "wait" }, lab);
+    expect(body).toMatchObject({ status: "success", logs: "", demo_outputs: body.outputs });
+  });
+});

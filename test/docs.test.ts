@@ -1,0 +1,156 @@
+/** The interactive documentation and the OpenAPI document behind it. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(30_000);
+
+type Json = Readonly<Record<string, unknown>>;
+
+let store: TestStore;
+let server: TestServer;
+let document: Json;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "picture");
+  server = await store.serve("lab");
+  document = await documentOf(server);
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+async function documentOf({ client }: TestServer): Promise<Json> {
+  return (await (await client.fetch("/openapi.json")).json()) as Json;
+}
+
+/** What a JSON pointer leads to. */
+function at(root: unknown, pointer: string): unknown {
+  const parts = pointer.split("/").slice(1);
+  return parts
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), root);
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null;
+}
+
+/** Every value of `key`, at any depth. */
+function valuesOf(value: unknown, key: string): unknown[] {
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([name, inner]) => [...(name === key ? [inner] : []), ...valuesOf(inner, key)]);
+}
+
+describe("/docs", () => {
+  test("refers to nothing but what the server itself has", async () => {
+    const response = await server.client.fetch("/docs");
+    expect(response.headers.get("content-type")).toStartWith("text/html");
+    const html = await response.text();
+    expect(html).not.toMatch(/(?:https?:)?\/\/(?!www\.w3\.org)[a-z]/);
+    const links = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link ?? "");
+    expect(links.length).toBeGreaterThanOrEqual(2);
+    for (const link of links) {
+      const asset = await fetch(new URL(link, new URL("/docs", server.url)));
+      expect({ link, status: asset.status }).toEqual({ link, status: 200 });
+      expect(asset.headers.get("content-type")).toMatch(link.endsWith(".css") ? /^text\/css/ : /^text\/javascript/);
+      expect((await asset.bytes()).length).toBeGreaterThan(10_000);
+    }
+  });
+
+  test("reads the document of the same server, below whatever path a proxy puts it", async () => {
+    const html = await (await server.client.fetch("/docs")).text();
+    expect(html).toContain("url: 'openapi.json'");
+  });
+});
+
+describe("/openapi.json", () => {
+  test("is OpenAPI 3.1 with the model's name, tag and description", () => {
+    expect(document).toMatchObject({
+      openapi: expect.stringMatching(/^3\.1\.\d+$/),
+      info: { title: "lab", version: "latest", description: "Doubles a number and adds one." },
+    });
+  });
+
+  test("has the schemas of the contract by name", () => {
+    const names = Object.keys(at(document, "/components/schemas") as Json);
+    for (const name of ["Input", "Output", "Prediction", "Problem"]) expect(names).toContain(name);
+  });
+
+  test("describes the model's own inputs and outputs", async () => {
+    const model = (await (await server.client.fetch("/")).json()) as Json;
+    expect(at(document, "/components/schemas/Input")).toEqual(model.input_schema);
+    expect(at(document, "/components/schemas/Output")).toEqual(model.output_schema);
+  });
+
+  test("has no reference that leads nowhere", () => {
+    const references = valuesOf(document, "$ref");
+    expect(references.length).toBeGreaterThan(5);
+    for (const reference of references) {
+      expect(reference).toStartWith("#/");
+      expect(at(document, String(reference).slice(1))).toBeObject();
+    }
+  });
+
+  test("describes the routes of the contract, and none that is not there", async () => {
+    const paths = document.paths as Record<string, Record<string, Json>>;
+    for (const path of [
+      "/",
+      "/health/live",
+      "/health/ready",
+      "/metrics",
+      "/predictions",
+      "/predictions/{id}",
+      "/predictions/{id}/cancel",
+    ]) {
+      expect(Object.keys(paths)).toContain(path);
+    }
+    for (const [path, operations] of Object.entries(paths)) {
+      for (const method of Object.keys(operations)) {
+        const response = await server.client.fetch(path, { method: method.toUpperCase() });
+        const { type } = (await response.json().catch(() => ({}))) as { type?: string };
+        expect({ path, method, type }).not.toEqual({
+          path,
+          method,
+          type: expect.stringMatching(/:not_found$|:method_not_allowed$/),
+        });
+      }
+    }
+  });
+
+  test("gives every operation an id of its own and a summary", () => {
+    const operations = Object.values(document.paths as Json).flatMap((path) => Object.values(path as Json));
+    const ids = operations.map((operation) => (operation as Json).operationId);
+    expect(new Set(ids).size).toBe(operations.length);
+    for (const operation of operations) expect(operation).toMatchObject({ summary: expect.any(String) });
+  });
+
+  test("says which problems a prediction can meet", () => {
+    const { responses } = at(document, "/paths/~1predictions/post") as { responses: Json };
+    expect(Object.keys(responses)).toEqual(["200", "400", "413", "415", "422", "429", "503"]);
+    for (const status of [400, 413, 415, 422, 429, 503]) {
+      expect(at(responses, `/${status}/content/application~1problem+json/schema/$ref`)).toBe(
+        "#/components/schemas/Problem",
+      );
+    }
+  });
+
+  test("brings the model's example, which the server takes as it is", async () => {
+    const body = at(document, "/paths/~1predictions/post/requestBody") as Json;
+    expect(body.required).toBe(true);
+    const example = at(body, "/content/application~1json/example");
+    expect(example).toEqual([{ x: 1.5 }]);
+    expect((await server.client.predict(example as unknown[])).outputs?.[0]?.y).toBe(4);
+  });
+
+  test("brings the example's files as data URIs", async () => {
+    await using pictures = await store.serve("picture");
+    const example = at(
+      await documentOf(pictures),
+      "/paths/~1predictions/post/requestBody/content/application~1json/example",
+    );
+    expect(example).toEqual([{ image: expect.stringMatching(/^data:image\/png;base64,/) }]);
+    expect((await pictures.client.predict(example as unknown[])).status).toBe("success");
+  });
+});

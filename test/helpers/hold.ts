@@ -1,0 +1,45 @@
+/** A server on loopback whose answers wait until a test lets them go. Model code that reads its URLs waits with them. */
+
+export interface Hold extends AsyncDisposable {
+  /** A URL that answers once `release(name)` was called. */
+  url(name: string): string;
+  /** Resolves when somebody has asked for the name. */
+  arrived(name: string): Promise<void>;
+  release(name: string): void;
+}
+
+interface Gate {
+  readonly arrived: PromiseWithResolvers<void>;
+  readonly released: PromiseWithResolvers<void>;
+}
+
+export function hold(): Hold {
+  const gates = new Map<string, Gate>();
+  const gate = (name: string): Gate => {
+    const known = gates.get(name);
+    if (known !== undefined) return known;
+    const made = { arrived: Promise.withResolvers<void>(), released: Promise.withResolvers<void>() };
+    gates.set(name, made);
+    return made;
+  };
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    async fetch(request) {
+      const { arrived, released } = gate(new URL(request.url).pathname.slice(1));
+      arrived.resolve();
+      await released.promise;
+      return new Response("go on");
+    },
+  });
+  return {
+    url: (name) => new URL(name, server.url).href,
+    arrived: (name) => gate(name).arrived.promise,
+    release: (name) => gate(name).released.resolve(),
+    async [Symbol.asyncDispose]() {
+      for (const { released } of gates.values()) released.resolve();
+      await server.stop(true);
+    },
+  };
+}

@@ -1,0 +1,36 @@
+/** Model folders with something wrong in them. */
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { modelFolder } from "./server.ts";
+import type { TempDir } from "./temp-dir.ts";
+
+/** The fields of a small model for the weights of `test/models/lab`, as source text. */
+const right = {
+  name: '"small"',
+  input: "z.object({ x: z.number() })",
+  output: "z.object({ y: z.number() })",
+  tensors: "{ inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } }",
+  weights: '"lab.pt"',
+  example: "{ x: 1 }",
+  preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) })",
+  postprocess: "({ y }) => ({ y: y.data[0] })",
+} as const;
+
+/** The text of a model.ts with some fields changed; one that is undefined is left out. */
+export function modelText(change: Readonly<Record<string, string | undefined>> = {}): string {
+  const fields = Object.entries({ ...right, ...change }).filter(([, value]) => value !== undefined);
+  const lines = fields.map(([name, value]) => `  ${name}: ${value},`);
+  return `import { defineModel, float32, int32, int64, image, pad, tensor, z } from "sconce";
+import { z as zod } from "zod";
+export default defineModel({
+${lines.join("\n")}
+});
+`;
+}
+
+/** A model folder with this model.ts and the weights of `test/models/lab`. */
+export async function writeModel(dir: TempDir, text: string): Promise<string> {
+  await Bun.write(dir.join("model.ts"), text);
+  await copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("lab.pt"));
+  return dir.path;
+}

@@ -1,0 +1,23 @@
+/** A connection that sends bytes as a test writes them, right or wrong. */
+import { connect } from "node:net";
+
+/**
+ * Sends `bytes` to a server on loopback.
+ *
+ * @param options.end closes the sending side behind them
+ * @returns all that came back until the server closed the connection
+ */
+export async function sendRaw(url: URL, bytes: string, options: { readonly end?: boolean } = {}): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let received = "";
+  const socket = connect({ host: url.hostname, port: Number(url.port) }, () => {
+    if (options.end) socket.end(bytes, "latin1");
+    else socket.write(bytes, "latin1");
+  });
+  socket.on("data", (chunk) => {
+    received += chunk.toString("latin1");
+  });
+  socket.on("error", reject);
+  socket.on("close", () => resolve(received));
+  return promise;
+}

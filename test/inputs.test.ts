@@ -1,0 +1,67 @@
+/** From a body to inputs: what schemas of other shapes than the test models' make of it. */
+import { describe, expect, test } from "bun:test";
+import { Hono } from "hono";
+import { InputReader } from "../src/http/inputs.ts";
+import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { z } from "../src/index.ts";
+import type { ProblemBody } from "./helpers/client.ts";
+
+/** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
+async function read(schema: z.ZodType, body: string): Promise<unknown> {
+  const reader = new InputReader(schema, { maxBodyBytes: 2 ** 24, maxInputs: 10_000 });
+  const app = new Hono();
+  app.post("/", async (c) => c.json(await reader.read(c)));
+  app.onError((error, c) => problemResponse(c, problemOf(error)));
+  const headers = { "Content-Type": "application/json", "Content-Length": String(Buffer.byteLength(body)) };
+  return (await app.request("/", { method: "POST", headers, body })).json();
+}
+
+const refused = async (schema: z.ZodType, body: unknown): Promise<ProblemBody> =>
+  (await read(schema, typeof body === "string" ? body : JSON.stringify(body))) as ProblemBody;
+
+describe("a schema", () => {
+  const tree = z.object({
+    get child() {
+      return tree.optional();
+    },
+  });
+
+  test("that refers to itself takes inputs of a thousand levels", async () => {
+    const body = `[${'{"child":'.repeat(1000)}{}${"}".repeat(1000)}]`;
+    expect(await read(tree, body)).toMatchObject({ bytes: body.length });
+  });
+
+  test("that refers to itself refuses more levels than it can be followed to", async () => {
+    const body = `[${'{"child":'.repeat(200_000)}{}${"}".repeat(200_000)}]`;
+    const problem = await refused(tree, body);
+    expect(problem).toMatchObject({ status: 422, detail: "an input is nested too deeply" });
+  });
+
+  test("with defaults fills them in", async () => {
+    expect(await read(z.object({ x: z.number().default(3) }), "[{}]")).toMatchObject({ inputs: [{ x: 3 }] });
+  });
+
+  test("of a union names the faults of the nearest option", async () => {
+    const schema = z.object({
+      shape: z.union([z.object({ radius: z.number() }), z.object({ width: z.number(), height: z.number() })]),
+    });
+    const problem = await refused(schema, [{ shape: { width: 1 } }]);
+    expect(problem.errors?.map(({ pointer }) => pointer)).toEqual(["/0/shape/height"]);
+  });
+
+  test("that is loose keeps unknown fields", async () => {
+    expect(await read(z.looseObject({ x: z.number() }), '[{"x":1,"y":2}]')).toMatchObject({ inputs: [{ x: 1, y: 2 }] });
+  });
+});
+
+describe("a body", () => {
+  test("counts in bytes, not in characters", async () => {
+    expect(await read(z.object({ text: z.string() }), '[{"text":"äöü€"}]')).toMatchObject({ bytes: 13 + 9 });
+  });
+
+  test("with thousands of wrong inputs is refused for the first thousand faults", async () => {
+    const problem = await refused(z.object({ x: z.number() }), Array(10_000).fill({ x: "1" }));
+    expect(problem.errors?.length).toBe(1000);
+    expect(problem.detail).toBe("more than 1000 faults, the first: /0/x: expected number, received string");
+  });
+});

@@ -1,0 +1,215 @@
+/** A server's life as its operator sees it: start, ready, drain, end. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { cli, type RunningCli, startCli } from "./helpers/cli.ts";
+import { Client, problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+/** `sconce serve` on a free port of loopback. */
+function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {
+  return startCli(["serve", ...args, "-p", "0", "--host", "127.0.0.1"], { env: { SCONCE_HOME: store.home, ...env } });
+}
+
+async function clientOf(server: RunningCli): Promise<Client> {
+  const line = await server.line("Listening on");
+  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
+}
+
+/** The setup of a build answers at once, that of a server when it is told to. */
+const waitForGate = "async () => { if (process.env.GATE) await fetch(process.env.GATE); }";
+
+/** A port that nobody has at the moment. */
+async function freePort(): Promise<number> {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+describe("starting", () => {
+  test("logs each step in order, and the address last, when predictions are taken", async () => {
+    await using server = serve();
+    const client = await clientOf(server);
+    expect((await client.fetch("/health/ready")).status).toBe(200);
+    const steps = [
+      /Setting up the model lab:latest \(sha256:[0-9a-f]{64}\)$/,
+      /Running on (cpu|cuda:0) with \d+ threads?, max batch size 4; a forward pass takes .* ms for 1/,
+      /Reading inputs from the input queue$/,
+      /Starting the prediction service$/,
+      /Listening on http:\/\/127\.0\.0\.1:\d+$/,
+    ];
+    expect(server.lines.length).toBe(steps.length);
+    for (const [i, step] of steps.entries()) expect(server.lines[i]).toMatch(step);
+  });
+
+  test("has no colours when it is piped", async () => {
+    await using server = serve();
+    await server.line("Listening on");
+    expect(server.lines.join("\n")).toBe(Bun.stripANSI(server.lines.join("\n")));
+  });
+
+  test("opens the port first: live, and 503 to all else until the model is ready", async () => {
+    await using gate = hold();
+    await using home = await tempDir();
+    await using dir = await tempDir();
+    await writeModel(dir, modelText({ setup: waitForGate }));
+    const env = { SCONCE_HOME: home.path };
+    expect((await cli(["build", dir.path], { env })).code).toBe(0);
+    const port = await freePort();
+    const args = ["serve", "-p", String(port), "--host", "127.0.0.1"];
+    await using server = startCli(args, { env: { ...env, GATE: gate.url("setup") } });
+    await gate.arrived("setup");
+    const client = new Client(new URL(`http://127.0.0.1:${port}`));
+    expect((await client.fetch("/health/live")).status).toBe(200);
+    for (const path of ["/health/ready", "/", "/docs", "/nothing", "/predictions/abc", "/metrics"]) {
+      const response = await client.fetch(path);
+      expect(response.headers.has("retry-after")).toBe(true);
+      const problem = await problemOf(response);
+      expect(problem).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });
+      expect(problem.detail).toBe("the model is being set up");
+    }
+    expect((await client.refused([{ x: 1 }])).status).toBe(503);
+    gate.release("setup");
+    await server.line("Listening on");
+    expect((await client.predict([{ x: 1 }])).status).toBe("success");
+  });
+
+  test("takes options from SCONCE_ variables, and a flag before them", async () => {
+    await using server = serve(["lab", "--threads", "1"], { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
+    await server.line("Running on");
+    expect(server.lines.join("\n")).toContain("with 1 thread, max batch size 7");
+  });
+
+  test("without a name takes the most recent build", async () => {
+    await using server = serve([]);
+    expect((await (await (await clientOf(server)).fetch("/")).json()) as object).toMatchObject({ name: "lab" });
+  });
+
+  test("on a port in use ends with one line and code 1", async () => {
+    using other = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", String(other.port)];
+    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^sconce: port \d+ .*is in use by another program; choose another with --port\n$/);
+  });
+
+  test("of a model whose setup throws ends with one line and code 1", async () => {
+    await using home = await tempDir();
+    await using dir = await tempDir();
+    const setup = '() => { if (process.env.BREAK) throw new Error("no vocabulary here"); }';
+    await writeModel(dir, modelText({ setup }));
+    const env = { SCONCE_HOME: home.path };
+    expect((await cli(["build", dir.path], { env })).code).toBe(0);
+    await using server = startCli(["serve", "-p", "0", "--host", "127.0.0.1"], { env: { ...env, BREAK: "1" } });
+    expect(await server.exited).toBe(1);
+    expect(await server.line("sconce: ")).toContain("no vocabulary here");
+    expect(server.lines.length).toBe(2);
+  });
+
+  test("logs JSON lines for those who ask", async () => {
+    await using server = serve(["lab", "--log-format", "json"]);
+    await server.line("Listening on");
+    for (const line of server.lines) {
+      expect(JSON.parse(line)).toEqual({ time: expect.any(String), level: "info", message: expect.any(String) });
+    }
+  });
+
+  test("says less for --log-level warning", async () => {
+    const port = await freePort();
+    const args = ["serve", "lab", "--log-level", "warning", "--host", "127.0.0.1", "-p", String(port)];
+    await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
+    const client = new Client(new URL(`http://127.0.0.1:${port}`));
+    while (!(await client.fetch("/health/ready").catch(() => undefined))?.ok);
+    server.kill("SIGKILL");
+    await server.exited;
+    expect(server.lines).toEqual([]);
+  });
+});
+
+describe.each(["SIGTERM", "SIGINT"] as const)("%s", (signal) => {
+  test("lets accepted work finish, answers those who wait, refuses new work, and ends with code 0", async () => {
+    await using gate = hold();
+    await using server = serve();
+    const client = await clientOf(server);
+    const waiting = client.predict([{ x: 1, before: gate.url("a") }, { x: 2 }]);
+    const { prediction_id: id } = await client.create([{ x: 3, after: gate.url("b") }]);
+    const reading = client.end(id);
+    await Promise.all([gate.arrived("a"), gate.arrived("b")]);
+    server.kill(signal);
+    await server.line("Stopping");
+    expect((await client.fetch("/health/live")).status).toBe(200);
+    expect((await client.fetch("/health/ready")).status).toBe(503);
+    const response = await client.post([{ x: 1 }]);
+    expect(response.headers.has("retry-after")).toBe(true);
+    expect(await problemOf(response)).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });
+    expect((await client.read(id)).status).toBe("running");
+    gate.release("a");
+    gate.release("b");
+    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
+    expect(await reading).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
+    expect(await server.exited).toBe(0);
+    expect(server.lines.at(-1)).toContain("Stopped");
+  });
+
+  test("ends an idle server at once with code 0", async () => {
+    await using server = serve();
+    await server.line("Listening on");
+    server.kill(signal);
+    expect(await server.exited).toBe(0);
+  });
+
+  test("during a batch waits for its end", async () => {
+    await using server = serve();
+    const client = await clientOf(server);
+    const waiting = client.predict([{ x: 1, steps: 800 }]);
+    while ((await client.metric("sconce_predictions_active")) === 0);
+    server.kill(signal);
+    expect((await waiting).status).toBe("success");
+    expect(await server.exited).toBe(0);
+  });
+
+  test("for the second time, not at once like the one that npm passes on, ends the server at once", async () => {
+    await using gate = hold();
+    await using server = serve();
+    const client = await clientOf(server);
+    await client.create([{ x: 1, after: gate.url("a") }]);
+    await gate.arrived("a");
+    server.kill(signal);
+    await server.line("Stopping");
+    const began = performance.now();
+    let code: number | undefined;
+    while (code === undefined) {
+      server.kill(signal);
+      code = await Promise.race([server.exited, Bun.sleep(20).then(() => undefined)]);
+    }
+    expect(code).toBe(130);
+    expect(performance.now() - began).toBeGreaterThan(500);
+  });
+
+  test("while the model is set up ends the server with code 0: nothing was accepted", async () => {
+    await using gate = hold();
+    await using home = await tempDir();
+    await using dir = await tempDir();
+    await writeModel(dir, modelText({ setup: waitForGate }));
+    const env = { SCONCE_HOME: home.path };
+    expect((await cli(["build", dir.path], { env })).code).toBe(0);
+    const args = ["serve", "-p", "0", "--host", "127.0.0.1"];
+    await using server = startCli(args, { env: { ...env, GATE: gate.url("setup") } });
+    await gate.arrived("setup");
+    server.kill(signal);
+    expect(await server.exited).toBe(0);
+  });
+});

@@ -1,0 +1,180 @@
+/** What the server takes at once, how long it works on it, and what it keeps. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+describe("batches", () => {
+  test("are shared by predictions that wait at the same time, up to the maximum", async () => {
+    await using server = await store.serve("lab");
+    const blocker = await server.client.create([{ x: 0, steps: 500 }]);
+    await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
+    const xs = [1, 2, 3, 4, 5, 6];
+    const created = await Promise.all(xs.map((x) => server.client.create([{ x }])));
+    const ends = await Promise.all(created.map(({ prediction_id }) => server.client.end(prediction_id)));
+    expect(ends.map(({ outputs }) => outputs?.[0]?.y)).toEqual(xs.map((x) => 2 * x + 1));
+    expect(ends.map(({ outputs }) => outputs?.[0]?.together).sort()).toEqual([2, 2, 4, 4, 4, 4]);
+  });
+
+  test("are as large as the operator says", async () => {
+    await using server = await store.serve("lab", { batchSize: 16 });
+    expect((await server.client.fetch("/").then((response) => response.json())) as object).toMatchObject({
+      batch_size: 16,
+    });
+    const { outputs } = await server.client.predict(Array.from({ length: 64 }, () => ({ x: 1 })));
+    expect(Math.max(...(outputs ?? []).map(({ together }) => Number(together)))).toBe(16);
+  });
+
+  test("are counted with their sizes by the metrics", async () => {
+    await using server = await store.serve("lab");
+    await server.client.predict([{ x: 1 }, { x: 2 }, { x: 3 }]);
+    expect(await server.client.metric("sconce_batch_size_sum")).toBe(3);
+    expect(await server.client.metric('sconce_items_total{status="success"}')).toBe(3);
+    expect(await server.client.metric('sconce_predictions_total{status="success"}')).toBe(1);
+  });
+
+  test("do not let one large prediction shut a small one out", async () => {
+    await using server = await store.serve("lab");
+    const large = await server.client.create(Array.from({ length: 10_000 }, () => ({ x: 1, steps: 1 })));
+    expect((await server.client.predict([{ x: 2 }])).outputs?.[0]?.y).toBe(5);
+    expect((await server.client.read(large.prediction_id)).status).toBe("running");
+    await server.client.cancel(large.prediction_id);
+  });
+});
+
+describe("a full queue", () => {
+  test("answers 429 with Retry-After, takes nothing of the request, and goes on", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { maxQueuedItems: 3 });
+    const first = await server.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
+    await gate.arrived("a");
+    const response = await server.client.post([{ x: 3 }, { x: 4 }]);
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
+    expect(await server.client.metric("sconce_predictions_active")).toBe(1);
+    // What fits is still taken.
+    expect((await server.client.predict([{ x: 5 }])).outputs?.[0]?.y).toBe(11);
+    gate.release("a");
+    expect((await server.client.end(first.prediction_id)).status).toBe("success");
+    expect((await server.client.predict([{ x: 3 }, { x: 4 }])).status).toBe("success");
+  });
+
+  test("by bytes answers 429, too", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { maxQueuedBytes: 200 });
+    await server.client.create([{ x: 1, before: gate.url("a") }]);
+    const large = [{ x: 1, note: { text: "n".repeat(200) } }];
+    expect((await server.client.refused(large)).status).toBe(429);
+    gate.release("a");
+    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    expect((await server.client.predict(large)).status).toBe("success");
+  });
+
+  test("is no reason to ask a request again that could never fit: that is a 422", async () => {
+    await using server = await store.serve("lab", { maxQueuedItems: 3 });
+    const problem = await server.client.refused([{ x: 1 }, { x: 2 }, { x: 3 }, { x: 4 }]);
+    expect(problem.status).toBe(422);
+    expect(problem.detail).toContain("at most 3 inputs");
+  });
+});
+
+describe("the time limit", () => {
+  test("of the server fails what is not done by then, and runs no more of it", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { timeout: 0.2 });
+    const body = await server.client.predict([{ x: 1 }, { x: 2, before: gate.url("a") }]);
+    expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.2 s" });
+    expect(body.partial_outputs).toEqual([{ y: 3, together: 1 }, null]);
+    gate.release("a");
+    expect((await server.client.predict([{ x: 3 }])).status).toBe("success");
+    expect(await server.client.metric("sconce_batch_size_sum")).toBe(2);
+  });
+
+  test("may be less where the client asks for it with Cancel-After", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab");
+    const body = await server.client.predict([{ x: 2, before: gate.url("a") }], { "Cancel-After": "0.1" });
+    expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.1 s" });
+  });
+
+  test("is not more where the client asks for more", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { timeout: 0.1 });
+    const body = await server.client.predict([{ x: 2, before: gate.url("a") }], { "Cancel-After": "100" });
+    expect(body.error_message).toBe("Timed out after 0.1 s");
+  });
+
+  test("keeps a prediction that is running from waiting for its batch", async () => {
+    await using server = await store.serve("lab");
+    const blocker = await server.client.create([{ x: 0, steps: 2000 }]);
+    await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
+    const body = await server.client.predict([{ x: 1 }], { "Cancel-After": "0.05" });
+    expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.05 s" });
+    expect((await server.client.read(blocker.prediction_id)).status).toBe("running");
+    await server.client.cancel(blocker.prediction_id);
+  });
+
+  test.each(["0", "-1", "soon", "1e3", "", "5, 6"])("of %p is a 400", async (value) => {
+    await using server = await store.serve("lab");
+    const problem = await server.client.refused([{ x: 1 }], { "Cancel-After": value });
+    expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:bad_header" });
+  });
+});
+
+describe("inputs that never become ready", () => {
+  test("give their places back when their prediction ends", async () => {
+    await using server = await store.serve("lab", { maxFetches: 2 });
+    await using gate = hold();
+    const stuck = [{ x: 1, before: gate.url("a") }, { x: 2, before: gate.url("b") }];
+    const canceled = await server.client.create(stuck);
+    await Promise.all([gate.arrived("a"), gate.arrived("b")]);
+    await server.client.cancel(canceled.prediction_id);
+    expect((await server.client.predict(stuck, { "Cancel-After": "0.1" })).status).toBe("failed");
+    expect((await server.client.predict([{ x: 3 }])).status).toBe("success");
+  });
+});
+
+describe("ended predictions", () => {
+  test("are kept up to a number, the newest ones", async () => {
+    await using server = await store.serve("lab", { retainCount: 2 });
+    const ids: string[] = [];
+    for (let x = 0; x < 3; x++) ids.push((await server.client.predict([{ x }])).prediction_id);
+    const statuses = await Promise.all(ids.map(async (id) => (await server.client.fetch(`/predictions/${id}`)).status));
+    expect(statuses).toEqual([404, 200, 200]);
+    expect(await server.client.metric("sconce_retained_predictions")).toBe(2);
+  });
+
+  test("are not kept at all where the operator wants none; who waits has the answer all the same", async () => {
+    await using server = await store.serve("lab", { retainCount: 0 });
+    const body = await server.client.predict([{ x: 1 }]);
+    expect(body.outputs?.[0]?.y).toBe(3);
+    expect((await server.client.fetch(`/predictions/${body.prediction_id}`)).status).toBe(404);
+  });
+
+  test("are kept for a time", async () => {
+    await using server = await store.serve("lab", { retainAge: 0.05 });
+    const { prediction_id: id } = await server.client.predict([{ x: 1 }]);
+    while ((await server.client.fetch(`/predictions/${id}`)).status === 200);
+    expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
+  });
+
+  test("that have not ended are never forgotten", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { retainCount: 1, retainAge: 0 });
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
+    for (let x = 0; x < 5; x++) await server.client.predict([{ x }]);
+    expect((await server.client.read(id)).status).toBe("pending");
+    gate.release("a");
+  });
+});

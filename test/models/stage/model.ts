@@ -1,0 +1,44 @@
+/** 2 x + 1, with a demo that says, waits and fails as the input asks for. */
+import { defineModel, float32, int64, tensor, z } from "sconce";
+
+export default defineModel({
+  name: "stage",
+  input: z.object({
+    x: z.number(),
+    /** Written to `console` by the demo, and in preprocess. */
+    say: z.string().default("nothing"),
+    /** A URL that the demo reads before it goes on. */
+    before: z.url().optional(),
+    /** What throws or is wrong. */
+    fail: z.enum(["demo", "item", "count", "output"]).optional(),
+    /** Characters that are written to the logs. */
+    flood: z.int().default(0),
+  }),
+  output: z.object({ y: z.number() }),
+  tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
+  weights: "stage.pt",
+  batchSize: 4,
+  example: { x: 1.5 },
+  preprocess({ x, say, fail }) {
+    if (fail === "item") throw new Error("no such x");
+    console.log(`preparing ${say}`);
+    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
+  },
+  postprocess: ({ y }) => ({ y: y.data[0] ?? 0 }),
+  demo: {
+    output: z.object({ half: z.number() }),
+    async predict(inputs, { predict, log }) {
+      for (const { x, say, before, fail, flood } of inputs) {
+        log("begin", x);
+        console.log(`said ${say}`);
+        if (before !== undefined) await (await fetch(before)).arrayBuffer();
+        console.error("%s again", say);
+        for (let left = flood; left > 0; left -= 65_536) log("x".repeat(Math.min(left, 65_536)));
+        if (fail === "demo") throw new Error("the demo broke");
+      }
+      const outputs = await predict(inputs);
+      const demoOutputs = outputs.map(({ y }, i) => ({ half: inputs[i]?.fail === "output" ? Number.NaN : y / 2 }));
+      return { outputs, demoOutputs: inputs[0]?.fail === "count" ? [] : demoOutputs };
+    },
+  },
+});

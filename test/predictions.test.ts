@@ -1,0 +1,217 @@
+/** The life of a prediction, as a client sees it. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type PredictionBody, problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "shapes");
+  server = await store.serve("lab");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+const milliseconds = (time: string | undefined) => Date.parse(time ?? "");
+
+describe("creating a prediction", () => {
+  test("answers at once with its id and the status pending", async () => {
+    const response = await server.client.post([{ x: 1 }]);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("application/json");
+    const body = (await response.json()) as PredictionBody;
+    expect(body).toEqual({
+      prediction_id: expect.any(String),
+      status: "pending",
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    });
+  });
+
+  test("says in Location where to read it", async () => {
+    const response = await server.client.post([{ x: 1 }]);
+    const { prediction_id } = (await response.json()) as PredictionBody;
+    expect(response.headers.get("location")).toBe(`/predictions/${prediction_id}`);
+    expect((await server.client.fetch(`/predictions/${prediction_id}`)).status).toBe(200);
+  });
+
+  test("gives ids that are short, safe in a URL, and never the same", async () => {
+    const predictions = await Promise.all(Array.from({ length: 200 }, () => server.client.create([{ x: 1 }])));
+    const ids = predictions.map(({ prediction_id }) => prediction_id);
+    // 16 characters of 6 bits each: 96 bits.
+    for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{16}$/);
+    expect(new Set(ids).size).toBe(200);
+    // No character of them is always the same.
+    for (let i = 0; i < 16; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(16);
+  });
+
+  test("takes a charset behind the media type", async () => {
+    const response = await server.client.post([{ x: 1 }], { "Content-Type": "Application/JSON; charset=utf-8" });
+    expect(response.status).toBe(200);
+  });
+});
+
+describe("Prefer: wait", () => {
+  test("answers at the end of the prediction", async () => {
+    expect(await server.client.predict([{ x: 1 }])).toMatchObject({
+      status: "success",
+      outputs: [{ y: 3 }],
+    });
+  });
+
+  test("answers with what there is when the seconds are over", async () => {
+    await using gate = hold();
+    const input = { x: 1, before: gate.url("a") };
+    const began = performance.now();
+    const body = await server.client.create([input], { Prefer: "wait=1" });
+    expect(body.status).toBe("pending");
+    expect(performance.now() - began).toBeGreaterThan(900);
+    gate.release("a");
+    expect((await server.client.end(body.prediction_id)).status).toBe("success");
+  });
+
+  test("is read among other preferences", async () => {
+    expect((await server.client.predict([{ x: 1 }], { Prefer: 'respond-async, wait="60"; x=y' })).status).toBe(
+      "success",
+    );
+  });
+
+  test.each(["wait=0", "wait=abc", "wait=-1", "wait=1.5", "await", "return=minimal", ""])(
+    "%p answers at once",
+    async (prefer) => {
+      expect((await server.client.create([{ x: 1 }], { Prefer: prefer })).status).toBe("pending");
+    },
+  );
+
+  test.each(["wait=300", "wait=301", "wait=99999999999999999999"])("%p waits", async (prefer) => {
+    expect((await server.client.create([{ x: 1 }], { Prefer: prefer })).status).toBe("success");
+  });
+});
+
+describe("reading a prediction", () => {
+  test("with Prefer: wait answers at its end", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 4, before: gate.url("a") }]);
+    await gate.arrived("a");
+    const end = server.client.end(id);
+    expect((await server.client.read(id)).status).toBe("pending");
+    gate.release("a");
+    expect(await end).toMatchObject({ status: "success", outputs: [{ y: 9 }] });
+  });
+
+  test("gives the same however often it is read", async () => {
+    const first = await server.client.predict([{ x: 1 }]);
+    expect(await server.client.read(first.prediction_id)).toEqual(first);
+    expect(await server.client.end(first.prediction_id)).toEqual(first);
+  });
+
+  test("of an unknown id is a 404", async () => {
+    const problem = await problemOf(await server.client.fetch("/predictions/AAAAAAAAAAAAAAAA"));
+    expect(problem).toMatchObject({ status: 404, type: "urn:sconce:problem:prediction_not_found" });
+  });
+});
+
+describe("a prediction", () => {
+  test("has one output per input, in the order of the inputs", async () => {
+    const xs = Array.from({ length: 100 }, (_, i) => i);
+    const { outputs } = await server.client.predict(xs.map((x) => ({ x })));
+    expect(outputs?.map(({ y }) => y)).toEqual(xs.map((x) => 2 * x + 1));
+  });
+
+  test("keeps that order when later inputs are ready first", async () => {
+    await using gate = hold();
+    const end = server.client.predict([{ x: 0, before: gate.url("a") }, { x: 1, after: gate.url("b") }, { x: 2 }]);
+    await Promise.all([gate.arrived("a"), gate.arrived("b")]);
+    gate.release("b");
+    gate.release("a");
+    expect((await end).outputs?.map(({ y }) => y)).toEqual([1, 3, 5]);
+  });
+
+  test("is running from its first dispatched item to its end", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a"), after: gate.url("b") }]);
+    await gate.arrived("a");
+    expect(await server.client.read(id)).not.toHaveProperty("started_at");
+    gate.release("a");
+    await gate.arrived("b");
+    const running = await server.client.read(id);
+    expect(running.status).toBe("running");
+    expect(running).toHaveProperty("started_at");
+    expect(running).not.toHaveProperty("finished_at");
+    expect(running).not.toHaveProperty("outputs");
+    gate.release("b");
+    expect((await server.client.end(id)).status).toBe("success");
+  });
+
+  test("says when it was created, started and finished, in that order", async () => {
+    const before = Date.now();
+    const { created_at, started_at, finished_at } = await server.client.predict([{ x: 1, steps: 20 }]);
+    const times = [before, milliseconds(created_at), milliseconds(started_at), milliseconds(finished_at), Date.now()];
+    expect(times).toEqual(times.toSorted((a, b) => a - b));
+  });
+
+  test("runs items of other sizes too, each with its own result", async () => {
+    await using shapes = await store.serve("shapes");
+    const input = (rows: number, columns: number, set: number) => ({
+      matrix: Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => r + c)),
+      vector: Array.from({ length: columns }, () => 1),
+      mask: Array.from({ length: rows + 1 }, (_, i) => (i < set ? 255 : 0)),
+    });
+    const { outputs } = await shapes.client.predict([input(2, 3, 1), input(1, 1, 2), input(2, 3, 3), input(3, 2, 0)]);
+    expect(outputs).toEqual([
+      { product: [3, 6], set: 1 },
+      { product: [0], set: 2 },
+      { product: [3, 6], set: 3 },
+      { product: [1, 3, 5], set: 0 },
+    ]);
+  });
+});
+
+describe("a failed prediction", () => {
+  test("names each bad input by its index and keeps what succeeded", async () => {
+    const failed = await server.client.predict([
+      { x: 1 },
+      { x: 2, steps: -1 },
+      { x: 3, fail: "preprocess" },
+      { x: 4 },
+      { x: 5, fail: "postprocess" },
+      { x: 6, fail: "output" },
+    ]);
+    expect(failed.status).toBe("failed");
+    expect(failed).not.toHaveProperty("outputs");
+    expect(failed.errors?.map(({ index }) => index)).toEqual([1, 2, 4, 5]);
+    const [forward, preprocess, postprocess, output] = failed.errors?.map(({ message }) => message) ?? [];
+    expect(forward).toBe("steps must not be negative");
+    expect(preprocess).toBe("preprocess failed: no such x");
+    expect(postprocess).toBe("postprocess failed: no such y");
+    expect(output).toContain("output.y");
+    expect(failed.partial_outputs?.map((kept) => kept?.y ?? null)).toEqual([3, null, null, 9, null, null]);
+    for (const index of [1, 2, 4, 5]) expect(failed.error_message).toContain(`input ${index}: `);
+  });
+
+  test("shows no stack and no path of the server", async () => {
+    const failed = await server.client.predict([
+      { x: 1, steps: -1 },
+      { x: 2, fail: "postprocess" },
+    ]);
+    expect(JSON.stringify(failed)).not.toMatch(/\.(ts|js|py|cc|cpp)\b|Traceback|\bat .+:\d+|\/tmp|\/home/);
+  });
+
+  test("leaves its neighbours in the same batch as they were", async () => {
+    const [good, bad, too] = await Promise.all([
+      server.client.predict([{ x: 1 }, { x: 2 }]),
+      server.client.predict([{ x: 3, steps: -1 }]),
+      server.client.predict([{ x: 4 }]),
+    ]);
+    expect(good.outputs?.map(({ y }) => y)).toEqual([3, 5]);
+    expect(bad.status).toBe("failed");
+    expect(too.outputs?.map(({ y }) => y)).toEqual([9]);
+  });
+});

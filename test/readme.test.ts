@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { cp, mkdir, readFile, symlink } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { serveOptions } from "../src/config.ts";
+import { blocksOf, commandsOf } from "./helpers/readme.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+const root = resolve(import.meta.dir, "..");
+const readme = await readFile(join(root, "README.md"), "utf8");
+const blocks = blocksOf(readme);
+const isServer = (command: string) => /^(npm start|(npm|bun) run serve)\b/.test(command);
+
+let checkout: TempDir;
+let store: TempDir;
+let server: { process: Bun.Subprocess<"ignore", "pipe", "pipe">; port: number } | undefined;
+
+beforeAll(async () => {
+  checkout = await tempDir();
+  store = await tempDir();
+  // A checkout of its own, since the reader's commands write into it; what the set-up made is shared.
+  const files = await Bun.$`git ls-files -co --exclude-standard`.cwd(root).text();
+  for (const file of files.trim().split("\n")) await cp(join(root, file), checkout.join(file)).catch(() => {});
+  for (const made of ["node_modules", "build", ".sconce"]) await symlink(join(root, made), checkout.join(made));
+}, 60_000);
+
+afterAll(async () => {
+  await stop();
+  await checkout[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+test("every command of the README does what it says, in its order", async () => {
+  for (const [i, block] of blocks.entries()) {
+    if (block.path !== undefined) {
+      await mkdir(dirname(checkout.join(block.path)), { recursive: true });
+      await Bun.write(checkout.join(block.path), block.content);
+    }
+    if (block.language !== "sh" || block.content.trim() === "npm test") continue;
+    const commands = commandsOf(block);
+    const output = await run(commands.filter((command) => !isServer(command)));
+    for (const command of commands.filter(isServer)) await serve(command);
+    const next = blocks[i + 1];
+    if (next?.language === "json") expect(shapeOf(JSON.parse(output))).toEqual(shapeOf(JSON.parse(next.content)));
+  }
+}, 120_000);
+
+test("the README's test command is the one that CI runs", async () => {
+  expect(blocks.some(({ language, content }) => language === "sh" && content === "npm test\n")).toBe(true);
+  expect(await readFile(join(root, ".ci", "run"), "utf8")).toMatch(/^(exec )?npm test$/m);
+});
+
+test("the README lists every option of serve", () => {
+  const flags = Object.keys(serveOptions).map(
+    (key) => `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+  );
+  expect(flags.filter((flag) => !readme.includes(`| \`${flag}\``))).toEqual([]);
+});
+
+function environment(port: number): Record<string, string | undefined> {
+  const path = `${dirname(process.execPath)}:${process.env.PATH}`;
+  return { ...process.env, PATH: path, SCONCE_HOME: store.path, SCONCE_PORT: String(port), SCONCE_HOST: "127.0.0.1" };
+}
+
+async function run(commands: readonly string[]): Promise<string> {
+  if (commands.length === 0) return "";
+  const script = commands.join("\n").replaceAll("localhost:3000", `127.0.0.1:${server?.port}`);
+  const child = Bun.spawn(["bash", "-euo", "pipefail", "-c", script], {
+    cwd: checkout.path,
+    env: environment(server?.port ?? 0),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`${script}\nended with ${code}: ${output}${errors}`);
+  return output;
+}
+
+/** Starts a command that goes on, on a port of its own, and waits until it says that it listens. */
+async function serve(command: string): Promise<void> {
+  await stop();
+  const child = Bun.spawn(["bash", "-c", `exec ${command}`], {
+    cwd: checkout.path,
+    env: environment(0),
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  child.stdout.pipeTo(new WritableStream()).catch(() => {});
+  let text = "";
+  const decoder = new TextDecoder();
+  const reader = child.stderr.getReader();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`${command} ended before it listened: ${text}`);
+    text += decoder.decode(value);
+    const port = /Listening on http:\S+:(\d+)/.exec(text)?.[1];
+    if (port === undefined) continue;
+    server = { process: child, port: Number(port) };
+    reader.releaseLock();
+    child.stderr.pipeTo(new WritableStream()).catch(() => {});
+    return;
+  }
+}
+
+async function stop(): Promise<void> {
+  server?.process.kill("SIGTERM");
+  expect((await server?.process.exited) ?? 0).toBe(0);
+  server = undefined;
+}
+
+/** Keys and types, and the texts and whole numbers that do not differ from run to run. */
+function shapeOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(shapeOf);
+  if (typeof value === "object" && value !== null) {
+    return Object.fromEntries(
+      Object.entries(value).map(([key, part]) => [key, /_id$|_at$/.test(key) ? "varies" : shapeOf(part)]),
+    );
+  }
+  return typeof value === "number" && !Number.isInteger(value) ? Math.round(value * 1000) : value;
+}

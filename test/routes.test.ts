@@ -1,0 +1,122 @@
+/** Paths and methods that are not of the API, and the routes beside predictions. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { sendRaw } from "./helpers/raw-client.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = await store.serve("lab");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+describe("an unknown path", () => {
+  test.each(["/nothing", "/predictions/a/b", "/docs/assets/../../package.json", "/%zz", "/predictions/a/cancel/b"])(
+    "(%s) is a 404",
+    async (path) => {
+      expect(await problemOf(await server.client.fetch(path))).toMatchObject({ status: 404 });
+    },
+  );
+
+  test("points to the docs", async () => {
+    expect((await problemOf(await server.client.fetch("/nothing"))).detail).toContain("/docs");
+  });
+
+  test("with a slash at the end of a known one is known", async () => {
+    expect((await server.client.fetch("/health/ready/")).status).toBe(200);
+  });
+});
+
+describe("a method that a path does not take is a 405 with Allow:", () => {
+  test.each([
+    ["GET", "/predictions", "POST"],
+    ["PUT", "/predictions", "POST"],
+    ["OPTIONS", "/predictions", "POST"],
+    ["DELETE", "/predictions/abc", "HEAD, GET"],
+    ["POST", "/predictions/abc", "HEAD, GET"],
+    ["GET", "/predictions/abc/cancel", "POST"],
+    ["POST", "/", "HEAD, GET"],
+    ["PATCH", "/metrics", "HEAD, GET"],
+  ])("%s %s", async (method, path, allow) => {
+    const response = await server.client.fetch(path, { method });
+    expect(response.headers.get("allow")).toBe(allow);
+    expect(await problemOf(response)).toMatchObject({ status: 405 });
+  });
+});
+
+describe("HEAD", () => {
+  test("is answered like GET, without a body", async () => {
+    const response = await server.client.fetch("/health/live", { method: "HEAD" });
+    expect(response.status).toBe(200);
+    expect(await response.text()).toBe("");
+  });
+});
+
+describe("GET /", () => {
+  test("describes the model", async () => {
+    const response = await server.client.fetch("/");
+    expect((await response.json()) as object).toEqual({
+      name: "lab",
+      tag: "latest",
+      digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+      description: "Doubles a number and adds one.",
+      batch_size: 4,
+      input_schema: expect.objectContaining({ type: "object", required: ["x"], additionalProperties: false }),
+      output_schema: expect.objectContaining({ type: "object", required: ["y", "together"] }),
+      demo_output_schema: expect.objectContaining({ type: "object" }),
+    });
+  });
+});
+
+describe("health", () => {
+  test("is live and ready", async () => {
+    expect((await (await server.client.fetch("/health/live")).json()) as object).toEqual({ status: "live" });
+    expect((await (await server.client.fetch("/health/ready")).json()) as object).toEqual({ status: "ready" });
+  });
+
+  test("is told to HTTP/1.0 clients, too, that name no host", async () => {
+    expect(await sendRaw(server.url, "GET /health/ready HTTP/1.0\r\n\r\n")).toContain('{"status":"ready"}');
+  });
+});
+
+describe("metrics", () => {
+  test("are Prometheus text", async () => {
+    const response = await server.client.fetch("/metrics");
+    expect(response.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
+    for (const line of (await response.text()).trim().split("\n")) {
+      expect(line).toMatch(/^(|# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[^}]*\})? [-+0-9.eInf]+)$/);
+    }
+  });
+
+  test("count problems by status code", async () => {
+    const before = await server.client.metric('sconce_requests_rejected_total{code="404"}');
+    await server.client.fetch("/nothing");
+    await server.client.fetch("/predictions/unknown");
+    expect(await server.client.metric('sconce_requests_rejected_total{code="404"}')).toBe(before + 2);
+  });
+});
+
+describe("a connection", () => {
+  test("that falls silent is closed, unless it waits for a prediction", async () => {
+    await using gate = hold();
+    await using strict = await store.serve("lab", { idleTimeout: 1 });
+    const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    const stalled =
+      "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[";
+    await sendRaw(strict.url, stalled);
+    gate.release("a");
+    expect((await waiting).status).toBe("success");
+  }, 30_000);
+});

@@ -1,0 +1,162 @@
+/** The upscale example: its real code and weights, through a real server. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { defaultLimits } from "../src/model/file.ts";
+import { Image, type Pixels } from "../src/model/media.ts";
+import { luma } from "../src/model/raster.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+const example = join(import.meta.dir, "../examples/upscale");
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith(example);
+  server = await store.serve("upscale");
+}, 60_000);
+
+afterAll(async () => {
+  await server?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+});
+
+describe("on held-out photographs, halved", () => {
+  // The gain in dB that each is sure to have; the example's README says what whole photographs gain.
+  for (const [name, leastGain] of [
+    ["camera.png", 0.5],
+    ["chelsea.png", 0.5],
+    ["coffee.jpg", 0.5],
+  ] as const) {
+    test(`${name} comes back closer to the original than bicubic enlargement brings it`, async () => {
+      const original = await (await sample(name)).pixels();
+      const { width, height } = original;
+      const halved = await (await sample(name)).pixels({ width: width / 2, height: height / 2, filter: "bicubic" });
+      const small = await Image.fromPixels(halved);
+      const bicubic = await small.pixels({ width, height, filter: "bicubic" });
+      const [enlarged] = await enlarge([small]);
+      expect(psnr(enlarged, original)).toBeGreaterThan(psnr(bicubic, original) + leastGain);
+    });
+  }
+});
+
+describe("the result", () => {
+  const sizes = [
+    [1, 1],
+    [2, 1],
+    [1, 7],
+    [3, 3],
+    [16, 16],
+    [17, 24],
+    [600, 2],
+    [5, 401],
+  ] as const;
+
+  test("is exactly twice as wide and twice as high, whatever the size", async () => {
+    const enlarged = await enlarge(await Promise.all(sizes.map(([width, height]) => picture(width, height))));
+    expect(enlarged.map(({ width, height }) => [width, height])).toEqual(sizes.map((size) => size.map((n) => 2 * n)));
+  });
+
+  test("is the same alone, beside pictures of its own size, and beside others", async () => {
+    const some = [picture(24, 18, 1), picture(7, 31, 2), picture(24, 18, 3), picture(24, 18, 4), picture(31, 7, 5)];
+    const pictures = await Promise.all(some);
+    const together = await enlarge(pictures);
+    for (const [i, one] of pictures.entries()) {
+      const [alone] = await enlarge([one]);
+      expect(greatestDifference(together[i], alone)).toBeLessThanOrEqual(1);
+    }
+    expect(greatestDifference(together[0], together[2])).toBeGreaterThan(10);
+  });
+
+  test("of a picture of one colour has that colour, to its edges", async () => {
+    const data = Uint8Array.from({ length: 9 * 5 * 3 }, (_, i) => [200, 30, 90][i % 3] ?? 0);
+    const [enlarged] = await enlarge([await Image.fromPixels({ data, width: 9, height: 5, channels: 3 })]);
+    const expected = Uint8Array.from({ length: 18 * 10 * 3 }, (_, i) => data[i % 3] ?? 0);
+    expect(greatestDifference(enlarged, { width: 18, height: 10, data: expected })).toBeLessThanOrEqual(3);
+  });
+
+  test("of a grey picture is grey", async () => {
+    const [{ data }] = await enlarge([await sample("camera.png")]);
+    for (let i = 0; i < data.length; i += 3) {
+      if (data[i] !== data[i + 1] || data[i] !== data[i + 2]) throw new Error(`pixel ${i / 3} is ${data.slice(i, i + 3)}`);
+    }
+  });
+
+  test("is a PNG without transparency: what shines through is white", async () => {
+    const data = new Uint8Array(12 * 12 * 4);
+    for (let i = 0; i < data.length; i += 4) data.set(i % 48 < 24 ? [255, 0, 0, 0] : [0, 0, 255, 255], i);
+    const transparent = await Image.fromPixels({ data, width: 12, height: 12, channels: 4 });
+    const { outputs } = await server.client.predict([{ image: transparent.toDataUri() }]);
+    const uri = outputs?.[0]?.image as string;
+    expect(uri).toStartWith("data:image/png;base64,");
+    const pixels = await fromUri(uri).pixels({ channels: 4, background: [0, 255, 0] });
+    const at = (x: number, y: number) => [...pixels.data.slice((y * 24 + x) * 4, (y * 24 + x) * 4 + 4)];
+    const near = (actual: number[], expected: number[]) =>
+      expect(Math.max(...actual.map((value, i) => Math.abs(value - (expected[i] ?? 0))))).toBeLessThanOrEqual(12);
+    near(at(3, 12), [255, 255, 255, 255]);
+    near(at(20, 12), [0, 0, 255, 255]);
+  });
+});
+
+test("pictures that are too large or none fail alone, with the reason", async () => {
+  const zeros = new Uint8Array(2100 * 1000);
+  const large = await Image.fromPixels({ data: zeros, width: 2100, height: 1000, channels: 1 });
+  const text = `data:image/png;base64,${btoa("not a picture")}`;
+  const images = [large.toDataUri(), (await picture(4, 4)).toDataUri(), text];
+  const { status, errors, partial_outputs } = await server.client.predict(images.map((image) => ({ image })));
+  expect(status).toBe("failed");
+  expect(errors?.map(({ index }) => index)).toEqual([0, 2]);
+  expect(errors?.[0]?.message).toContain("2100 × 1000 pixels; this field takes at most 2073600 pixels");
+  expect(partial_outputs?.map((output) => output !== null)).toEqual([false, true, false]);
+});
+
+type Picture = Pick<Pixels, "width" | "height" | "data">;
+
+/** Enlarges pictures by one prediction. */
+async function enlarge<const I extends readonly Image[]>(images: I): Promise<{ [K in keyof I]: Pixels }> {
+  const prediction = await server.client.predict(images.map((image) => ({ image: image.toDataUri() })));
+  if (prediction.status !== "success") throw new Error(prediction.error_message);
+  const outputs = prediction.outputs ?? [];
+  const pixels = await Promise.all(outputs.map((output) => fromUri(output.image as string).pixels()));
+  return pixels as { [K in keyof I]: Pixels };
+}
+
+async function sample(name: string): Promise<Image> {
+  const file = Bun.file(join(example, "samples", name));
+  return new Image({ bytes: await file.bytes(), mediaType: file.type });
+}
+
+/** Stripes and steps, another picture for another `seed`. */
+function picture(width: number, height: number, seed = 0): Promise<Image> {
+  const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
+  return Image.fromPixels({ data, width, height, channels: 3 });
+}
+
+function fromUri(uri: string): Image {
+  const bytes = Uint8Array.fromBase64(uri.slice(uri.indexOf(",") + 1));
+  const image = new Image({ url: uri, limits: defaultLimits });
+  image.fill({ bytes, mediaType: "image/png" });
+  return image;
+}
+
+function greatestDifference(actual: Picture | undefined, expected: Picture | undefined): number {
+  if (actual === undefined || expected === undefined) throw new Error("a picture is missing");
+  expect([actual.width, actual.height]).toEqual([expected.width, expected.height]);
+  return actual.data.reduce((most, value, i) => Math.max(most, Math.abs(value - (expected.data[i] ?? 0))), 0);
+}
+
+/** Of the luma, in dB, without the outermost four pixels, as train.py measures it. */
+function psnr(actual: Picture, { width, height, data }: Picture): number {
+  let squares = 0;
+  for (let y = 4; y < height - 4; y++) {
+    for (let x = 4; x < width - 4; x++) {
+      const at = (y * width + x) * 3;
+      squares += (lumaAt(actual.data, at) - lumaAt(data, at)) ** 2;
+    }
+  }
+  return 10 * Math.log10((255 ** 2 * (width - 8) * (height - 8)) / squares);
+}
+
+function lumaAt(data: Uint8Array, at: number): number {
+  return luma(data[at] ?? 0, data[at + 1] ?? 0, data[at + 2] ?? 0);
+}
