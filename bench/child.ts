@@ -1,0 +1,108 @@
+/** A process of the benchmark: it is asked in lines on its standard input, and heard in lines on its output. */
+import { readFileSync } from "node:fs";
+import { root } from "../scripts/setup/step.ts";
+
+interface Listener {
+  readonly pattern: RegExp;
+  readonly resolve: (match: RegExpExecArray) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const KEPT_LINES = 40;
+/** What a drained server, or one that hangs, is given before it is ended. */
+const STOP_MS = 10_000;
+
+export class Child implements AsyncDisposable {
+  readonly #command: readonly string[];
+  readonly #process: Bun.Subprocess<"pipe", "pipe", "pipe">;
+  readonly #ended: Promise<void>;
+  #lines: string[] = [];
+  #listeners: Listener[] = [];
+
+  constructor(command: readonly string[], env: Readonly<Record<string, string>> = {}) {
+    this.#command = command;
+    this.#process = Bun.spawn([...command], {
+      cwd: root,
+      env: { ...process.env, ...env },
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    this.#ended = this.#listen();
+  }
+
+  /** Runs a command to its end and gives its last line. */
+  static async run(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {
+    const child = new Child(command, env);
+    await child.#ended;
+    if (child.#process.exitCode !== 0) throw child.#failure();
+    return child.#lines.at(-1) ?? "";
+  }
+
+  /** The next line that matches; rejects when the process ends before it comes. */
+  heard(pattern: RegExp): Promise<RegExpExecArray> {
+    return new Promise((resolve, reject) => {
+      if (this.#process.exitCode !== null) reject(this.#failure());
+      else this.#listeners.push({ pattern, resolve, reject });
+    });
+  }
+
+  /** Sends a line of JSON and gives the line of JSON that answers it. */
+  async ask(request: unknown): Promise<unknown> {
+    const answer = this.heard(/^\{.*\}$/);
+    this.#process.stdin.write(`${JSON.stringify(request)}\n`);
+    await this.#process.stdin.flush();
+    return JSON.parse((await answer)[0]);
+  }
+
+  /** Seconds of work of its main thread, which runs its JS; undefined where the system does not say (it does on Linux). */
+  mainThreadSeconds(): number | undefined {
+    const { pid } = this.#process;
+    try {
+      const [nanoseconds] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+      return Number(nanoseconds) / 1e9;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.kill("SIGTERM");
+    const timer = setTimeout(() => this.#process.kill("SIGKILL"), STOP_MS);
+    await this.#ended;
+    clearTimeout(timer);
+  }
+
+  async #listen(): Promise<void> {
+    await Promise.all([this.#read(this.#process.stdout), this.#read(this.#process.stderr), this.#process.exited]);
+    for (const { reject } of this.#listeners.splice(0)) reject(this.#failure());
+  }
+
+  async #read(stream: ReadableStream<Uint8Array>): Promise<void> {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const chunk of stream) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) this.#hear(line);
+    }
+    if (rest !== "") this.#hear(rest);
+  }
+
+  #hear(line: string): void {
+    this.#lines.push(line);
+    if (this.#lines.length > 2 * KEPT_LINES) this.#lines = this.#lines.slice(-KEPT_LINES);
+    for (const listener of this.#listeners) {
+      const match = listener.pattern.exec(line);
+      if (match === null) continue;
+      this.#listeners = this.#listeners.filter((other) => other !== listener);
+      listener.resolve(match);
+    }
+  }
+
+  #failure(): Error {
+    const { exitCode, signalCode } = this.#process;
+    const lines = this.#lines.slice(-KEPT_LINES).join("\n");
+    return new Error(`this ended with ${signalCode ?? `code ${exitCode}`}: ${this.#command.join(" ")}\n${lines}`);
+  }
+}

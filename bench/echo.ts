@@ -1,0 +1,36 @@
+/**
+ * echo.ts FOLDER NETWORK: the most that Hono on Bun does with these requests. The same route and the same validation, an answer of
+ * the same shape; no record, no model. Prints its address.
+ */
+import { Hono } from "hono";
+import { InputReader } from "../src/http/inputs.ts";
+import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { isNetworkName, networks, readSamples } from "./networks.ts";
+
+const [folder = "", name = ""] = process.argv.slice(2);
+if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchmark`);
+const reader = new InputReader(networks[name].model.input, { maxBodyBytes: 64 * 2 ** 20, maxInputs: 10_000 });
+const { outputs } = await readSamples(folder);
+const [y] = outputs;
+const id = "AAAAAAAAAAAAAAAA";
+const time = new Date().toISOString();
+
+const app = new Hono({ strict: false });
+app.post("/predictions", async (c) => {
+  const { inputs } = await reader.read(c);
+  const prediction = {
+    prediction_id: id,
+    status: "success",
+    outputs: inputs.map(() => ({ y })),
+    created_at: time,
+    started_at: time,
+    finished_at: time,
+  };
+  return new Response(JSON.stringify(prediction), {
+    headers: { Location: `/predictions/${id}`, "Content-Type": "application/json" },
+  });
+});
+app.onError((error, c) => problemResponse(c, problemOf(error)));
+
+const server = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, development: false, fetch: app.fetch });
+console.log(`Listening on ${server.url.origin}`);

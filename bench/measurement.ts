@@ -1,0 +1,32 @@
+/** What a case of the benchmark found. */
+import type { Spread } from "./turns.ts";
+
+export interface Goal {
+  readonly is: "at least" | "at most";
+  readonly value: number;
+}
+
+export interface Measurement {
+  /** "mlp, 256 connections" */
+  readonly subject: string;
+  /** "of the raw loop" */
+  readonly compared: string;
+  /** "" for a ratio, else what follows the number. */
+  readonly unit: "" | "ms" | "s" | "MB";
+  /** Undefined where nothing was set as a goal. */
+  readonly goal?: Goal;
+  readonly reached: Spread;
+  /** One for each repeat. */
+  readonly values: readonly number[];
+  /** The numbers behind it, in words; absolute, so they hold for this machine and moment only. */
+  readonly behind: string;
+  /** Requests that were not answered with a prediction that succeeded. */
+  readonly failed: number;
+  /** What share of its speed the slower core had while this was measured, of the best in this run. */
+  readonly cores: { readonly min: number; readonly max: number };
+}
+
+export function isReached({ goal, reached }: Measurement): boolean | undefined {
+  if (goal === undefined) return undefined;
+  return goal.is === "at least" ? reached.median >= goal.value : reached.median <= goal.value;
+}

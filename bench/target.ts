@@ -1,0 +1,101 @@
+/** A server under load: started in a process of its own, its answers checked before anything is timed. */
+import { join } from "node:path";
+import { z } from "../src/model/z.ts";
+import { Child } from "./child.ts";
+import { type Load, type LoadOptions, load } from "./load.ts";
+import { type Network, sconceCommand, storeEnv } from "./networks.ts";
+
+/** What the server says of the work it has done. */
+export interface Work {
+  readonly batches: number;
+  readonly items: number;
+  readonly failedPredictions: number;
+}
+
+/** Load, and what it cost the thread that runs JS. */
+export interface TargetLoad extends Load {
+  /** Of processor time for one request: steadier than requests a second on a machine that others use. */
+  readonly jsThreadUs: number | undefined;
+}
+
+/** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
+const TOLERANCE = 1e-4;
+const CHECKED = 8;
+
+export class Target implements AsyncDisposable {
+  readonly url: string;
+  readonly child: Child;
+
+  private constructor(child: Child, url: string) {
+    this.child = child;
+    this.url = url;
+  }
+
+  /** `sconce serve`, with one inference thread unless told otherwise; resolves when it is ready. */
+  static async served(model: string, options: readonly string[] = ["--threads", "1"]): Promise<Target> {
+    return Target.start([...sconceCommand, "serve", model, "--port", "0", "--host", "127.0.0.1", ...options], storeEnv);
+  }
+
+  /** The same route without a record and a model. */
+  static async echo({ folder, name }: Network): Promise<Target> {
+    return Target.start([process.execPath, join(import.meta.dir, "echo.ts"), folder, name]);
+  }
+
+  /** A command that logs the address it listens on. */
+  static async start(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Target> {
+    const child = new Child(command, env);
+    const [, url = ""] = await child.heard(/Listening on (http\S+)/);
+    return new Target(child, url);
+  }
+
+  /** @throws Error when the server does not say what PyTorch says */
+  async check({ samples, name }: Network): Promise<void> {
+    const { inputs, outputs } = samples;
+    const response = await fetch(`${this.url}/predictions`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body: JSON.stringify(inputs.slice(0, CHECKED).map((x) => ({ x }))),
+    });
+    const text = await response.text();
+    const answer = answerSchema.safeParse(JSON.parse(text));
+    const isRight =
+      answer.success &&
+      answer.data.outputs.length === CHECKED &&
+      answer.data.outputs.every(({ y }, i) => areClose(y, outputs[i] ?? []));
+    if (!isRight) throw new Error(`${name} was answered wrongly (${response.status}): ${text.slice(0, 500)}`);
+  }
+
+  async load(options: Omit<LoadOptions, "url">): Promise<TargetLoad> {
+    const before = this.child.mainThreadSeconds();
+    const done = await load({ ...options, url: this.url });
+    const after = this.child.mainThreadSeconds();
+    const isKnown = before !== undefined && after !== undefined && done.answered > 0;
+    return { ...done, jsThreadUs: isKnown ? ((after - before) / done.answered) * 1e6 : undefined };
+  }
+
+  async work(): Promise<Work> {
+    const text = await (await fetch(`${this.url}/metrics`)).text();
+    const read = (name: string) => Number(text.match(new RegExp(`^${name} (\\S+)$`, "m"))?.[1] ?? 0);
+    return {
+      batches: read("sconce_batch_size_count"),
+      items: read("sconce_batch_size_sum"),
+      failedPredictions: read('sconce_predictions_total{status="failed"}'),
+    };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.child[Symbol.asyncDispose]();
+  }
+}
+
+const answerSchema = z.looseObject({
+  status: z.literal("success"),
+  outputs: z.array(z.object({ y: z.array(z.number()) })),
+});
+
+function areClose(given: readonly number[], expected: readonly number[]): boolean {
+  return (
+    given.length === expected.length &&
+    given.every((value, i) => Math.abs(value - (expected[i] ?? Number.NaN)) <= TOLERANCE * (1 + Math.abs(value)))
+  );
+}
