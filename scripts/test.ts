@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { check } from "./check.ts";
-import { line, seconds } from "./setup/report.ts";
+import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
 import { setup } from "./setup.ts";
 
@@ -19,10 +19,19 @@ interface Counts {
 
 await setup();
 const checks = await check();
+await makeFixtures();
 const tests = await runTests(process.argv.slice(2));
 const [passed, failed] = [checks.passed + tests.passed, checks.failed + tests.failed];
 console.log(`\n${passed} passed, ${failed} failed${tests.skipped > 0 ? `, ${tests.skipped} skipped` : ""}`);
 process.exitCode = failed === 0 ? 0 : 1;
+
+/** Weights that the tests compare with PyTorch: compiling them takes minutes, once, and is no part of any test. */
+async function makeFixtures(): Promise<void> {
+  const { fixtures } = await import("../test/helpers/weights.ts");
+  const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
+  await fixtures();
+  step.done("weights made by PyTorch");
+}
 
 async function runTests(options: string[]): Promise<Counts> {
   const began = performance.now();

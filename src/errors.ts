@@ -64,3 +64,8 @@ export class SconceError extends Error {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Anything that was thrown for one item as a SconceError; what is not one yet came from the model's own code. */
+export function codedError(error: unknown): SconceError {
+  return error instanceof SconceError ? error : new SconceError("item_failed", messageOf(error), { cause: error });
+}

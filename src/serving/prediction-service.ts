@@ -1,29 +1,25 @@
 /** The life of predictions: admission, the way of their items, their end. Knows no HTTP. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
-import type { Engine, Rows } from "../engine/engine.ts";
-import { Ring } from "../engine/ring.ts";
-import { messageOf, SconceError } from "../errors.ts";
+import type { Engine } from "../engine/engine.ts";
+import { codedError, SconceError } from "../errors.ts";
 import type { Metrics } from "../metrics.ts";
 import { withConsole } from "./captured-console.ts";
 import { Deadlines } from "./deadlines.ts";
 import { DemoPrediction } from "./demo-prediction.ts";
 import { newId } from "./ids.ts";
+import { ItemFlow, type ItemFlowLimits } from "./item-flow.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
-import { DemoRun, type ItemRun } from "./item-run.ts";
+import { DemoRun } from "./item-run.ts";
 import { Prediction } from "./prediction.ts";
 import { PredictionStore, type RetentionLimits } from "./prediction-store.ts";
 import type { PredictionRecord, RecordOptions } from "./record.ts";
 
-export interface ServiceLimits {
+export interface ServiceLimits extends ItemFlowLimits {
   /** Most inputs that were accepted and have not ended, over all predictions. */
   readonly maxQueuedItems: number;
   /** Most body bytes of the predictions that have not ended. */
   readonly maxQueuedBytes: number;
-  /** Most bytes of tensors that wait for a batch; what is not yet prepared waits as long as there are more. */
-  readonly maxReadyBytes: number;
-  /** Most inputs whose files are fetched or whose preprocessing waits for something, at the same time. */
-  readonly maxPreparing: number;
   /** A prediction's time limit. */
   readonly timeoutMs: number;
   /** Most bytes of a demo prediction's logs. */
@@ -48,19 +44,12 @@ export interface NewPrediction {
 }
 
 export class PredictionService {
-  readonly #engine: Engine;
   readonly #pipeline: ItemPipeline;
   readonly #limits: ServiceLimits;
   readonly #metrics: Metrics;
   readonly #store: PredictionStore;
   readonly #deadlines: Deadlines<PredictionRecord>;
-  /** Those with inputs that have not been begun. */
-  readonly #waiting = new Ring<ItemRun>();
-  /** Most items between their begin and their batch: a few batches, so that the device never waits for one. */
-  readonly #maxAhead: number;
-  #preparing = 0;
-  readonly #preparingOf = new Map<ItemRun, number>();
-  #isPreparingNext = false;
+  readonly #flow: ItemFlow;
   #unfinishedItems = 0;
   #unfinishedBytes = 0;
   /** Runs a task as if no demo had called it: what goes on from there is everyone's, and must not write into its logs. */
@@ -69,13 +58,12 @@ export class PredictionService {
   #drained = Promise.withResolvers<void>();
 
   constructor({ engine, pipeline, limits, metrics }: ServiceOptions) {
-    this.#engine = engine;
+    this.#flow = new ItemFlow({ engine, pipeline, limits });
     this.#pipeline = pipeline;
     this.#limits = limits;
     this.#metrics = metrics;
     this.#store = new PredictionStore(limits.retention);
     this.#deadlines = new Deadlines((prediction) => this.#expire(prediction));
-    this.#maxAhead = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
     metrics.watch(engine, () => {
       const { count, bytes } = this.#store.retained;
       return {
@@ -101,11 +89,11 @@ export class PredictionService {
     const prediction = new Prediction({
       ...this.#admit(request),
       inputs: request.inputs,
-      onRows: this.#onRows,
+      onRows: this.#flow.onRows,
       encode: (output) => this.#pipeline.encode(output),
     });
     this.#begin(prediction);
-    this.#run(prediction);
+    this.#flow.run(prediction);
     return prediction;
   }
 
@@ -116,7 +104,7 @@ export class PredictionService {
   createDemo(request: NewPrediction): DemoPrediction {
     const demo = new DemoPrediction({ ...this.#admit(request), maxLogBytes: this.#limits.maxLogBytes });
     this.#begin(demo);
-    this.#runDemo(demo, request.inputs).catch((error: unknown) => demo.end(codedOf(error).message));
+    this.#runDemo(demo, request.inputs).catch((error: unknown) => demo.end(codedError(error).message));
     return demo;
   }
 
@@ -170,7 +158,7 @@ export class PredictionService {
   }
 
   readonly #onEnd = (record: PredictionRecord): void => {
-    if (record instanceof Prediction) this.#abandon(record);
+    if (record instanceof Prediction) this.#flow.abandon(record);
     this.#deadlines.delete(record);
     this.#unfinishedItems -= record.count;
     this.#unfinishedBytes -= record.bytes;
@@ -182,7 +170,7 @@ export class PredictionService {
       itemsFailed: record.count - record.itemsSucceeded,
     });
     if (this.#isDraining && this.#store.active === 0) this.#drained.resolve();
-    this.#prepareNext();
+    this.#flow.prepareNext();
   };
 
   #expire(record: PredictionRecord): void {
@@ -213,99 +201,18 @@ export class PredictionService {
   /** Sends inputs of a demo through the same batches as everyone's. */
   async #predictFor(demo: DemoPrediction, inputs: readonly unknown[]): Promise<unknown[]> {
     const { signal } = demo;
-    const run = new DemoRun([...inputs], { signal, onRows: this.#onRows, write: (text) => demo.write(text) });
+    const run = new DemoRun([...inputs], { signal, onRows: this.#flow.onRows, write: (text) => demo.write(text) });
     const onAbort = () => {
       run.end(new SconceError("canceled", "the demo prediction has ended"));
-      this.#abandon(run);
+      this.#flow.abandon(run);
     };
     signal.addEventListener("abort", onAbort);
-    this.#run(run);
+    this.#flow.run(run);
     try {
       return await run.outputs;
     } finally {
       signal.removeEventListener("abort", onAbort);
-      this.#abandon(run);
+      this.#flow.abandon(run);
     }
   }
-
-  #run(run: ItemRun): void {
-    if (run.count > 0) this.#waiting.add(run);
-    this.#prepareNext();
-  }
-
-  /** Takes the items of a run away that have not begun or wait for a batch, and gives back the places of those being prepared. */
-  #abandon(run: ItemRun): void {
-    this.#waiting.delete(run);
-    this.#hold(run, -(this.#preparingOf.get(run) ?? 0));
-    if (run.isComplete) return;
-    this.#engine.cancel(run);
-  }
-
-  readonly #onRows = (run: ItemRun, index: number, rows: Rows): void => {
-    try {
-      const output = run.scope(() => this.#pipeline.finish(rows, run.input(index)));
-      if (output instanceof Promise) {
-        output
-          .then((value: unknown) => run.itemSucceeded(index, value))
-          .catch((error: unknown) => run.failed(index, codedOf(error)));
-      } else {
-        run.itemSucceeded(index, output);
-      }
-    } catch (error) {
-      run.failed(index, codedOf(error));
-    }
-    this.#prepareNext();
-  };
-
-  /** Begins inputs, one of each run in turn, as far ahead of the batches as is allowed. */
-  #prepareNext(): void {
-    // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
-    if (this.#isPreparingNext) return;
-    this.#isPreparingNext = true;
-    for (let run = this.#waiting.first; run !== undefined; run = this.#waiting.first) {
-      const { items, bytes } = this.#engine.ready;
-      if (this.#preparing + items >= this.#maxAhead || bytes >= this.#limits.maxReadyBytes) break;
-      if (this.#preparing >= this.#limits.maxPreparing) break;
-      const index = run.next++;
-      if (run.next < run.count) this.#waiting.moveToEnd(run);
-      else this.#waiting.delete(run);
-      this.#prepare(run, index);
-    }
-    this.#isPreparingNext = false;
-  }
-
-  /** Counts inputs of a run that are being prepared. Those of one that was abandoned no longer count, whatever they wait for. */
-  #hold(run: ItemRun, change: number): void {
-    const held = this.#preparingOf.get(run) ?? 0;
-    const now = Math.max(0, held + change);
-    this.#preparing += now - held;
-    if (now === 0) this.#preparingOf.delete(run);
-    else this.#preparingOf.set(run, now);
-  }
-
-  #prepare(run: ItemRun, index: number): void {
-    try {
-      const tensors = run.scope(() => this.#pipeline.prepare(run.input(index), () => run.signal));
-      if (!(tensors instanceof Promise)) {
-        this.#engine.submit(run, index, tensors);
-        return;
-      }
-      this.#hold(run, 1);
-      tensors
-        .then((ready) => {
-          if (!run.isOver) this.#engine.submit(run, index, ready);
-        })
-        .catch((error: unknown) => run.failed(index, codedOf(error)))
-        .finally(() => {
-          this.#hold(run, -1);
-          this.#prepareNext();
-        });
-    } catch (error) {
-      run.failed(index, codedOf(error));
-    }
-  }
-}
-
-function codedOf(error: unknown): SconceError {
-  return error instanceof SconceError ? error : new SconceError("item_failed", messageOf(error), { cause: error });
 }
