@@ -1,16 +1,13 @@
-/** Set-up, then the benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
+/** The benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
 import { parseArgs } from "node:util";
-import { setup } from "./setup.ts";
+import { bench } from "../bench/bench.ts";
+import { cases } from "../bench/cases.ts";
 
 const usage = `USAGE bench [CASE…] [--seconds N] [--repeats N] [--json FILE]
 
   --seconds N   how long one turn takes (default: 2)
   --repeats N   how often each comparison is made (default: 5)
   --json FILE   saves what was measured, repeat by repeat`;
-
-await setup();
-const { bench } = await import("../bench/bench.ts");
-const { cases } = await import("../bench/cases.ts");
 
 const options = read(process.argv.slice(2));
 if (typeof options === "string") {

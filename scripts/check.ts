@@ -3,7 +3,6 @@
 import { join } from "node:path";
 import { line, StepLine } from "./setup/report.ts";
 import { root } from "./setup/step.ts";
-import { setup } from "./setup.ts";
 
 /** Runs both, shows what they complain about, and says how many passed and failed. */
 export async function check(): Promise<{ passed: number; failed: number }> {
@@ -44,7 +43,6 @@ async function succeeds(name: string, tool: string, [script = "", ...options]: s
 }
 
 if (import.meta.main) {
-  await setup();
   const { failed } = await check();
   process.exitCode = failed === 0 ? 0 : 1;
 }

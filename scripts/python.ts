@@ -1,9 +1,7 @@
 /** Runs a script with the Python whose torch the set-up found, so that weights are made by the version that will run them. */
 
 import { readLibtorch } from "./setup/libtorch.ts";
-import { setup } from "./setup.ts";
 
-await setup();
 const python = readLibtorch()?.python;
 if (!python) {
   console.error("the libtorch in use came without a Python that has torch; install one, or unset LIBTORCH");

@@ -1,7 +1,5 @@
-/** Set-up if something changed, then the command line in this same process: a second one would cost its start-up time. */
+/** The command line of this checkout. */
 
-import { setup } from "./setup.ts";
+import { main } from "../src/cli.ts";
 
-await setup();
-const { main } = await import("../src/cli.ts");
 await main(process.argv.slice(2));

@@ -50,13 +50,18 @@ async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {
 }
 
 if (import.meta.main) {
-  const unknown = process.argv.slice(2).filter((argument) => argument !== "--verbose");
+  const options = process.argv.slice(2);
+  const unknown = options.filter((option) => option !== "--verbose" && option !== "--quiet");
   if (unknown.length > 0) {
-    console.error(`${unknown.join(" ")}: unknown; set-up knows only --verbose, which shows what its commands print`);
+    console.error(
+      `${unknown.join(" ")}: unknown; set-up knows --verbose, which shows what its commands print, and --quiet, which says nothing where there is nothing to do`,
+    );
     process.exit(2);
   }
   const began = performance.now();
   const wasDone = isSetUp();
-  await setup({ verbose: process.argv.includes("--verbose") });
-  if (wasDone) console.error(line("✓", "set-up", "nothing to do", seconds(performance.now() - began)));
+  await setup({ verbose: options.includes("--verbose") });
+  if (wasDone && !options.includes("--quiet")) {
+    console.error(line("✓", "set-up", "nothing to do", seconds(performance.now() - began)));
+  }
 }

@@ -1,15 +1,13 @@
-/** The first thing to run: set-up, the example "digits" built and served, and a request to paste. Arguments go to `serve`. */
+/** The first thing to run: the example "digits" built and served, and a request to paste. Arguments go to `serve`. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
+import { main } from "../src/cli.ts";
 import { root } from "./setup/step.ts";
-import { setup } from "./setup.ts";
 
 const options = process.argv.slice(2);
 const example = join(root, "examples", "digits");
 
-await setup();
-const { main } = await import("../src/cli.ts");
 await main(["build", example]);
 if (!process.exitCode) {
   // Done as soon as the server is ready; it goes on by itself.

@@ -1,15 +1,15 @@
 /**
- * Set-up, type checking, Biome and the tests; arguments go to `bun test`. The last line is `N passed, N failed`, in which type
+ * Type checking, Biome and the tests; arguments go to `bun test`. The last line is `N passed, N failed`, in which type
  * checking and Biome count as one each.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
-import { setup } from "./setup.ts";
 
 interface Counts {
   passed: number;
@@ -17,7 +17,6 @@ interface Counts {
   skipped: number;
 }
 
-await setup();
 const checks = await check();
 await makeFixtures();
 const tests = await runTests(process.argv.slice(2));
@@ -27,7 +26,6 @@ process.exitCode = failed === 0 ? 0 : 1;
 
 /** Weights that the tests compare with PyTorch: compiling them takes minutes, once, and is no part of any test. */
 async function makeFixtures(): Promise<void> {
-  const { fixtures } = await import("../test/helpers/weights.ts");
   const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
   await fixtures();
   step.done("weights made by PyTorch");
