@@ -1,0 +1,44 @@
+"""Compiles the weights ahead of time for this machine: writes aot/, the same model with an AOTInductor package.
+
+    pip install torch==2.13.0        (and a C++ compiler)
+    python export.py [FOLDER]
+
+TorchScript runs the network step by step and anywhere; AOTInductor makes one native library of it, for the kind of processor
+that it was compiled on. Width, height and batch size stay free.
+"""
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from torch.export import Dim
+from torch.fx.experimental import _config as symbolic_shapes
+
+from network import Upscale
+
+here = Path(__file__).parent
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(2)
+    network = Upscale().to(memory_format=torch.channels_last).eval()
+    network.load_state_dict(torch.jit.load(str(here / "upscale.pt")).state_dict())
+    pixels = torch.randint(0, 256, (2, 40, 48, 3), dtype=torch.uint8)
+    free = {0: Dim("batch", min=1, max=4096), 1: Dim("height", min=1, max=16384), 2: Dim("width", min=1, max=16384)}
+    # Else torch takes it that no size is 1, and a picture one pixel wide would be refused.
+    symbolic_shapes.backed_size_oblivious = True
+    with torch.no_grad():
+        program = torch.export.export(network, (pixels,), dynamic_shapes=(free,))
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {"freezing": True, "force_layout_optimization": True}
+    torch._inductor.aoti_compile_and_package(
+        program, package_path=str(folder / "upscale.pt2"), inductor_configs=options
+    )
+    model = (here / "model.ts").read_text()
+    assert model.count('"upscale.pt"') == 1
+    (folder / "model.ts").write_text(model.replace('"upscale.pt"', '"upscale.pt2"'))
+    shutil.copytree(here / "samples", folder / "samples", dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else here / "aot")
