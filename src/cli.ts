@@ -1,14 +1,30 @@
 /** The root command: finds the subcommand, shows help, and turns every error into one line and an exit code. */
-import { renderUsage } from "citty";
+import { runCommand } from "citty";
 import { version } from "../package.json";
 import { closest } from "./closest.ts";
+import { peekOptions } from "./commands/arguments.ts";
 import type { Command } from "./commands/command.ts";
+import { commandHelp, helpWidth, rootHelp } from "./commands/help.ts";
+import { commonOptions } from "./config.ts";
 import { messageOf, SconceError } from "./errors.ts";
-import { log } from "./log.ts";
+import { configureLog, isLogJson, log } from "./log.ts";
+
+interface Entry {
+  readonly description: string;
+  load(): Promise<Command>;
+}
 
 /** Loaded when they are called, so that `--version` does not load what `serve` needs. */
-const commands: Readonly<Record<string, { readonly description: string; load(): Promise<Command> }>> = {
+const commands: Readonly<Record<string, Entry>> = {
   serve: { description: "Serve a model over HTTP", load: async () => (await import("./commands/serve.ts")).serve },
+  predict: {
+    description: "Run a model once, without a server",
+    load: async () => (await import("./commands/predict.ts")).predict,
+  },
+  init: {
+    description: "Write a model folder to start from",
+    load: async () => (await import("./commands/init.ts")).init,
+  },
   build: {
     description: "Package a model folder as repo:tag",
     load: async () => (await import("./commands/build.ts")).build,
@@ -17,10 +33,24 @@ const commands: Readonly<Record<string, { readonly description: string; load(): 
     description: "List the models of the store",
     load: async () => (await import("./commands/models.ts")).models,
   },
+  inspect: {
+    description: "Print what a packaged model is made of, as JSON",
+    load: async () => (await import("./commands/inspect.ts")).inspect,
+  },
+  tag: {
+    description: "Give a packaged model one more tag",
+    load: async () => (await import("./commands/tag.ts")).tag,
+  },
+  rm: {
+    description: "Remove tags, and the models that no tag is left of",
+    load: async () => (await import("./commands/rm.ts")).rm,
+  },
 };
 
 /** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call. */
 export async function main(argv: readonly string[]): Promise<void> {
+  const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
+  configureLog({ level, format });
   try {
     await run(argv);
   } catch (error) {
@@ -30,40 +60,40 @@ export async function main(argv: readonly string[]): Promise<void> {
 
 async function run(argv: readonly string[]): Promise<void> {
   const [name, ...rest] = argv;
-  if (name === undefined || name === "--help" || name === "-h") return print(rootHelp());
-  if (name === "--version" || name === "-v") return print(version);
-  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (entry === undefined) throw unknownCommand(name);
-  const { definition, example, run: runCommand } = await entry.load();
   const end = rest.indexOf("--");
   const flags = end < 0 ? rest : rest.slice(0, end);
-  if (flags.includes("--help") || flags.includes("-h")) {
-    const usage = await renderUsage(definition, { meta: { name: "sconce" } });
-    return print(
-      `${usage}\nEvery option can also be set by a variable: --batch-size by SCONCE_BATCH_SIZE.\n\nEXAMPLE\n\n  ${example}\n`,
-    );
+  const asksForHelp = flags.includes("--help") || flags.includes("-h");
+  if (name === undefined || isHelp(name)) return printHelp(rest.find((arg) => !arg.startsWith("-")));
+  if (name === "--version" || name === "-v") return print(version);
+  if (asksForHelp) return printHelp(name);
+  const { definition } = await entryOf(name).load();
+  await runCommand(definition, { rawArgs: rest });
+}
+
+function isHelp(name: string): boolean {
+  return name === "help" || name === "--help" || name === "-h";
+}
+
+/** Of a command; without one, of all. */
+async function printHelp(name: string | undefined): Promise<void> {
+  const width = helpWidth(process.stdout);
+  if (name !== undefined) return print(commandHelp((await entryOf(name).load()).help, width));
+  const list = Object.entries(commands).map(([each, { description }]) => [each, description] as const);
+  print(rootHelp({ version, commands: list }, width));
+}
+
+/** @throws SconceError `usage` */
+function entryOf(name: string): Entry {
+  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (entry !== undefined) return entry;
+  if (name.startsWith("-")) {
+    const near = closest(name, ["--help", "--version"]);
+    const hint = near === undefined ? "options stand after the command" : `did you mean ${near}?`;
+    throw new SconceError("usage", `unknown option ${name}; ${hint} (see --help)`);
   }
-  await runCommand(rest);
-}
-
-function rootHelp(): string {
-  const width = Math.max(...Object.keys(commands).map((name) => name.length));
-  const lines = Object.entries(commands).map(([name, { description }]) => `  ${name.padEnd(width)}  ${description}`);
-  return `Serves packaged PyTorch models (sconce ${version})
-
-USAGE sconce <command> [options]
-
-COMMANDS
-
-${lines.join("\n")}
-
-sconce <command> --help shows a command's options. Models are kept in $SCONCE_HOME.`;
-}
-
-function unknownCommand(name: string): SconceError {
   const near = closest(name, Object.keys(commands));
   const hint = near === undefined ? `known: ${Object.keys(commands).join(", ")}` : `did you mean ${near}?`;
-  return new SconceError("usage", `unknown ${name.startsWith("-") ? "option" : "command"} ${name}; ${hint}`);
+  throw new SconceError("usage", `unknown command ${name}; ${hint}`);
 }
 
 /** Standard output carries results; colours go only to a terminal. */
@@ -74,9 +104,16 @@ function print(text: string): void {
 
 /** One line on standard error; the stack only for those who asked to debug. */
 function fail(error: unknown): number {
-  const isDebugging = log.level >= 4;
-  const line = error instanceof SconceError ? error.message : `unexpected error: ${messageOf(error)}`;
-  process.stderr.write(`sconce: ${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
-  if (isDebugging) console.error(error);
-  return error instanceof SconceError && error.code === "usage" ? 2 : 1;
+  // Who reads the output has had enough of it, like `head`: nothing is wrong.
+  if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
+  const isKnown = error instanceof SconceError;
+  if (isLogJson()) {
+    log.error(isKnown ? error : `unexpected error: ${messageOf(error)}`);
+    if (error instanceof Error) log.debug(error.stack ?? "");
+  } else {
+    const line = isKnown ? error.message : `unexpected error: ${messageOf(error)}`;
+    process.stderr.write(`sconce: ${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
+    if (log.level >= 4) console.error(error);
+  }
+  return isKnown && error.code === "usage" ? 2 : 1;
 }

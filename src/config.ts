@@ -11,6 +11,10 @@ export interface Option<T> {
   readonly default: T;
   /** How help states the default, where its value does not say it or it is decided elsewhere. */
   readonly described?: string;
+  /** May be given several times; `parse` gets one text with a line each. */
+  readonly isList?: boolean;
+  /** Its variable, where that of its name means something else for another command. */
+  readonly variable?: string;
   /** Reads the text of a flag or variable. */
   readonly parse: z.ZodType<Exclude<T, undefined>, string>;
 }
@@ -30,6 +34,17 @@ export function option<T>(declared: Option<T>): Option<T> {
 /** An option that is undefined unless given; `described` says what applies then. */
 export function openOption<T>(declared: Omit<Option<T | undefined>, "default">): Option<T | undefined> {
   return { ...declared, default: undefined };
+}
+
+/** An option that may be given several times, in a variable with a line each; none by default. */
+export function listOption<T>(
+  declared: Omit<Option<T>, "default" | "isList" | "parse"> & { readonly parse: z.ZodType<T, string> },
+): Option<readonly T[]> {
+  const parse = z
+    .string()
+    .transform((lines) => lines.split("\n"))
+    .pipe(z.array(declared.parse));
+  return { ...declared, default: [], isList: true, parse };
 }
 
 const text = (pattern: RegExp, allowed: string) => z.string().regex(pattern, `must be ${allowed}`);
@@ -54,7 +69,10 @@ const bytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m or g for K
   return unit in unitBytes ? Number(given.slice(0, -1)) * (unitBytes[unit] ?? 1) : Number(given);
 });
 
-const flag = z
+/** A limit of 0 bytes would let nothing through. */
+const someBytes = bytes.refine((given) => given > 0, "must be at least 1");
+
+export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");
 
@@ -65,13 +83,13 @@ const MiB = 2 ** 20;
 /** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
-    description: "What is logged",
+    description: "What is logged: this and what matters more",
     valueHint: logLevels.join("|"),
     default: "info",
     parse: oneOf(logLevels),
   }),
   logFormat: option<LogFormat>({
-    description: "Log lines for people or for programs",
+    description: "Log lines for people, or one JSON object a line with time, level and message, errors too",
     valueHint: logFormats.join("|"),
     default: "text",
     parse: oneOf(logFormats),
@@ -144,9 +162,9 @@ export const serveOptions = {
   maxBodyBytes: option({
     description: "Most bytes of a request's body",
     valueHint: "bytes",
-    default: 64 * MiB,
-    described: "64m",
-    parse: bytes,
+    default: 16 * MiB,
+    described: "16m",
+    parse: someBytes,
   }),
   maxQueuedItems: option({
     description: "Most inputs that are accepted and not done",
@@ -159,14 +177,27 @@ export const serveOptions = {
     valueHint: "bytes",
     default: 512 * MiB,
     described: "512m",
-    parse: bytes,
+    parse: someBytes,
   }),
   maxReadyBytes: option({
     description: "Most tensor bytes that wait for a batch",
     valueHint: "bytes",
     default: 256 * MiB,
     described: "256m",
-    parse: bytes,
+    parse: someBytes,
+  }),
+  maxResultBytes: option({
+    description: "Most bytes of the outputs of one prediction",
+    valueHint: "bytes",
+    default: 256 * MiB,
+    described: "256m",
+    parse: someBytes,
+  }),
+  maxDemoInputs: option({
+    description: "Most inputs of one demo prediction",
+    valueHint: "n",
+    default: 64,
+    parse: integer(1),
   }),
   maxLogBytes: option({
     description: "Most bytes of a demo prediction's logs",
@@ -201,7 +232,7 @@ export const serveOptions = {
     parse: number(0.001),
   }),
   maxFetches: option({
-    description: "Most inputs whose files are fetched at the same time",
+    description: "Most files that are fetched at the same time",
     valueHint: "n",
     default: 32,
     parse: integer(1, 10_000),
@@ -210,7 +241,7 @@ export const serveOptions = {
     description: "Most bytes of one file, below what the field allows",
     valueHint: "bytes",
     described: "the field's",
-    parse: bytes,
+    parse: someBytes,
   }),
   maxPixels: openOption<number>({
     description: "Most pixels of one image, below what the field allows",

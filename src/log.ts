@@ -1,5 +1,6 @@
 /** Logging: one consola instance, for people by default, as JSON lines for programs. */
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
+import { messageOf, SconceError } from "./errors.ts";
 
 /** From most to least; each shows itself and all after it. */
 export const logLevels = ["trace", "debug", "info", "warning", "error"] as const;
@@ -15,19 +16,40 @@ const consolaLevels: Record<LogLevel, number> = {
   error: LogLevels.error,
 };
 
+/** One JSON object a line: `time` (ISO 8601), `level`, `message`, and `code` where an error has one. */
 const jsonReporter: ConsolaReporter = {
   log: ({ type, date, args }) => {
-    const message = args.map((arg) => (arg instanceof Error ? arg.message : String(arg))).join(" ");
+    const message = args.map(messageOf).join(" ");
+    const code = args.find((arg) => arg instanceof SconceError)?.code;
+    const level = type === "warn" ? "warning" : (logLevels.find((known) => known === type) ?? "info");
     process.stderr.write(
-      `${JSON.stringify({ time: date.toISOString(), level: type === "warn" ? "warning" : type, message })}\n`,
+      `${JSON.stringify({ time: date.toISOString(), level, message, ...(code === undefined ? {} : { code }) })}\n`,
     );
   },
 };
 
+/** Standard error with colours only where a terminal shows them: consola looks at standard output to decide that. */
+const output: NodeJS.WriteStream = Object.create(process.stderr, {
+  write: {
+    value: (text: string) => {
+      const isColoured = process.stderr.isTTY && !process.env.NO_COLOR;
+      return process.stderr.write(isColoured ? text : Bun.stripANSI(text));
+    },
+  },
+});
+
 /** Writes to standard error, so that a command's result on standard output can be piped on. */
-export const log: ConsolaInstance = createConsola({ stdout: process.stderr, stderr: process.stderr });
+export const log: ConsolaInstance = createConsola({ stdout: output, stderr: output });
+
+let format: LogFormat = "text";
+
+/** Whether log lines are JSON objects: then nothing else may be written to standard error. */
+export function isLogJson(): boolean {
+  return format === "json";
+}
 
 export function configureLog(options: { readonly level: LogLevel; readonly format: LogFormat }): void {
   log.level = consolaLevels[options.level];
-  if (options.format === "json") log.setReporters([jsonReporter]);
+  format = options.format;
+  if (format === "json") log.setReporters([jsonReporter]);
 }

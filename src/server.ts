@@ -1,7 +1,7 @@
 /** Serves one packaged model: listens, sets it up, answers, drains. */
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
-import { messageOf, SconceError } from "./errors.ts";
+import { type ErrorCode, messageOf, SconceError } from "./errors.ts";
 import { type AppOptions, createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { createStartingApp } from "./http/routes/health.ts";
@@ -13,6 +13,7 @@ import { Fetcher } from "./serving/fetcher.ts";
 import { PredictionService } from "./serving/prediction-service.ts";
 import { type RunningModel, setUp } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
+import { generatedTag } from "./store/reference.ts";
 
 export interface Server {
   /** As it can be typed on this machine. */
@@ -22,6 +23,8 @@ export interface Server {
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
+/** How long the last answers may take to be sent once all that was accepted has ended; then connections are closed. */
+const LAST_ANSWERS_MS = 2000;
 
 /**
  * Opens the port, then sets the model up; resolves when it is ready.
@@ -34,7 +37,7 @@ export async function startServer(packaged: PackagedModel, config: ServeConfig):
     const { app, service, running, fetcher } = await setUpApp(packaged, config, {
       lifecycle,
       // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
-      onHold: (request) => listener.timeout(request, 0),
+      onHold: (request, isHeld) => listener.timeout(request, isHeld ? 0 : config.idleTimeout),
     });
     log.info("Starting the prediction service");
     listener.reload({ fetch: app.fetch });
@@ -44,7 +47,8 @@ export async function startServer(packaged: PackagedModel, config: ServeConfig):
     const stop = async () => {
       lifecycle.phase = "draining";
       await service.drain();
-      await listener.stop();
+      await Promise.race([listener.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
+      await listener.stop(true);
       await running.engine.close();
       fetcher[Symbol.dispose]();
     };
@@ -69,12 +73,10 @@ function listen(config: ServeConfig, fetch: (request: Request) => Response | Pro
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     const reason =
-      code === "EADDRINUSE" ? "is in use by another program" : `cannot be listened on (${messageOf(error)})`;
-    throw new SconceError(
-      "address_in_use",
-      `port ${config.port} of ${config.host} ${reason}; choose another with --port`,
-      { cause: error },
-    );
+      code === "EADDRINUSE"
+        ? "is in use by another program; choose another with --port"
+        : `cannot be listened on (${messageOf(error)}); choose another with --port or --host`;
+    throw new SconceError("address_in_use", `port ${config.port} of ${config.host} ${reason}`, { cause: error });
   }
 }
 
@@ -121,20 +123,23 @@ async function setUpApp(
     engine: running.engine,
     pipeline: running.pipeline,
     metrics,
+    onFault: logFault,
     limits: {
       maxQueuedItems: config.maxQueuedItems,
       maxQueuedBytes: config.maxQueuedBytes,
       maxReadyBytes: config.maxReadyBytes,
-      maxPreparing: config.maxFetches,
+      maxFetches: config.maxFetches,
       timeoutMs: config.timeout * 1000,
       maxLogBytes: config.maxLogBytes,
+      maxResultBytes: config.maxResultBytes,
       retention: { maxCount: config.retainCount, maxAgeMs: config.retainAge * 1000, maxBytes: config.retainBytes },
     },
   });
   const app = createApp({
     model: {
-      name: model.name,
-      tag: packaged.tag,
+      name: packaged.repository,
+      // Of this build and no other: `latest` would say nothing a minute later.
+      tag: generatedTag(packaged.digest),
       digest: packaged.digest,
       description: model.description,
       batchSize: running.engine.maxBatchSize,
@@ -147,7 +152,7 @@ async function setUpApp(
     service,
     metrics,
     lifecycle,
-    limits: { maxBodyBytes: config.maxBodyBytes, maxInputs },
+    limits: { maxBodyBytes: config.maxBodyBytes, maxInputs, maxDemoInputs: Math.min(config.maxDemoInputs, maxInputs) },
     version,
     onInternalError: (error) => log.error(error),
     onHold,
@@ -162,4 +167,18 @@ function logRunning({ engine, device, threads, forwardMs }: RunningModel): void 
   log.info(
     `Running on ${device} with ${cores}${copies}, max batch size ${engine.maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
   );
+}
+
+/** What a client did wrong is for the client; what the model did is for the operator too, with its stack for who debugs. */
+const clientFaults: ReadonlySet<ErrorCode> = new Set([
+  "file_refused",
+  "file_unavailable",
+  "file_too_large",
+  "file_invalid",
+  "canceled",
+]);
+
+function logFault(where: string, error: SconceError): void {
+  if (!clientFaults.has(error.code)) log.warn(`${where}: ${error.message}`);
+  log.debug(`${where}:`, error.cause ?? error);
 }

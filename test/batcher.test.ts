@@ -190,6 +190,18 @@ test("a batch that fails is halved until the bad item fails alone", async () => 
   expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
 });
 
+test("a batch that fails is halved and ends soon, however many others wait", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  simulation.add({}, 1);
+  const lane = {};
+  const good = simulation.add(lane, 3);
+  const [bad] = simulation.add(lane, 1, { isBad: true });
+  for (let i = 0; i < 200; i++) simulation.add({}, 4);
+  await simulation.clock.advanceTo(200);
+  expect(simulation.lost).toEqual([bad?.id ?? -1]);
+  for (const { id } of good) expect(simulation.done).toContain(id);
+});
+
 test("a prediction that is removed leaves its neighbours in the batch untouched", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const [removed, kept] = [{}, {}];

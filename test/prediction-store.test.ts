@@ -17,7 +17,9 @@ function storeWith(limits: Partial<RetentionLimits>) {
     deadlineMs: Infinity,
     onEnd: (record: PredictionRecord) => store.ended(record),
     onRows() {},
+    onFault() {},
     encode: JSON.stringify,
+    maxResultBytes: 1_000_000,
   };
   return {
     store,

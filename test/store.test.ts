@@ -474,7 +474,7 @@ describe("removing", () => {
       layers: modelLayers("one"),
     });
     const { size } = await store.resolve(one.reference);
-    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], freedBytes: 0 });
+    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], left: [one.reference], freedBytes: 0 });
     const model = await store.resolve(one.reference);
     const { removed, freedBytes } = store.remove(one.reference);
     expect(removed).toEqual([one.reference]);

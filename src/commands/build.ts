@@ -18,10 +18,14 @@ import { type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
+import { dataUriOf } from "./predict/input-file.ts";
+import { Progress } from "./progress.ts";
 
 export const build = command({
   name: "build",
   description: "Package a model folder as repo:tag, after trying it once",
+  details:
+    "Bundles model.ts with its npm packages, loads the weights, runs the example, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.",
   example: "sconce build examples/digits --tag v1",
   options: {
     name: openOption<string>({
@@ -53,7 +57,8 @@ export const build = command({
     for (const name of [model.weights, ...model.assets]) requireFile(dir, name);
     await tryOut(model, dir, example);
     const repository = options.name ?? model.name;
-    const { tag } = await new ModelStore().put({
+    const progress = new Progress({ verb: "Copying" });
+    const putting = new ModelStore().put({
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
       config: configOf(model, example),
@@ -62,7 +67,9 @@ export const build = command({
         { mediaType: mediaTypes.weights, title: model.weights, source: join(dir, model.weights) },
         ...model.assets.map((title) => ({ mediaType: mediaTypes.asset, title, source: join(dir, title) })),
       ],
+      onProgress: (step) => progress.update(step),
     });
+    const { tag } = await putting.finally(() => progress.end());
     console.log(`${repository}:${options.tag ?? tag}`);
   },
 });
@@ -135,8 +142,7 @@ async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: s
   if (key === undefined || typeof holder !== "object" || holder === null) return;
   const value = member(holder, key);
   if (typeof value !== "string" || !existsSync(join(dir, value))) return;
-  const file = Bun.file(join(dir, value));
-  Reflect.set(holder, key, `data:${file.type.split(";", 1)[0]};base64,${(await file.bytes()).toBase64()}`);
+  Reflect.set(holder, key, dataUriOf(await Bun.file(join(dir, value)).bytes(), value));
 }
 
 function member(value: unknown, key: PropertyKey): unknown {

@@ -3,11 +3,14 @@ import { type CommandDef, defineCommand } from "citty";
 import { commonOptions, type OptionTable, type OptionValues } from "../config.ts";
 import { configureLog } from "../log.ts";
 import { type Parsed, type Positional, parseArguments, toArgs } from "./arguments.ts";
+import type { HelpTopic } from "./help.ts";
 
 export interface CommandOptions<O extends OptionTable> {
   readonly name: string;
   readonly description: string;
-  /** A call of it, shown at the end of its help. */
+  /** What its help says beyond the description. */
+  readonly details?: string;
+  /** Calls of it, a line each, shown at the end of its help. */
   readonly example: string;
   readonly options: O;
   readonly positionals?: readonly Positional[];
@@ -15,30 +18,29 @@ export interface CommandOptions<O extends OptionTable> {
 }
 
 export interface Command {
-  /** What citty renders the help from. */
+  /** As citty takes it. */
   readonly definition: CommandDef;
-  readonly example: string;
+  readonly help: HelpTopic;
   /** @param rawArgs what follows the command's name */
   run(rawArgs: readonly string[]): Promise<void>;
 }
 
-export function command<O extends OptionTable>({
-  name,
-  description,
-  example,
-  options,
-  positionals = [],
-  run,
-}: CommandOptions<O>): Command {
-  const all = { ...options, ...commonOptions };
+export function command<O extends OptionTable>(options: CommandOptions<O>): Command {
+  const { positionals = [], ...topic } = options;
+  const all = { ...options.options, ...commonOptions };
+  const run = async (rawArgs: readonly string[]) => {
+    const parsed = parseArguments(rawArgs, all, positionals);
+    const { logLevel: level, logFormat: format }: OptionValues<typeof commonOptions> = parsed.options;
+    configureLog({ level, format });
+    await options.run(parsed);
+  };
   return {
-    definition: defineCommand({ meta: { name, description }, args: toArgs(all, positionals) }),
-    example,
-    async run(rawArgs) {
-      const parsed = parseArguments(rawArgs, all, positionals);
-      const { logLevel: level, logFormat: format }: OptionValues<typeof commonOptions> = parsed.options;
-      configureLog({ level, format });
-      await run(parsed);
-    },
+    definition: defineCommand({
+      meta: { name: topic.name, description: topic.description },
+      args: toArgs(all, positionals),
+      run: ({ rawArgs }) => run(rawArgs),
+    }),
+    help: { ...topic, positionals, options: all },
+    run,
   };
 }

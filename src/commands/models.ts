@@ -1,6 +1,6 @@
 /** `sconce models` */
-import { z } from "zod";
-import { option } from "../config.ts";
+import { flag, option } from "../config.ts";
+import { log } from "../log.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { formatAge, formatBytes, formatTable } from "./table.ts";
@@ -8,9 +8,12 @@ import { formatAge, formatBytes, formatTable } from "./table.ts";
 export const models = command({
   name: "models",
   description: "List the models of the store, the most recent build first",
-  example: "sconce models --json",
+  details:
+    "The first tag of a model is made of its content, the others were given to it. Sizes count all that a model needs, also what it shares with others. --json prints tags, whole digests, sizes in bytes and times; a model that can't be read has a problem.",
+  example: `sconce models
+sconce models --json | jq -r '.[].repository'`,
   options: {
-    json: option({ description: "Print JSON", default: false, parse: z.stringbool() }),
+    json: option({ description: "Print JSON", default: false, parse: flag }),
   },
   async run({ options }) {
     const store = new ModelStore();
@@ -20,14 +23,15 @@ export const models = command({
     } else if (summaries.length === 0) {
       console.log(`There are no models in ${store.home}; build one with: sconce build DIR`);
     } else {
-      const rows = summaries.map(({ repository, tags, digest, size, created }) => [
+      const rows = summaries.map(({ repository, tags, digest, size, created, problem }) => [
         repository,
         tags.join(", "),
         digest.slice("sha256:".length, "sha256:".length + 12),
-        formatBytes(size),
+        problem === undefined ? formatBytes(size) : "damaged",
         created === undefined ? "unknown" : formatAge(Date.now() - created.getTime()),
       ]);
       console.log(formatTable(["REPOSITORY", "TAGS", "DIGEST", "SIZE", "CREATED"], rows));
     }
+    for (const { problem } of summaries) if (problem !== undefined) log.warn(problem);
   },
 });

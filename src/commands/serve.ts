@@ -8,6 +8,8 @@ import { command } from "./command.ts";
 export const serve = command({
   name: "serve",
   description: "Serve a model over HTTP",
+  details:
+    "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. Bytes may be given with k, m or g for KiB, MiB and GiB.",
   example: "sconce serve digits --batch-size 16 --port 8080",
   options: serveOptions,
   positionals: [
@@ -19,6 +21,8 @@ export const serve = command({
   ],
   async run({ options, positionals: [reference] }) {
     const packaged = await new ModelStore().resolve(reference);
+    // A promise that the model's code forgot must not end the server for everybody.
+    process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
     let server: Server | undefined;
     stopOnSignals(async () => server?.stop());
     server = await startServer(packaged, options);

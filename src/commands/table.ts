@@ -1,4 +1,4 @@
-/** Tables, sizes and ages for people. */
+/** Tables, JSON, sizes and ages for people. */
 
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows];
@@ -38,4 +38,11 @@ export function formatAge(ms: number): string {
     if (count > 0) return `${count} ${name}${count === 1 ? "" : "s"} ago`;
   }
   return "just now";
+}
+
+/** Indented, with lists of numbers on one line. */
+export function formatJson(value: unknown): string {
+  return JSON.stringify(value, null, 2).replaceAll(/\[\s+([-+\d.eE,\s]+?)\s+\]/g, (_, numbers: string) => {
+    return `[${numbers.replaceAll(/\s+/g, " ")}]`;
+  });
 }

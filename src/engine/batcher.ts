@@ -61,7 +61,7 @@ export class Batcher<T extends Queued, R> {
 
   /** Items that wait for a batch. */
   get length(): number {
-    return this.#queue.length;
+    return this.#queue.length + this.#halves.reduce((sum, half) => sum + half.length, 0);
   }
 
   /** Bytes of the items that wait for a batch. */
@@ -90,7 +90,8 @@ export class Batcher<T extends Queued, R> {
     for (const slot of this.#slots) {
       if (slot.inFlight === 0) this.#dispatch(slot, this.#halves.shift() ?? this.#due());
     }
-    if (this.#queue.length < this.#options.maxBatchSize) return;
+    // Halves wait for a free runner, which there would never be while full batches are committed ahead.
+    if (this.#halves.length > 0 || this.#queue.length < this.#options.maxBatchSize) return;
     // The one that has run the longest is likely to be free first.
     const busy = this.#slots.filter(({ inFlight }) => inFlight === 1).sort((a, b) => a.beganAtMs - b.beganAtMs);
     for (const slot of busy) this.#dispatch(slot, this.#full());

@@ -4,10 +4,10 @@ import type { Tensor, TensorSpecs } from "../model/tensor.ts";
 import { Batcher, type BatchListener, type Clock } from "./batcher.ts";
 import type { Queued } from "./fair-queue.ts";
 import { type CheckedItem, itemCheck } from "./item-check.ts";
+import { type Rows, rowParting } from "./rows.ts";
 import type { Runner } from "./runner.ts";
 
-/** One row of each output tensor, by name, without the batch dimension. */
-export type Rows = Readonly<Record<string, Tensor>>;
+export type { Rows } from "./rows.ts";
 
 /** Whoever submits items: one for each prediction. It is told of each item's end exactly once; after `cancel` only of those that ran. */
 export interface ItemSink {
@@ -28,11 +28,14 @@ export interface Engine {
   readonly instances: number;
   /** Items and bytes that are ready and wait for a batch. */
   readonly ready: { readonly items: number; readonly bytes: number };
+  /** Called after items went from ready to a runner: there is room for more. */
+  onDispatch: (() => void) | undefined;
   /**
    * Lets an item join a batch. Items of one sink keep their order among those with the same shape key.
+   * @param heldBytes what the item holds in memory beside its tensors, for the bound on what is ready
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
-  submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>): void;
+  submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>, heldBytes?: number): void;
   /** Takes a sink's waiting items away. Running ones run on, for the sake of their neighbours; the sink ignores what it is told of them. */
   cancel(sink: ItemSink): void;
   /** Closes the runners. Items still there fail with `session_closed`. */
@@ -50,7 +53,8 @@ export interface EngineOptions {
 }
 
 /** An item in the batcher; its lane is the sink that submitted it. */
-interface EngineItem extends Queued, CheckedItem {
+interface EngineItem extends CheckedItem, Queued {
+  readonly length: number;
   readonly lane: ItemSink;
   readonly index: number;
   dispatchedAtMs: number;
@@ -68,10 +72,11 @@ const systemClock: Clock = {
 export class LocalEngine implements Engine, BatchListener<EngineItem, readonly Tensor[]> {
   readonly maxBatchSize: number;
   readonly instances: number;
+  onDispatch: (() => void) | undefined;
   readonly #runners: readonly Runner[];
   readonly #batcher: Batcher<EngineItem, readonly Tensor[]>;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
-  readonly #outputNames: readonly string[];
+  readonly #rows: ReturnType<typeof rowParting>;
   readonly #observer: BatchObserver | undefined;
   readonly #clock: Clock;
   #isPumpScheduled = false;
@@ -89,7 +94,7 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     this.instances = runners.length;
     this.#runners = runners;
     this.#check = itemCheck(inputs);
-    this.#outputNames = Object.keys(outputs);
+    this.#rows = rowParting(outputs);
     this.#observer = observer;
     this.#clock = clock;
     this.#batcher = new Batcher({
@@ -106,14 +111,16 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     return { items: this.#batcher.length, bytes: this.#batcher.bytes };
   }
 
-  submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>): void {
-    const { tensors: owned, key, bytes } = this.#check(tensors);
+  submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
+    const { tensors: owned, key, padded, length, bytes } = this.#check(tensors);
     this.#batcher.add({
       lane: sink,
       index,
       tensors: owned,
       key,
-      bytes,
+      padded,
+      length,
+      bytes: bytes + heldBytes,
       readyAtMs: this.#clock.now(),
       dispatchedAtMs: 0,
     });
@@ -140,13 +147,14 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
       item.dispatchedAtMs = now;
       item.lane.dispatched(item.index);
     }
+    this.onDispatch?.();
   }
 
   finished(items: readonly EngineItem[], outputs: readonly Tensor[]): void {
     this.#observe(items);
     for (let i = 0; i < items.length; i++) {
       const item = items[i];
-      if (item !== undefined) item.lane.succeeded(item.index, this.#rows(outputs, i));
+      if (item !== undefined) item.lane.succeeded(item.index, this.#rows(outputs, i, item.padded));
     }
   }
 
@@ -163,19 +171,5 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     const { dispatchedAtMs } = first;
     const runMs = this.#clock.now() - dispatchedAtMs;
     this.#observer.ran({ size: items.length, waitMs: dispatchedAtMs - readyAtMs, runMs });
-  }
-
-  /** Row `i` of each output: views of the batch's memory. */
-  #rows(outputs: readonly Tensor[], i: number): Rows {
-    const rows: Record<string, Tensor> = {};
-    for (let j = 0; j < outputs.length; j++) {
-      const output = outputs[j];
-      const name = this.#outputNames[j];
-      if (output === undefined || name === undefined) continue;
-      const shape = output.shape.slice(1);
-      const size = output.data.length / (output.shape[0] ?? 1);
-      rows[name] = { dtype: output.dtype, shape, data: output.data.subarray(i * size, (i + 1) * size) };
-    }
-    return rows;
   }
 }

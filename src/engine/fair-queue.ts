@@ -8,21 +8,23 @@ export interface Queued {
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
+  /** Of its padded dimensions, in elements; 0 or left out where nothing is padded. Near lengths share a batch. */
+  readonly length?: number;
   readonly bytes: number;
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
 }
 
-/** The items of one lane with one key, in order. */
+/** The items of one lane in one bucket, in order. */
 class Line<T extends Queued> {
   readonly lane: Lane<T>;
-  readonly group: Group<T>;
+  readonly bucket: Bucket<T>;
   #items: T[] = [];
   #head = 0;
 
-  constructor(lane: Lane<T>, group: Group<T>) {
+  constructor(lane: Lane<T>, bucket: Bucket<T>) {
     this.lane = lane;
-    this.group = group;
+    this.bucket = bucket;
   }
 
   get length(): number {
@@ -37,8 +39,10 @@ class Line<T extends Queued> {
     this.#items.push(item);
   }
 
-  shift(): T | undefined {
+  /** Takes the first item; a line in a bucket has one. */
+  shift(): T {
     const item = this.#items[this.#head++];
+    if (item === undefined) throw new RangeError("an empty line has no first item");
     // Dropping the used half now and then keeps a shift cheap however long the line is.
     if (this.#head > 32 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
@@ -52,30 +56,51 @@ class Line<T extends Queued> {
   }
 }
 
-/** One prediction's lines; nearly always a single one. */
+/** One prediction's lines; nearly always a single one, or one for each length. */
 class Lane<T extends Queued> {
   readonly key: object;
-  readonly lines: Line<T>[] = [];
+  readonly lines = new Map<Bucket<T>, Line<T>>();
 
   constructor(key: object) {
     this.key = key;
   }
 
-  line(group: Group<T>): Line<T> | undefined {
-    return this.lines.find((line) => line.group === group);
-  }
-
   /** The lines, beginning with the one whose first item has been ready the longest. */
   inOrder(): readonly Line<T>[] {
-    if (this.lines.length < 2) return this.lines;
-    return this.lines.toSorted((a, b) => (a.first?.readyAtMs ?? Infinity) - (b.first?.readyAtMs ?? Infinity));
+    const lines = [...this.lines.values()];
+    if (lines.length < 2) return lines;
+    return lines.sort((a, b) => (a.first?.readyAtMs ?? Infinity) - (b.first?.readyAtMs ?? Infinity));
   }
 }
 
-/** All lines with one key, in turn: the first is the next. */
+/** All lines with one key and about one length, in turn: the first is the next. */
+class Bucket<T extends Queued> {
+  readonly group: Group<T>;
+  /** Its place among the buckets of the group, by length. */
+  readonly step: number;
+  readonly lines = new Ring<Line<T>>();
+
+  constructor(group: Group<T>, step: number) {
+    this.group = group;
+    this.step = step;
+  }
+}
+
+/** Buckets between a length and its double: lengths in one bucket differ by less than a tenth. */
+const STEPS_PER_OCTAVE = 8;
+/** Buckets side by side that may share a batch: half an octave, so that no length is beyond √2 times another. */
+const MAX_SPAN = 4;
+/** What a batch costs beside its elements, in elements: below this, lengths matter little and are taken for nearly alike. */
+const BASE_LENGTH = 16;
+
+function stepOf({ length = 0 }: Queued): number {
+  return Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
+}
+
+/** All items with one key, by length. */
 export class Group<T extends Queued> {
   readonly key: string;
-  readonly lines = new Ring<Line<T>>();
+  readonly buckets = new Map<number, Bucket<T>>();
   length = 0;
 
   constructor(key: string) {
@@ -85,16 +110,45 @@ export class Group<T extends Queued> {
   /** When the item that has been ready the longest became so. */
   oldestReadyAtMs(): number {
     let oldest = Infinity;
-    for (const { first } of this.lines) if (first !== undefined && first.readyAtMs < oldest) oldest = first.readyAtMs;
+    for (const { lines } of this.buckets.values()) {
+      for (const { first } of lines) if (first !== undefined && first.readyAtMs < oldest) oldest = first.readyAtMs;
+    }
     return oldest;
+  }
+
+  /** A bucket and those that may share a batch with it, the nearest first; a shorter one before a longer one, which makes all longer. */
+  *near(middle: Bucket<T>): Generator<Bucket<T>> {
+    yield middle;
+    let [shortest, longest] = [middle.step, middle.step];
+    for (let distance = 1; distance < MAX_SPAN; distance++) {
+      for (const step of [middle.step - distance, middle.step + distance]) {
+        const bucket = this.buckets.get(step);
+        const span = Math.max(longest, step) - Math.min(shortest, step);
+        if (bucket === undefined || span >= MAX_SPAN) continue;
+        [shortest, longest] = [Math.min(shortest, step), Math.max(longest, step)];
+        yield bucket;
+      }
+    }
   }
 }
 
-/** Holds what waits. Adding and taking an item cost the same however many wait. */
+/**
+ * Holds what waits. Adding and taking an item cost the same however many wait.
+ *
+ * Where dimensions are padded, items of near lengths go together: length bucketing, the common practice for sequences
+ * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the lane whose turn it is leads the
+ * batch, whatever its length, so that none waits for others of its length to come; the rest are those nearest to it, in turn over the
+ * lanes where several are about as near, and none that would make more padding than it is worth. So
+ *
+ * - of the lengths in a batch the longest is less than √2 times the shortest and 7 more, which keeps padding below 0.3 of long items;
+ * - a batch may hold fewer than `max` items though more of the group wait, which are then nearer to one another than to these;
+ * - a lane that comes anew is served before those that the last batch served.
+ */
 export class FairQueue<T extends Queued> {
   readonly #lanes = new Map<object, Lane<T>>();
-  /** A lane that was served goes to the end. */
   readonly #turns = new Ring<Lane<T>>();
+  /** Lanes that were served by the last batch: their turn comes after all others', and after those that come before the next batch. */
+  #served = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
   #length = 0;
   #bytes = 0;
@@ -109,7 +163,7 @@ export class FairQueue<T extends Queued> {
 
   add(item: T): void {
     const group = this.#group(item.key);
-    const line = this.#line(this.#lane(item.lane), group);
+    const line = this.#line(this.#lane(item.lane), this.#bucket(group, stepOf(item)));
     line.push(item);
     group.length += 1;
     this.#length += 1;
@@ -119,8 +173,9 @@ export class FairQueue<T extends Queued> {
   /** The groups that wait, in the order of the lanes' turns, and within a lane of how long its first item has been ready. */
   *groups(): Generator<Group<T>> {
     const seen = new Set<Group<T>>();
-    for (const lane of this.#turns) {
-      for (const { group } of lane.inOrder()) {
+    for (const lane of this.#inTurn()) {
+      for (const { bucket } of lane.inOrder()) {
+        const { group } = bucket;
         if (seen.has(group)) continue;
         yield group;
         seen.add(group);
@@ -129,18 +184,18 @@ export class FairQueue<T extends Queued> {
     }
   }
 
-  /** Takes up to `max` items of `group`, one of each lane in turn. */
+  /** Takes up to `max` items of `group`: the oldest of the lane whose turn it is, then the nearest in length, one of each lane in turn. */
   take(group: Group<T>, max: number): T[] {
-    const batch: T[] = [];
-    // The lane whose turn it is goes first, even where its line is not the group's next.
-    let line = this.#turns.first?.line(group) ?? group.lines.first;
-    while (line !== undefined && batch.length < max) {
-      const item = line.shift();
-      if (item === undefined) break;
-      batch.push(item);
-      this.#forget(item, group);
-      this.#endTurn(line);
-      line = group.lines.first;
+    const leader = this.#leader(group);
+    if (leader === undefined) return [];
+    for (const lane of this.#served) this.#turns.add(lane);
+    this.#served = new Ring();
+    const batch = [this.#takeFirst(leader)];
+    for (const { lines } of group.near(leader.bucket)) {
+      for (let line = lines.first; line !== undefined && batch.length < max; line = lines.first) {
+        batch.push(this.#takeFirst(line));
+      }
+      if (batch.length >= max) break;
     }
     return batch;
   }
@@ -151,10 +206,11 @@ export class FairQueue<T extends Queued> {
     if (known === undefined) return [];
     this.#lanes.delete(lane);
     this.#turns.delete(known);
-    return known.lines.flatMap((line) => {
-      line.group.lines.delete(line);
+    this.#served.delete(known);
+    return [...known.lines.values()].flatMap((line) => {
+      this.#leave(line);
       const items = line.rest();
-      for (const item of items) this.#forget(item, line.group);
+      for (const item of items) this.#forget(item, line.bucket.group);
       return items;
     });
   }
@@ -167,6 +223,14 @@ export class FairQueue<T extends Queued> {
     return group;
   }
 
+  #bucket(group: Group<T>, step: number): Bucket<T> {
+    const known = group.buckets.get(step);
+    if (known !== undefined) return known;
+    const bucket = new Bucket(group, step);
+    group.buckets.set(step, bucket);
+    return bucket;
+  }
+
   #lane(key: object): Lane<T> {
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
@@ -176,29 +240,55 @@ export class FairQueue<T extends Queued> {
     return lane;
   }
 
-  #line(lane: Lane<T>, group: Group<T>): Line<T> {
-    const known = lane.line(group);
+  #line(lane: Lane<T>, bucket: Bucket<T>): Line<T> {
+    const known = lane.lines.get(bucket);
     if (known !== undefined) return known;
-    const line = new Line(lane, group);
-    lane.lines.push(line);
-    group.lines.add(line);
+    const line = new Line(lane, bucket);
+    lane.lines.set(bucket, line);
+    bucket.lines.add(line);
     return line;
   }
 
-  #endTurn(line: Line<T>): void {
-    const { lane, group } = line;
-    if (line.length > 0) {
-      group.lines.moveToEnd(line);
-    } else {
-      group.lines.delete(line);
-      lane.lines.splice(lane.lines.indexOf(line), 1);
+  *#inTurn(): Generator<Lane<T>> {
+    yield* this.#turns;
+    yield* this.#served;
+  }
+
+  /** The line of `group` whose first item leads the next batch. */
+  #leader(group: Group<T>): Line<T> | undefined {
+    for (const lane of this.#inTurn()) {
+      const line = lane.inOrder().find(({ bucket }) => bucket.group === group);
+      if (line !== undefined) return line;
     }
-    if (lane.lines.length > 0) {
-      this.#turns.moveToEnd(lane);
+    return undefined;
+  }
+
+  /** Takes the first item of a line that has one, and ends the turn of the line and of its lane. */
+  #takeFirst(line: Line<T>): T {
+    const item = line.shift();
+    const { lane, bucket } = line;
+    if (line.length > 0) {
+      bucket.lines.moveToEnd(line);
     } else {
-      this.#turns.delete(lane);
+      this.#leave(line);
+      lane.lines.delete(bucket);
+    }
+    this.#turns.delete(lane);
+    if (lane.lines.size > 0) {
+      this.#served.add(lane);
+    } else {
+      this.#served.delete(lane);
       this.#lanes.delete(lane.key);
     }
+    this.#forget(item, bucket.group);
+    return item;
+  }
+
+  /** Takes a line out of its bucket, and an empty bucket out of its group. */
+  #leave(line: Line<T>): void {
+    const { group, lines, step } = line.bucket;
+    lines.delete(line);
+    if (lines.size === 0) group.buckets.delete(step);
   }
 
   #forget(item: T, group: Group<T>): void {

@@ -7,8 +7,20 @@ export interface CheckedItem {
   readonly tensors: readonly Tensor[];
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
+  /** The padded sizes by name; none where nothing is padded. */
+  readonly padded: ReadonlyMap<string, number>;
+  /** The product of the padded sizes, by which items are put together with near ones; 0 where nothing is padded. */
+  readonly length: number;
   readonly bytes: number;
 }
+
+/** The sizes of an item's dimensions that have a name. */
+interface Sizes {
+  readonly free: Map<string, number>;
+  readonly padded: Map<string, number>;
+}
+
+const none: ReadonlyMap<string, number> = new Map();
 
 /**
  * Makes the check for a model's declared inputs.
@@ -18,7 +30,7 @@ export interface CheckedItem {
 export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, Tensor>>) => CheckedItem {
   const entries = Object.entries(specs);
   const names = new Set(Object.keys(specs));
-  const hasFreeDims = entries.some(([, { dims }]) => dims.some((dim) => typeof dim === "string"));
+  const hasNames = entries.some(([, { dims }]) => dims.some((dim) => typeof dim !== "number"));
   return (given) => {
     // The author's code may not have been type-checked.
     if (typeof given !== "object" || given === null)
@@ -27,28 +39,26 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
       if (!names.has(name))
         throw invalid(`preprocess gave a tensor "${name}", which is not declared (${[...names].join(", ")} are)`);
     }
-    const free = hasFreeDims ? new Map<string, number>() : undefined;
+    const sizes = hasNames ? { free: new Map<string, number>(), padded: new Map<string, number>() } : undefined;
     const tensors: Tensor[] = [];
     let bytes = 0;
     for (const [name, spec] of entries) {
       const tensor = given[name];
       if (tensor === undefined) throw invalid(`preprocess gave no tensor "${name}"`);
-      checkTensor(name, spec, tensor, free);
+      checkTensor(name, spec, tensor, sizes);
       // A copy, because the author's code may use its buffer again while the item waits.
       tensors.push({ dtype: tensor.dtype, shape: tensor.shape, data: tensor.data.slice() });
       bytes += tensor.data.byteLength;
     }
-    const key = free === undefined ? "" : [...free].map(([name, size]) => `${name}=${size}`).join();
-    return { tensors, key, bytes };
+    if (sizes === undefined) return { tensors, key: "", padded: none, length: 0, bytes };
+    const { free, padded } = sizes;
+    const key = [...free].map(([name, size]) => `${name}=${size}`).join();
+    const length = padded.size === 0 ? 0 : [...padded.values()].reduce((product, size) => product * size, 1);
+    return { tensors, key, padded, length, bytes };
   };
 }
 
-function checkTensor(
-  name: string,
-  spec: TensorSpecs[string],
-  tensor: Tensor,
-  free: Map<string, number> | undefined,
-): void {
+function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, sizes: Sizes | undefined): void {
   const { dtype, dims } = spec;
   const fail = (reason: string): SconceError =>
     invalid(`input "${name}": ${describeTensor(dtype, dims)} was declared, preprocess gave ${reason}`);
@@ -63,10 +73,11 @@ function checkTensor(
     count *= size;
     if (typeof dim === "number") {
       if (size !== dim) throw fail(describeTensor(tensor.dtype, shape));
-    } else if (typeof dim === "string" && free !== undefined) {
-      const known = free.get(dim);
-      if (known !== undefined && known !== size) throw fail(`two sizes for "${dim}", ${known} and ${size}`);
-      free.set(dim, size);
+    } else if (dim !== undefined && sizes !== undefined) {
+      const [label, named] = typeof dim === "string" ? [dim, sizes.free] : [dim.name, sizes.padded];
+      const known = named.get(label);
+      if (known !== undefined && known !== size) throw fail(`two sizes for "${label}", ${known} and ${size}`);
+      named.set(label, size);
     }
   }
   if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);

@@ -34,12 +34,12 @@ export interface AppOptions {
   readonly service: PredictionService;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
-  readonly limits: InputLimits;
+  readonly limits: InputLimits & { readonly maxDemoInputs: number };
   readonly version: string;
   /** Told of errors that are answered with 500. */
   readonly onInternalError: (error: unknown) => void;
-  /** Told of requests whose answer is held back: their connection is silent, but not idle. */
-  readonly onHold?: (request: Request) => void;
+  /** Told when an answer begins to be held back, and when that ends: the connection is silent, but not idle. */
+  readonly onHold?: (request: Request, isHeld: boolean) => void;
 }
 
 export function createApp({
@@ -55,7 +55,11 @@ export function createApp({
   const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
-  addPredictionRoutes(app, { service, reader: new InputReader(model.input, limits), onHold });
+  const readers = {
+    predictions: new InputReader(model.input, limits),
+    demos: new InputReader(model.input, { ...limits, maxInputs: limits.maxDemoInputs }),
+  };
+  addPredictionRoutes(app, { service, readers, onHold });
   addHealthRoutes(app, lifecycle);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>

@@ -47,6 +47,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
   const register = (route: Parameters<typeof app.openAPIRegistry.registerPath>[0]) =>
     app.openAPIRegistry.registerPath(createRoute(route));
 
+  for (const [name, schema] of schemas.definitions) app.openAPIRegistry.registerComponent("schemas", name, schema);
   register({
     method: "get",
     path: "/",

@@ -1,6 +1,7 @@
 /** The bodies of the HTTP contract as schemas: OpenAPI's named components. */
 import { z } from "@hono/zod-openapi";
 import type { JsonSchema } from "../model/wire-schema.ts";
+import { componentOf } from "./component.ts";
 
 const status = z.enum(["pending", "running", "success", "failed"]);
 const time = z.iso.datetime();
@@ -24,15 +25,21 @@ export const problemSchema = z
 
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
-/** The schemas of one model's server: `Input` and `Output` are the model's own. */
+/** The schemas of one model's server: `Input`, `Output` and `DemoOutput` are the model's own, and `definitions` what they refer to. */
 export function modelSchemas(model: {
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
   readonly demoOutputSchema: JsonSchema;
 }) {
-  const input = z.unknown().openapi("Input", component(model.inputSchema));
-  const output = z.unknown().openapi("Output", component(model.outputSchema));
-  const demoOutput = z.unknown().openapi("DemoOutput", component(model.demoOutputSchema));
+  const definitions = new Map<string, JsonSchema>();
+  const own = (name: string, schema: JsonSchema) => {
+    const component = componentOf(name, schema);
+    for (const [key, definition] of component.definitions) definitions.set(key, definition);
+    return z.unknown().openapi(name, { ...component.body });
+  };
+  const input = own("Input", model.inputSchema);
+  const output = own("Output", model.outputSchema);
+  const demoOutput = own("DemoOutput", model.demoOutputSchema);
   const fields = {
     status,
     outputs: z
@@ -62,6 +69,7 @@ export function modelSchemas(model: {
     logs: z.string().openapi({ description: "What the demo wrote so far" }),
   };
   return {
+    definitions,
     inputs: z.array(input).min(1),
     prediction: z.object({ prediction_id: z.string(), ...fields, ...faults }).openapi("Prediction"),
     demoPrediction: z.object({ demo_id: z.string(), ...fields, ...demo }).openapi("DemoPrediction"),
@@ -78,9 +86,4 @@ export function modelSchemas(model: {
       })
       .openapi("Model"),
   };
-}
-
-/** OpenAPI 3.1 takes JSON Schema 2020-12 as it is; the metadata of zod-openapi is merged into the component's body. */
-function component(schema: JsonSchema): object {
-  return { ...schema };
 }

@@ -1,11 +1,10 @@
 /** Checks what `defineModel` was given at run time, for authors whose editor does not check types. */
 import { messageOf, SconceError } from "../errors.ts";
+import { encodingFaults } from "./encodable.ts";
+import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import { arrayTypes } from "./tensor.ts";
 import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
-
-/** The grammar of a repository's name in OCI registries. */
-export const repositoryPattern = /^[a-z0-9]+(?:(?:\.|_|__|-+|\/)[a-z0-9]+)*$/;
 
 const count = z.int("must be a whole number").min(1, "must be at least 1").optional();
 const file = z
@@ -38,7 +37,7 @@ const declaration = z.strictObject(
   {
     name: z
       .string("must be a text")
-      .max(128, "must have at most 128 characters")
+      .max(maxRepositoryLength, `must have at most ${maxRepositoryLength} characters`)
       .regex(
         repositoryPattern,
         'must be lower-case letters, digits and single separators, e.g. "digits" or "vision/digits"',
@@ -73,8 +72,11 @@ export function checkDeclaration(given: unknown): string[] {
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
   const { input, output, demo } = parsed.data;
   return Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
+    if (!(value instanceof z.ZodType)) return [];
+    const faults = field === "input" ? [] : encodingFaults(value, field);
+    if (faults.length > 0) return faults;
     try {
-      if (value instanceof z.ZodType) wireSchema(value, field);
+      wireSchema(value, field);
       return [];
     } catch (error) {
       if (error instanceof SconceError) return [messageOf(error)];

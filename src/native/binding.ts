@@ -1,15 +1,9 @@
-/** The only place that loads the addon, and its types. */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+/** Sessions of the native addon: weights on a device, run with batches of items. */
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
-import {
-  arrayTypes,
-  type DType,
-  type PaddedDim,
-  type Tensor,
-  type TensorData,
-  type TensorSpec,
-} from "../model/tensor.ts";
+import type { DType, Tensor, TensorData, TensorSpec } from "../model/tensor.ts";
+import { type Addon, type Handle, loadNative, type NativeOutputs, type NativeSpec, otherVersion } from "./addon.ts";
+
+export { setNativePath } from "./addon.ts";
 
 export interface SessionOptions {
   /** The file of the weights; what it is gets told by its content, whatever its name. */
@@ -85,95 +79,6 @@ export function cudaDeviceCount(): number {
 /** The version of libtorch that the addon was built against. */
 export function torchVersion(): string {
   return loadNative().torchVersion;
-}
-
-/** A compiled executable unpacks the addon elsewhere, and says so here before the first session is opened. */
-export function setNativePath(path: string): void {
-  nativePath = path;
-}
-
-/** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */
-export function loadNative(): Addon {
-  loaded ??= load(nativePath);
-  return loaded;
-}
-
-declare const handle: unique symbol;
-
-/** A session as the addon names it: nothing that JS can look into. */
-interface Handle {
-  readonly [handle]: true;
-}
-
-interface NativeSpec {
-  name: string;
-  dtype: number;
-  dims: (number | string | PaddedDim)[];
-}
-
-/** What native/addon.cc exports. Every function throws or rejects with an Error that has a `code`. */
-interface Addon {
-  readonly torchVersion: string;
-  /** The names of the dtypes; a dtype's place is its code. */
-  readonly dtypes: readonly string[];
-  open(options: {
-    path: string;
-    device: string;
-    threads: number;
-    inputs: NativeSpec[];
-    outputs: NativeSpec[];
-    freeze: boolean;
-    instances: number;
-    share: Handle | undefined;
-  }): Promise<Handle>;
-  /** Data of all items, one after the other; `meta` has each tensor's dtype code, rank and sizes. */
-  run(session: Handle, rows: number, meta: Float64Array, data: TensorData[]): Promise<NativeOutputs>;
-  setThreads(session: Handle, threads: number): Promise<void>;
-  close(session: Handle): Promise<void>;
-  closeAll(): void;
-  format(session: Handle): "torchscript" | "aotinductor";
-  cudaDeviceCount(): number;
-}
-
-/** One typed array for each output, then the shapes of those outputs that have named sizes. */
-type NativeOutputs = (TensorData | number[])[];
-
-let nativePath = fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url));
-let loaded: Addon | undefined;
-
-const fix = "run `npm run setup`";
-
-function load(path: string): Addon {
-  if (!existsSync(path)) {
-    throw new SconceError("native_unavailable", `the native addon is not built (${path} is missing): ${fix}`);
-  }
-  const module: { exports: unknown } = { exports: {} };
-  try {
-    process.dlopen(module, path);
-  } catch (cause) {
-    const reason = messageOf(cause).split("\n", 1)[0];
-    throw new SconceError("native_unavailable", `the native addon cannot be loaded (${reason}): ${fix}`, { cause });
-  }
-  const addon = module.exports;
-  if (!isAddon(addon)) {
-    throw new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
-  }
-  // No thread may be inside libtorch while the process takes its libraries down.
-  process.once("exit", () => addon.closeAll());
-  return addon;
-}
-
-const functions = ["open", "run", "setThreads", "close", "closeAll", "format", "cudaDeviceCount"] as const;
-
-function isAddon(value: unknown): value is Addon {
-  if (typeof value !== "object" || value === null) return false;
-  const members = new Map<string, unknown>(Object.entries(value));
-  const dtypes = members.get("dtypes");
-  return (
-    functions.every((name) => typeof members.get(name) === "function") &&
-    Array.isArray(dtypes) &&
-    Object.keys(arrayTypes).every((name) => dtypes.includes(name))
-  );
 }
 
 function nativeSpec(addon: Addon, name: string, spec: TensorSpec): NativeSpec {
@@ -262,7 +167,7 @@ class Session implements NativeSession {
       const data = outputs[i];
       const shape = sizes === undefined ? outputs[next++] : [rows, ...sizes];
       if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) {
-        throw new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
+        throw otherVersion();
       }
       return { dtype, shape, data };
     });

@@ -2,15 +2,20 @@
 import type { Engine, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
 import { codedError } from "../errors.ts";
+import { filesOf } from "../model/file.ts";
+import { type Gate, LimitedGate } from "./gate.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
 import type { ItemRun } from "./item-run.ts";
 
 export interface ItemFlowLimits {
-  /** Most bytes of tensors that wait for a batch; what is not yet prepared waits as long as there are more. */
+  /** Most bytes, of tensors and of the files they came from, that wait for a batch; other inputs wait as long as there are more. */
   readonly maxReadyBytes: number;
-  /** Most inputs whose files are fetched or whose preprocessing waits for something, at the same time. */
-  readonly maxPreparing: number;
+  /** Most files that are fetched at the same time. */
+  readonly maxFetches: number;
 }
+
+/** Inputs of one run that are fetched or preprocessed at the same time: those that hang must not hold up everybody. */
+const MAX_PREPARING_OF_ONE = 32;
 
 export class ItemFlow {
   readonly #engine: Engine;
@@ -20,10 +25,8 @@ export class ItemFlow {
   readonly #waiting = new Ring<ItemRun>();
   /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
   readonly #maxAhead: number;
-  /** Of those being prepared at the same time, the most of one run: files that hang must not hold up everybody. */
-  readonly #maxPreparingOfOne: number;
-  #preparing = 0;
   readonly #preparingOf = new Map<ItemRun, number>();
+  readonly #gate: LimitedGate;
   #isPreparingNext = false;
 
   constructor({ engine, pipeline, limits }: { engine: Engine; pipeline: ItemPipeline; limits: ItemFlowLimits }) {
@@ -31,7 +34,13 @@ export class ItemFlow {
     this.#pipeline = pipeline;
     this.#limits = limits;
     this.#maxAhead = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
-    this.#maxPreparingOfOne = Math.max(1, Math.ceil(limits.maxPreparing / 2));
+    this.#gate = new LimitedGate({ maxRunning: limits.maxFetches, hasRoom: () => this.#hasRoom() });
+    engine.onDispatch = () => this.prepareNext();
+  }
+
+  /** Limits fetching for all, whoever it is for. */
+  get gate(): Gate {
+    return this.#gate;
   }
 
   /** Lets the inputs of a run come in turn with those of all others. */
@@ -40,12 +49,12 @@ export class ItemFlow {
     this.prepareNext();
   }
 
-  /** Takes the items of a run away that have not begun or wait for a batch, and gives back the places of those being prepared. */
+  /** Takes the items of a run away that have not begun or wait for a batch. */
   abandon(run: ItemRun): void {
     this.#waiting.delete(run);
-    this.#hold(run, -(this.#preparingOf.get(run) ?? 0));
-    if (run.isComplete) return;
-    this.#engine.cancel(run);
+    this.#preparingOf.delete(run);
+    if (!run.isComplete) this.#engine.cancel(run);
+    this.prepareNext();
   }
 
   /** To be told of the rows of a run's items. */
@@ -62,7 +71,6 @@ export class ItemFlow {
     } catch (error) {
       run.failed(index, codedError(error));
     }
-    this.prepareNext();
   };
 
   /** Begins inputs, one of each run in turn, as far ahead of the batches as is allowed. */
@@ -70,53 +78,63 @@ export class ItemFlow {
     // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
     if (this.#isPreparingNext) return;
     this.#isPreparingNext = true;
-    let skipped = 0;
-    for (let run = this.#waiting.first; run !== undefined && skipped < this.#waiting.size; run = this.#waiting.first) {
-      const { items, bytes } = this.#engine.ready;
-      if (items >= this.#maxAhead || bytes >= this.#limits.maxReadyBytes) break;
-      if (this.#preparing >= this.#limits.maxPreparing) break;
-      if ((this.#preparingOf.get(run) ?? 0) >= this.#maxPreparingOfOne) {
-        this.#waiting.moveToEnd(run);
-        skipped += 1;
-        continue;
+    try {
+      this.#gate.open();
+      let skipped = 0;
+      for (let run = this.#waiting.first; run !== undefined && this.#hasRoom(); run = this.#waiting.first) {
+        if ((this.#preparingOf.get(run) ?? 0) >= MAX_PREPARING_OF_ONE) {
+          this.#waiting.moveToEnd(run);
+          if (++skipped >= this.#waiting.size) break;
+          continue;
+        }
+        skipped = 0;
+        const index = run.next++;
+        if (run.next < run.count) this.#waiting.moveToEnd(run);
+        else this.#waiting.delete(run);
+        this.#prepare(run, index);
       }
-      skipped = 0;
-      const index = run.next++;
-      if (run.next < run.count) this.#waiting.moveToEnd(run);
-      else this.#waiting.delete(run);
-      this.#prepare(run, index);
+    } finally {
+      this.#isPreparingNext = false;
     }
-    this.#isPreparingNext = false;
   }
 
-  /** Counts inputs of a run that are being prepared. Those of one that was abandoned no longer count, whatever they wait for. */
-  #hold(run: ItemRun, change: number): void {
-    const held = this.#preparingOf.get(run) ?? 0;
-    const now = Math.max(0, held + change);
-    this.#preparing += now - held;
-    if (now === 0) this.#preparingOf.delete(run);
-    else this.#preparingOf.set(run, now);
+  #hasRoom(): boolean {
+    const { items, bytes } = this.#engine.ready;
+    return items < this.#maxAhead && bytes < this.#limits.maxReadyBytes;
   }
 
   #prepare(run: ItemRun, index: number): void {
     try {
-      const tensors = run.scope(() => this.#pipeline.prepare(run.input(index), () => run.signal));
+      const input = run.input(index);
+      const tensors = run.scope(() => this.#pipeline.prepare(input, { signal: () => run.signal, gate: this.#gate }));
       if (!(tensors instanceof Promise)) {
         this.#engine.submit(run, index, tensors);
         return;
       }
-      this.#hold(run, 1);
+      this.#preparingOf.set(run, (this.#preparingOf.get(run) ?? 0) + 1);
       tensors
         .then((ready) => {
-          if (!run.isOver) this.#engine.submit(run, index, ready);
+          if (!run.isOver) this.#engine.submit(run, index, ready, fileBytesOf(input));
         })
         .catch((error: unknown) => run.failed(index, codedError(error)))
         .finally(() => {
-          this.#hold(run, -1);
+          this.#ended(run);
           this.prepareNext();
         });
     } catch (error) {
       run.failed(index, codedError(error));
     }
   }
+
+  /** One input of the run is no longer being prepared; of a run that was abandoned none counts any more. */
+  #ended(run: ItemRun): void {
+    const held = this.#preparingOf.get(run);
+    if (held === undefined) return;
+    if (held === 1) this.#preparingOf.delete(run);
+    else this.#preparingOf.set(run, held - 1);
+  }
+}
+
+function fileBytesOf(input: unknown): number {
+  return filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
 }

@@ -5,12 +5,21 @@ import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import type { Tensor } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
+import { isDataUrl } from "./data-url.ts";
 import type { Fetcher } from "./fetcher.ts";
+import type { Gate } from "./gate.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
 /** What the server allows of one file, where that is less than what its field allows. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
+
+/** How files are fetched. */
+export interface Fetching {
+  /** Ends the fetching; made only if there is something to fetch. */
+  readonly signal: () => AbortSignal;
+  readonly gate: Gate;
+}
 
 export interface DemoResult {
   readonly outputs: readonly string[];
@@ -30,12 +39,15 @@ export class ItemPipeline {
 
   /**
    * Fetches the input's files and lets the model make its tensors. Answers at once, without a promise, where there is nothing to wait for.
-   * @param signal made only if it is needed; ends the fetching
    * @throws SconceError of the fetcher, or `item_failed` with the message of what the model threw
    */
-  prepare(input: unknown, signal: () => AbortSignal): Tensors | Promise<Tensors> {
+  prepare(input: unknown, fetching: Fetching): Tensors | Promise<Tensors> {
     const files = filesOf(input);
-    if (files.length > 0) return this.#prepareWithFiles(input, files, signal());
+    if (files.length > 0) return this.#fetchAll(files, fetching).then(() => this.#preprocess(input));
+    return this.#preprocess(input);
+  }
+
+  #preprocess(input: unknown): Tensors | Promise<Tensors> {
     try {
       const tensors = this.#model.preprocess(input);
       return tensors instanceof Promise ? tensors.catch(rethrowAs("preprocess")) : tensors;
@@ -76,7 +88,7 @@ export class ItemPipeline {
       const outputs = (await context.predict(inputs)).map((output) => this.encode(output));
       return { outputs, demoOutputs: outputs };
     }
-    const given = await Promise.resolve(demo.predict(inputs, context)).catch(rethrowAs("the demo"));
+    const given = await Promise.try(() => demo.predict(inputs, context)).catch(rethrowAs("the demo"));
     const [outputs, demoOutputs] = [given?.outputs, given?.demoOutputs];
     for (const [name, list] of Object.entries({ outputs, demoOutputs })) {
       if (Array.isArray(list) && list.length === inputs.length) continue;
@@ -93,13 +105,24 @@ export class ItemPipeline {
   }
 
   /** Fetches the files of an input, where it has any. */
-  async fetchFiles(input: unknown, signal: AbortSignal): Promise<void> {
-    await Promise.all(filesOf(input).map((file) => this.#fill(file, signal)));
+  fetchFiles(input: unknown, fetching: Fetching): Promise<void> {
+    return this.#fetchAll(filesOf(input), fetching);
   }
 
-  async #prepareWithFiles(input: unknown, files: readonly ModelFile[], signal: AbortSignal): Promise<Tensors> {
-    await Promise.all(files.map((file) => this.#fill(file, signal)));
-    return Promise.resolve(this.#model.preprocess(input)).catch(rethrowAs("preprocess"));
+  /** When one cannot be had the others are not fetched on. */
+  async #fetchAll(files: readonly ModelFile[], { signal, gate }: Fetching): Promise<void> {
+    const failed = new AbortController();
+    const either = AbortSignal.any([signal(), failed.signal]);
+    try {
+      await Promise.all(
+        files.map((file) =>
+          isDataUrl(file.url ?? "") ? this.#fill(file, either) : gate.run(() => this.#fill(file, either)),
+        ),
+      );
+    } catch (error) {
+      failed.abort();
+      throw error;
+    }
   }
 
   async #fill(file: ModelFile, signal: AbortSignal): Promise<void> {

@@ -7,10 +7,10 @@ import type { Metrics } from "../metrics.ts";
 import { withConsole } from "./captured-console.ts";
 import { Deadlines } from "./deadlines.ts";
 import { DemoPrediction } from "./demo-prediction.ts";
+import { DemoRun } from "./demo-run.ts";
 import { newId } from "./ids.ts";
 import { ItemFlow, type ItemFlowLimits } from "./item-flow.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
-import { DemoRun } from "./item-run.ts";
 import { Prediction } from "./prediction.ts";
 import { PredictionStore, type RetentionLimits } from "./prediction-store.ts";
 import type { PredictionRecord, RecordOptions } from "./record.ts";
@@ -22,6 +22,8 @@ export interface ServiceLimits extends ItemFlowLimits {
   readonly maxQueuedBytes: number;
   /** A prediction's time limit. */
   readonly timeoutMs: number;
+  /** Most bytes of the outputs of one prediction. */
+  readonly maxResultBytes: number;
   /** Most bytes of a demo prediction's logs. */
   readonly maxLogBytes: number;
   readonly retention: RetentionLimits;
@@ -32,6 +34,8 @@ export interface ServiceOptions {
   readonly pipeline: ItemPipeline;
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
+  /** Told of what fails, for the operator's log: the client is told by the prediction. */
+  readonly onFault?: (where: string, error: SconceError) => void;
 }
 
 export interface NewPrediction {
@@ -47,6 +51,7 @@ export class PredictionService {
   readonly #pipeline: ItemPipeline;
   readonly #limits: ServiceLimits;
   readonly #metrics: Metrics;
+  readonly #onFault: ServiceOptions["onFault"];
   readonly #store: PredictionStore;
   readonly #deadlines: Deadlines<PredictionRecord>;
   readonly #flow: ItemFlow;
@@ -57,11 +62,12 @@ export class PredictionService {
   #isDraining = false;
   #drained = Promise.withResolvers<void>();
 
-  constructor({ engine, pipeline, limits, metrics }: ServiceOptions) {
+  constructor({ engine, pipeline, limits, metrics, onFault }: ServiceOptions) {
     this.#flow = new ItemFlow({ engine, pipeline, limits });
     this.#pipeline = pipeline;
     this.#limits = limits;
     this.#metrics = metrics;
+    this.#onFault = onFault;
     this.#store = new PredictionStore(limits.retention);
     this.#deadlines = new Deadlines((prediction) => this.#expire(prediction));
     metrics.watch(engine, () => {
@@ -76,11 +82,6 @@ export class PredictionService {
     });
   }
 
-  /** Most inputs that one prediction could ever have here. */
-  get maxInputs(): number {
-    return this.#limits.maxQueuedItems;
-  }
-
   /**
    * Accepts a prediction, all of it or nothing.
    * @throws SconceError `queue_full` when there is no room now, `not_ready` when the server is stopping
@@ -90,7 +91,9 @@ export class PredictionService {
       ...this.#admit(request),
       inputs: request.inputs,
       onRows: this.#flow.onRows,
+      onFault: (given, index, error) => this.#onFault?.(`prediction ${given.id}, input ${index}`, error),
       encode: (output) => this.#pipeline.encode(output),
+      maxResultBytes: this.#limits.maxResultBytes,
     });
     this.#begin(prediction);
     this.#flow.run(prediction);
@@ -104,7 +107,11 @@ export class PredictionService {
   createDemo(request: NewPrediction): DemoPrediction {
     const demo = new DemoPrediction({ ...this.#admit(request), maxLogBytes: this.#limits.maxLogBytes });
     this.#begin(demo);
-    this.#runDemo(demo, request.inputs).catch((error: unknown) => demo.end(codedError(error).message));
+    this.#runDemo(demo, request.inputs).catch((error: unknown) => {
+      const coded = codedError(error);
+      if (!demo.isOver) this.#onFault?.(`demo prediction ${demo.id}`, coded);
+      demo.end(coded.message);
+    });
     return demo;
   }
 
@@ -139,7 +146,10 @@ export class PredictionService {
       this.#unfinishedItems + inputs.length > maxQueuedItems ||
       (this.#unfinishedBytes > 0 && this.#unfinishedBytes + bytes > maxQueuedBytes);
     if (isFull) {
-      throw new SconceError("queue_full", `the queue is full (${this.#unfinishedItems} inputs wait); try again later`);
+      throw new SconceError(
+        "queue_full",
+        `the queue is full (${this.#unfinishedItems} inputs of predictions that have not ended); try again later`,
+      );
     }
     this.#unfinishedItems += inputs.length;
     this.#unfinishedBytes += bytes;
@@ -170,7 +180,6 @@ export class PredictionService {
       itemsFailed: record.count - record.itemsSucceeded,
     });
     if (this.#isDraining && this.#store.active === 0) this.#drained.resolve();
-    this.#flow.prepareNext();
   };
 
   #expire(record: PredictionRecord): void {
@@ -181,16 +190,19 @@ export class PredictionService {
   /** Fetches the demo's files and hands over to the model's code, with everything that it writes to `console` going to the logs. */
   async #runDemo(demo: DemoPrediction, inputs: readonly unknown[]): Promise<void> {
     const { signal } = demo;
-    const { maxPreparing } = this.#limits;
-    for (let i = 0; i < inputs.length; i += maxPreparing) {
-      await Promise.all(inputs.slice(i, i + maxPreparing).map((input) => this.#pipeline.fetchFiles(input, signal)));
-    }
+    const fetching = { signal: () => signal, gate: this.#flow.gate };
+    await Promise.all(inputs.map((input) => this.#pipeline.fetchFiles(input, fetching)));
     if (demo.isOver) return;
     demo.started();
     const write = (text: string) => demo.write(text);
     const { outputs, demoOutputs } = await withConsole(write, () =>
       this.#pipeline.demo(inputs, {
-        predict: (given) => this.#outside(() => this.#predictFor(demo, given)),
+        predict: (given) => {
+          const outputs = this.#outside(() => this.#predictFor(demo, given));
+          // The demo may be over before its author's code awaits this: then nobody is left to tell.
+          outputs.catch(() => {});
+          return outputs;
+        },
         log: (...values) => demo.write(`${format(...values)}\n`),
         signal,
       }),
@@ -201,6 +213,7 @@ export class PredictionService {
   /** Sends inputs of a demo through the same batches as everyone's. */
   async #predictFor(demo: DemoPrediction, inputs: readonly unknown[]): Promise<unknown[]> {
     const { signal } = demo;
+    if (demo.isOver) throw new SconceError("canceled", "the demo prediction has ended");
     const run = new DemoRun([...inputs], { signal, onRows: this.#flow.onRows, write: (text) => demo.write(text) });
     const onAbort = () => {
       run.end(new SconceError("canceled", "the demo prediction has ended"));

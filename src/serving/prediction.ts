@@ -1,7 +1,8 @@
 /** One prediction: a list of inputs on its way to a list of outputs. */
 import type { Rows } from "../engine/engine.ts";
 import type { SconceError } from "../errors.ts";
-import { type ItemFault, type ItemRun, type RowsHandler, summaryOf } from "./item-run.ts";
+import { type ItemFault, summaryOf } from "./item-fault.ts";
+import type { ItemRun, RowsHandler } from "./item-run.ts";
 import { PredictionRecord, type RecordOptions } from "./record.ts";
 
 export interface PredictionOptions extends RecordOptions {
@@ -10,6 +11,10 @@ export interface PredictionOptions extends RecordOptions {
   readonly onRows: RowsHandler;
   /** An output as JSON text; throws SconceError `output_invalid`. */
   readonly encode: (output: unknown) => string;
+  /** Told of the first input that failed: the others are likely to have failed alike. */
+  readonly onFault: (prediction: Prediction, index: number, error: SconceError) => void;
+  /** Most bytes of all outputs together; a prediction with more fails. */
+  readonly maxResultBytes: number;
 }
 
 export class Prediction extends PredictionRecord implements ItemRun {
@@ -22,12 +27,17 @@ export class Prediction extends PredictionRecord implements ItemRun {
   #ended = 0;
   readonly #onRows: RowsHandler;
   readonly #encode: (output: unknown) => string;
+  readonly #onFault: PredictionOptions["onFault"];
+  readonly #maxResultBytes: number;
+  #resultBytes = 0;
 
   constructor(options: PredictionOptions) {
     super(options);
     this.#inputs = options.inputs;
     this.#onRows = options.onRows;
     this.#encode = options.encode;
+    this.#onFault = options.onFault;
+    this.#maxResultBytes = options.maxResultBytes;
   }
 
   override get itemsSucceeded(): number {
@@ -57,12 +67,19 @@ export class Prediction extends PredictionRecord implements ItemRun {
   failed(index: number, error: SconceError): void {
     if (this.isOver) return;
     this.#faults.push({ index, message: error.message });
+    if (this.#faults.length === 1) this.#onFault(this, index, error);
     this.#itemEnded(index);
   }
 
   itemSucceeded(index: number, output: unknown): void {
     if (this.isOver) return;
-    this.#outputs[index] = this.#encode(output);
+    const text = this.#encode(output);
+    this.#resultBytes += text.length;
+    if (this.#resultBytes > this.#maxResultBytes) {
+      this.end(`The outputs have more than ${this.#maxResultBytes} bytes; send fewer inputs in one request`);
+      return;
+    }
+    this.#outputs[index] = text;
     this.#succeeded += 1;
     this.#itemEnded(index);
   }

@@ -31,7 +31,7 @@ export abstract class PredictionRecord {
   finishedAtMs: number | undefined;
   outcome: Outcome | undefined;
   #onEnd: ((record: PredictionRecord) => void) | undefined;
-  #waiters: (() => void)[] | undefined;
+  #waiters: Set<() => void> | undefined;
   #abort: AbortController | undefined;
 
   constructor({ id, count, bytes, deadlineMs, onEnd }: RecordOptions) {
@@ -78,12 +78,13 @@ export abstract class PredictionRecord {
       const done = () => {
         clearTimeout(timer);
         signal?.removeEventListener("abort", done);
+        this.#waiters?.delete(done);
         resolve();
       };
       const timer = setTimeout(done, timeoutMs);
       signal?.addEventListener("abort", done);
-      this.#waiters ??= [];
-      this.#waiters.push(done);
+      this.#waiters ??= new Set();
+      this.#waiters.add(done);
     });
   }
 

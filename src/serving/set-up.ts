@@ -6,7 +6,8 @@ import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
 import type { Fetcher } from "./fetcher.ts";
-import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { openGate } from "./gate.ts";
+import { type Fetching, type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
 
 /** Where the files of a model are: in a folder that is being built, or in the store. */
 export interface ModelFiles {
@@ -38,7 +39,8 @@ export interface RunningModel {
   readonly forwardMs: ReadonlyMap<number, number>;
 }
 
-const noSignal = new AbortController().signal;
+const { signal: noSignal } = new AbortController();
+const fetching: Fetching = { signal: () => noSignal, gate: openGate };
 
 /** @throws SconceError when the model's code, weights or example do not do what was declared */
 export async function setUp({
@@ -94,7 +96,7 @@ export async function setUp({
  * @throws SconceError of whichever step failed
  */
 export async function runOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
-  const tensors = await pipeline.prepare(input, () => noSignal);
+  const tensors = await pipeline.prepare(input, fetching);
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const sink = {
     dispatched() {},
@@ -118,7 +120,7 @@ async function runSetup(model: Model, files: ModelFiles): Promise<void> {
 }
 
 async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
-  return pipeline.prepare(decodeExample(model, example), () => noSignal);
+  return pipeline.prepare(decodeExample(model, example), fetching);
 }
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */

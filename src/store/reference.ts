@@ -1,5 +1,6 @@
 /** References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution spec. */
 import { SconceError } from "../errors.ts";
+import { maxRepositoryLength, repositoryPattern } from "../model/name.ts";
 
 /** The tag that every build of a repository moves, and that stands for no tag. */
 export const latestTag = "latest";
@@ -18,11 +19,8 @@ export interface DigestReference {
   readonly digest: string;
 }
 
-const component = "[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*";
-const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
 const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const digestPattern = /^sha256:[a-f0-9]{64}$/;
-const maxRepositoryLength = 255;
 
 /**
  * Reads `repository`, `repository:tag` or `repository@sha256:…`; no tag means `latest`.

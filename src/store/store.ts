@@ -45,6 +45,8 @@ export interface ModelSummary {
 export interface RemoveResult {
   /** The references that are gone. */
   readonly removed: readonly string[];
+  /** The references in the same repository that still stand for the model. */
+  readonly left: readonly string[];
   /** How many bytes of the disk became free; 0 while another tag keeps the model. */
   readonly freedBytes: number;
 }
@@ -155,21 +157,29 @@ export class ModelStore {
    * Removes a tag, or with a digest every tag of that model in the repository, and the blobs that nothing refers to any more.
    * A process that has the model open keeps it.
    *
+   * @param options.allTags removes every tag of the model, whichever was named
    * @throws SconceError `usage`, `model_not_found`
    */
-  remove(reference: string): RemoveResult {
-    const found = this.#find(reference);
+  remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
+    // An empty store is an error, and no reason to create one.
+    this.#find(reference);
     using workspace = this.#openWorkspace();
     using _lock = this.#lock();
     const index = IndexFile.read(this.home);
-    const byDigest = "digest" in parseReference(reference);
-    const gone = index
+    const found = this.#find(reference, index);
+    const byDigest = allTags || "digest" in parseReference(reference);
+    const ofModel = index
       .entries()
-      .filter((entry) => entry.repository === found.repository)
-      .filter((entry) => (byDigest ? entry.digest === found.digest : entry.tag === found.tag));
+      .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
+    const gone = ofModel.filter((entry) => byDigest || entry.tag === found.tag);
     for (const entry of gone) index.delete(entry);
     this.#write(index, workspace);
-    return { removed: gone.map((entry) => `${entry.repository}:${entry.tag}`), freedBytes: this.#collect(index) };
+    const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
+    return {
+      removed: gone.map(nameOf),
+      left: ofModel.filter((entry) => !gone.includes(entry)).map(nameOf),
+      freedBytes: this.#collect(index),
+    };
   }
 
   #find(reference: string | undefined, index = IndexFile.read(this.home)): IndexEntry {

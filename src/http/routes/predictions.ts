@@ -10,22 +10,33 @@ import { ProblemError } from "../problem.ts";
 
 export interface PredictionRoutes {
   readonly service: PredictionService;
-  readonly reader: InputReader;
-  /** Told of requests whose answer is held back. */
-  readonly onHold: (request: Request) => void;
+  readonly readers: { readonly predictions: InputReader; readonly demos: InputReader };
+  /** Told when an answer begins to be held back, and when that ends. */
+  readonly onHold: (request: Request, isHeld: boolean) => void;
 }
 
 /** One family of routes; predictions and demo predictions have the same. */
 interface Family {
   readonly path: "/predictions" | "/demo";
+  readonly reader: InputReader;
   create(request: NewPrediction): PredictionRecord;
   get(id: string): PredictionRecord | undefined;
 }
 
-export function addPredictionRoutes(app: OpenAPIHono, { service, reader, onHold }: PredictionRoutes): void {
+export function addPredictionRoutes(app: OpenAPIHono, { service, readers, onHold }: PredictionRoutes): void {
   const families: readonly Family[] = [
-    { path: "/predictions", create: (request) => service.create(request), get: (id) => service.get(id) },
-    { path: "/demo", create: (request) => service.createDemo(request), get: (id) => service.getDemo(id) },
+    {
+      path: "/predictions",
+      reader: readers.predictions,
+      create: (request) => service.create(request),
+      get: (id) => service.get(id),
+    },
+    {
+      path: "/demo",
+      reader: readers.demos,
+      create: (request) => service.createDemo(request),
+      get: (id) => service.getDemo(id),
+    },
   ];
   for (const family of families) {
     const { path } = family;
@@ -33,11 +44,12 @@ export function addPredictionRoutes(app: OpenAPIHono, { service, reader, onHold 
       const { headers, signal } = c.req.raw;
       const timeoutMs = cancelAfterMsOf(headers.get("cancel-after"));
       const waitMs = waitMsOf(headers.get("prefer"));
-      const { inputs, bytes } = await reader.read(c);
+      const { inputs, bytes } = await family.reader.read(c);
       const record = family.create({ inputs, bytes, timeoutMs });
       if (waitMs > 0) {
-        onHold(c.req.raw);
+        onHold(c.req.raw, true);
         await record.wait(waitMs, signal);
+        onHold(c.req.raw, false);
         // A client that left was never told the id: nobody can read the outcome.
         if (signal.aborted) service.cancel(record);
       }
@@ -49,8 +61,9 @@ export function addPredictionRoutes(app: OpenAPIHono, { service, reader, onHold 
       const { headers, signal } = c.req.raw;
       const waitMs = waitMsOf(headers.get("prefer"));
       if (waitMs > 0) {
-        onHold(c.req.raw);
+        onHold(c.req.raw, true);
         await record.wait(waitMs, signal);
+        onHold(c.req.raw, false);
       }
       return answer(record);
     });

@@ -10,7 +10,7 @@ export default defineModel({
     /** A URL that the demo reads before it goes on. */
     before: z.url().optional(),
     /** What throws or is wrong. */
-    fail: z.enum(["demo", "item", "count", "output"]).optional(),
+    fail: z.enum(["demo", "item", "count", "output", "late"]).optional(),
     /** Characters that are written to the logs. */
     flood: z.int().default(0),
   }),
@@ -28,6 +28,8 @@ export default defineModel({
   demo: {
     output: z.object({ half: z.number() }),
     async predict(inputs, { predict, log }) {
+      // Asked for now, awaited only after what follows.
+      const early = inputs[0]?.fail === "late" ? predict(inputs) : undefined;
       for (const { x, say, before, fail, flood } of inputs) {
         log("begin", x);
         console.log(`said ${say}`);
@@ -36,7 +38,7 @@ export default defineModel({
         for (let left = flood; left > 0; left -= 65_536) log("x".repeat(Math.min(left, 65_536)));
         if (fail === "demo") throw new Error("the demo broke");
       }
-      const outputs = await predict(inputs);
+      const outputs = await (early ?? predict(inputs));
       const demoOutputs = outputs.map(({ y }, i) => ({ half: inputs[i]?.fail === "output" ? Number.NaN : y / 2 }));
       return { outputs, demoOutputs: inputs[0]?.fail === "count" ? [] : demoOutputs };
     },

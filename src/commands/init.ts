@@ -1,0 +1,113 @@
+/** `sconce init DIR` */
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { openOption } from "../config.ts";
+import { SconceError } from "../errors.ts";
+import { checkRepository } from "../store/reference.ts";
+import { command } from "./command.ts";
+
+const template = fileURLToPath(new URL("init/template", import.meta.url));
+/** The folder of sconce, where its types are. */
+const root = dirname(fileURLToPath(new URL("../../package.json", import.meta.url)));
+/** The name of the model in the template. */
+const templateName = "colours";
+
+export const init = command({
+  name: "init",
+  description: "Write a model folder to start from: it type-checks, builds and serves as it is",
+  details:
+    "The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights.",
+  example: `sconce init flowers
+sconce build flowers`,
+  options: {
+    name: openOption<string>({
+      description: "Name of the model",
+      valueHint: "repo",
+      alias: "n",
+      described: "the folder's",
+      parse: z.string().min(1, "must be a name"),
+    }),
+  },
+  positionals: [{ name: "dir", description: "The folder to write", required: true }],
+  async run({ options, positionals: [given = ""] }) {
+    if (given === "") throw new SconceError("usage", "DIR must be a folder, not an empty text");
+    const dir = resolve(given);
+    const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
+    await checkEmpty(dir, given);
+    const files = await filesOf(dir, name);
+    await mkdir(dir, { recursive: true });
+    // Never over what came to be there in the meantime.
+    for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
+    console.log(`Wrote ${given}: ${files.map(([file]) => file).join(", ")}
+
+Next:
+
+  sconce build ${quoted(given)}
+  sconce predict ${name} colour=#ff8800
+  sconce serve ${name}
+
+Then change model.ts and export.py into your model.`);
+  },
+});
+
+/** A repository's name made of that of the folder. */
+function nameFrom(dir: string): string {
+  const name = basename(dir)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
+  return name === "" ? templateName : name;
+}
+
+async function checkEmpty(dir: string, given: string): Promise<void> {
+  try {
+    // A new repository is as good as empty.
+    const found = (await readdir(dir)).filter((name) => name !== ".git");
+    if (found.length === 0) return;
+    const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? ", …" : "");
+    throw new SconceError("usage", `${given} must be an empty or a new folder; it holds ${shown}`);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT") return;
+    if (code === "ENOTDIR") throw new SconceError("usage", `${given} must be a folder, not a file`, { cause: error });
+    throw error;
+  }
+}
+
+async function filesOf(dir: string, name: string): Promise<readonly (readonly [string, string | Uint8Array])[]> {
+  const read = (file: string) => readFile(join(template, file));
+  const named = async (file: string) => (await read(file)).toString().replaceAll(namePattern, name);
+  return [
+    ["model.ts", await named("model.ts")],
+    ["model.pt", await read("model.pt")],
+    ["export.py", await read("export.py")],
+    ["README.md", await named("README.md")],
+    ["tsconfig.json", tsconfig(dir)],
+    [".gitignore", await read("gitignore")],
+  ];
+}
+
+/** Where the template's files name the model, and not the colours that it knows. */
+const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
+
+/** The settings and the types of the sconce that wrote the folder, wherever it lies. */
+function tsconfig(dir: string): string {
+  const isInside = !relative(root, dir).startsWith("..");
+  const path = isInside ? relative(dir, root) : root;
+  return `${JSON.stringify(
+    {
+      extends: `${path}/tsconfig.json`,
+      compilerOptions: { typeRoots: [`${path}/node_modules`] },
+      include: ["."],
+    },
+    null,
+    2,
+  )}\n`;
+}
+
+/** As a shell takes it. */
+function quoted(path: string): string {
+  return /^[\w./~+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,147 @@
+/** From `field=value` on a command line to one input as it would come over the wire. */
+import { closest } from "../../closest.ts";
+import { messageOf, SconceError } from "../../errors.ts";
+import { fileValue, readText } from "./input-file.ts";
+import type { Kind, SchemaNode } from "./schema.ts";
+
+export interface InputParts {
+  /** For messages. */
+  readonly model: string;
+  readonly schema: SchemaNode;
+  /** A whole input, of which fields replace members: JSON, `@file`, or `-` for standard input. */
+  readonly json: string | undefined;
+  /** The model's own example, as the whole input. */
+  readonly example: unknown;
+  /** Texts of the form `field=value`. */
+  readonly fields: readonly string[];
+}
+
+/** @throws SconceError `usage` that names the field, what it takes and what was given */
+export async function readInput({ model, schema, json, example, fields }: InputParts): Promise<unknown> {
+  const whole = json === undefined ? (example ?? {}) : await withFiles(await readJson(json), schema, "--json");
+  if (!isObject(whole)) throw usage(`--json must be an object with the fields of one input, not ${nameOf(whole)}`);
+  const input: Record<string, unknown> = { ...whole };
+  for (const [name, texts] of Map.groupBy(fields.map(splitField), ({ name }) => name)) {
+    input[name] = await readField(
+      name,
+      texts.map(({ text }) => text),
+      schema.field(name) ?? unknownField(name, model, schema),
+    );
+  }
+  for (const name of Object.keys(input)) if (!schema.field(name)) unknownField(name, model, schema);
+  const missing = schema.required.find((name) => !Object.hasOwn(input, name));
+  if (missing === undefined) return input;
+  throw usage(`missing field ${missing}; ${model} takes ${describeFields(schema)}`);
+}
+
+function splitField(text: string): { name: string; text: string } {
+  const equals = text.indexOf("=");
+  if (equals > 0) return { name: text.slice(0, equals), text: text.slice(equals + 1) };
+  throw usage(`${JSON.stringify(text)} is not field=value`);
+}
+
+async function readField(name: string, texts: readonly string[], node: SchemaNode): Promise<unknown> {
+  const isWhole = (text: string) => text.startsWith("[") || (text.startsWith("@") && !node.element(0).isFile);
+  const isList = node.kinds.has("array") && !texts.some(isWhole);
+  if (isList) return Promise.all(texts.map((text, i) => readValue(name, text, node.element(i))));
+  if (texts.length > 1) throw usage(`field ${name} is given ${texts.length} times; it takes one value`);
+  return readValue(name, texts[0] ?? "", node);
+}
+
+async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
+  if (node.isFile && !(node.kinds.has("null") && given === "null")) return fileValue(given, name);
+  const text = given.startsWith("@") ? await readText(given.slice(1), name) : given;
+  const listed = node.values.find((value) => String(value) === text);
+  if (listed !== undefined) return listed;
+  const { kinds } = node;
+  if (kinds.size === 0) return parseJson(text) ?? text;
+  if (kinds.has("null") && text === "null") return null;
+  if (kinds.has("string")) return text;
+  const value = parseJson(text);
+  if (value !== undefined && [...kinds].some((kind) => isOf(kind, value))) return withFiles(value, node, name);
+  throw usage(`${name} must be ${[...kinds].map((kind) => nouns[kind]).join(" or ")}, not ${shown(text)}`);
+}
+
+/** Replaces the paths that stand where files belong. */
+async function withFiles(value: unknown, node: SchemaNode, name: string): Promise<unknown> {
+  if (typeof value === "string") return node.isFile ? fileValue(value, name) : value;
+  if (Array.isArray(value)) return Promise.all(value.map((one, i) => withFiles(one, node.element(i), `${name}.${i}`)));
+  if (!isObject(value)) return value;
+  const entries = Object.entries(value).map(async ([key, one]) => {
+    const field = node.field(key);
+    return [key, field ? await withFiles(one, field, name === "--json" ? key : `${name}.${key}`) : one] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+async function readJson(given: string): Promise<unknown> {
+  const path = given === "-" ? given : given.startsWith("@") ? given.slice(1) : undefined;
+  const text = path === undefined ? given : await readText(path, "--json");
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const why = messageOf(error).replace(/^JSON Parse error: /, "");
+    throw usage(`--json must be JSON, "@" and a file, or "-" for standard input, not ${shown(text)} (${why})`);
+  }
+}
+
+const nouns: Record<Kind, string> = {
+  string: "a text",
+  number: "a number",
+  integer: "a whole number",
+  boolean: "true or false",
+  null: "null",
+  array: "a JSON array",
+  object: "a JSON object",
+};
+
+function isOf(kind: Kind, value: unknown): boolean {
+  if (kind === "array") return Array.isArray(value);
+  if (kind === "object") return isObject(value);
+  if (kind === "integer") return Number.isSafeInteger(value);
+  return kind === (value === null ? "null" : typeof value);
+}
+
+/** `image=<file or URL>, [steps=<whole number>]` */
+function describeFields(schema: SchemaNode): string {
+  const { required } = schema;
+  const list = [...schema.fields].map(([name, node]) => {
+    const what = node.isFile
+      ? "file or URL"
+      : [...node.kinds].map((kind) => nouns[kind].replace(/^an? /, "")).join(" or ");
+    const field = `${name}=<${what || "value"}>`;
+    return required.includes(name) ? field : `[${field}]`;
+  });
+  return list.length > 0 ? list.join(" ") : "any field";
+}
+
+function unknownField(name: string, model: string, schema: SchemaNode): never {
+  const near = closest(name, schema.fields.keys());
+  const hint = near === undefined ? `it takes ${describeFields(schema)}` : `did you mean ${near}?`;
+  throw usage(`${model} has no field ${name}; ${hint}`);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function nameOf(value: unknown): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "a list" : `a ${typeof value}`;
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}
+
+function usage(message: string): SconceError {
+  return new SconceError("usage", message);
+}

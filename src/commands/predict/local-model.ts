@@ -1,0 +1,123 @@
+/** A packaged model that runs in this process for one prediction, without a server. */
+import { format } from "node:util";
+import { version } from "../../../package.json";
+import { SconceError } from "../../errors.ts";
+import type { Model } from "../../model/define.ts";
+import { loadModel } from "../../model/load.ts";
+import { AddressGuard } from "../../serving/address-guard.ts";
+import { DemoRun } from "../../serving/demo-run.ts";
+import { Fetcher } from "../../serving/fetcher.ts";
+import { ItemFlow } from "../../serving/item-flow.ts";
+import { type RunningModel, runOne, setUp } from "../../serving/set-up.ts";
+import type { PackagedModel } from "../../store/packaged-model.ts";
+
+export interface LocalModelOptions {
+  readonly device: string | undefined;
+  readonly threads: number | undefined;
+  readonly fetchTimeoutMs: number;
+  /** A demo makes batches; one prediction does not need them warmed up. */
+  readonly batches: boolean;
+}
+
+const noSignal = new AbortController().signal;
+const limits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
+
+export class LocalModel implements AsyncDisposable {
+  readonly #packaged: PackagedModel;
+  readonly #model: Model;
+  readonly #fetcher: Fetcher;
+  readonly #options: LocalModelOptions;
+  #settingUp: Promise<RunningModel> | undefined;
+
+  private constructor(packaged: PackagedModel, model: Model, options: LocalModelOptions) {
+    this.#packaged = packaged;
+    this.#model = model;
+    this.#options = options;
+    this.#fetcher = new Fetcher({
+      // Who names a URL here could as well fetch it themselves.
+      guard: new AddressGuard({ allowPrivate: true }),
+      timeoutMs: options.fetchTimeoutMs,
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      userAgent: `sconce/${version}`,
+    });
+  }
+
+  /**
+   * Loads the model's code; its weights only when they are needed.
+   * @throws SconceError `model_invalid`
+   */
+  static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
+    const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+    return new LocalModel(packaged, model, options);
+  }
+
+  /**
+   * The input as the model's code sees it.
+   * @throws SconceError `usage` that names what does not fit
+   */
+  decode(input: unknown): unknown {
+    const decoded = this.#model.input.safeParse(input);
+    if (decoded.success) return decoded.data;
+    const faults = decoded.error.issues.map(({ path, message }) => `${path.join(".") || "the input"}: ${message}`);
+    throw new SconceError("usage", faults.join("; "));
+  }
+
+  /**
+   * @param input decoded
+   * @returns the output as it would come over the wire
+   * @throws SconceError of whichever step failed
+   */
+  async predict(input: unknown): Promise<unknown> {
+    return JSON.parse(await runOne(await this.#running(), input));
+  }
+
+  /**
+   * Runs the model's demo on one input.
+   * @param write takes the lines that the demo logs, as they come
+   */
+  async demo(input: unknown, write: (text: string) => void): Promise<{ output: unknown; demo_output: unknown }> {
+    const { engine, pipeline } = await this.#running();
+    const flow = new ItemFlow({ engine, pipeline, limits });
+    await pipeline.fetchFiles(input, { signal: () => noSignal, gate: flow.gate });
+    const { outputs, demoOutputs } = await pipeline.demo([input], {
+      predict: (inputs) => {
+        const run = new DemoRun([...inputs], { signal: noSignal, onRows: flow.onRows, write });
+        flow.run(run);
+        return run.outputs;
+      },
+      log: (...values) => write(`${format(...values)}\n`),
+      signal: noSignal,
+    });
+    return { output: JSON.parse(outputs[0] ?? "null"), demo_output: JSON.parse(demoOutputs[0] ?? "null") };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // Who waited for it was told what went wrong.
+    const running = await this.#settingUp?.catch(() => undefined);
+    await running?.engine.close();
+    this.#fetcher[Symbol.dispose]();
+  }
+
+  #running(): Promise<RunningModel> {
+    const { device, threads, batches } = this.#options;
+    this.#settingUp ??= setUp({
+      model: this.#model,
+      files: {
+        weights: this.#packaged.layer(this.#model.weights).path,
+        asset: (name) => Bun.file(this.#packaged.layer(name).path),
+      },
+      // The input is run at once: no other need be run before it.
+      example: undefined,
+      settings: {
+        batchSize: batches ? undefined : 1,
+        maxQueueDelayMs: 0,
+        device,
+        instances: 1,
+        threads,
+        maxInputs: undefined,
+      },
+      fetcher: this.#fetcher,
+    });
+    return this.#settingUp;
+  }
+}

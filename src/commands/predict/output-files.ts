@@ -1,0 +1,133 @@
+/** Files in an output, which are data URIs there: saved where `-o` says, shortened where a person reads. */
+import { statSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { SconceError } from "../../errors.ts";
+import { decodeDataUrl } from "../../serving/data-url.ts";
+import { formatBytes } from "../table.ts";
+
+/** Standard output as the place for a file. */
+export const standardOutput = "-";
+
+export interface OutputFile {
+  /** Its place in the output: `image`, `faces.0.crop`. */
+  readonly name: string;
+  readonly dataUri: string;
+}
+
+/** One `-o`. */
+interface Target {
+  /** Of the output's file; undefined when there is only one. */
+  readonly name: string | undefined;
+  readonly path: string;
+}
+
+export class OutputTargets {
+  readonly #targets: readonly Target[];
+
+  /**
+   * @param given `FILE` or `field=FILE`
+   * @param filePaths of the output's schema, with `*` for any index
+   * @throws SconceError `usage` for a field that holds no file, a name that fits several, a folder that is not there
+   */
+  constructor(given: readonly string[], filePaths: readonly string[]) {
+    this.#targets = given.map(parseTarget);
+    if (this.#targets.length > 1 && this.#targets.some(({ name }) => name === undefined)) {
+      throw usage("several -o each name the file of the output that they save: -o field=FILE");
+    }
+    for (const target of this.#targets) {
+      select(target, filePaths, (path) => path, true);
+      checkPath(target.path);
+    }
+  }
+
+  get isStandardOutput(): boolean {
+    return this.#targets.some(({ path }) => path === standardOutput);
+  }
+
+  /**
+   * Writes the files that are asked for.
+   * @returns the output with the paths of the saved files in their places
+   * @throws SconceError `usage` when a name stands for none or several of the files that there are
+   */
+  async save(output: unknown): Promise<unknown> {
+    const files = filesOf(output);
+    const saved = new Map<string, string>();
+    for (const target of this.#targets) {
+      const { name, dataUri } = select(target, files, (file) => file.name, false);
+      const { bytes } = decodeDataUrl(dataUri, Number.MAX_SAFE_INTEGER);
+      await (target.path === standardOutput ? Bun.write(Bun.stdout, bytes) : writeFile(target.path, bytes));
+      saved.set(name, target.path);
+    }
+    return mapFiles(output, ({ name, dataUri }) => saved.get(name) ?? dataUri);
+  }
+}
+
+/** The output with its data URIs cut short, and the names of those that were. */
+export function shorten(output: unknown): { readonly output: unknown; readonly names: readonly string[] } {
+  const names: string[] = [];
+  const shortened = mapFiles(output, ({ name, dataUri }) => {
+    if (dataUri.length <= 100) return dataUri;
+    names.push(name);
+    const size = formatBytes(decodeDataUrl(dataUri, Number.MAX_SAFE_INTEGER).bytes.length);
+    return `${dataUri.slice(0, 40)}… (${size})`;
+  });
+  return { output: shortened, names };
+}
+
+function filesOf(output: unknown): readonly OutputFile[] {
+  const files: OutputFile[] = [];
+  mapFiles(output, (file) => {
+    files.push(file);
+    return "";
+  });
+  return files;
+}
+
+/** The value with every data URI replaced. */
+function mapFiles(value: unknown, replace: (file: OutputFile) => string, name = ""): unknown {
+  const below = (key: string | number) => (name === "" ? String(key) : `${name}.${key}`);
+  if (typeof value === "string") {
+    return /^data:[\w.+-]+\/[\w.+-]+(;[^,]{0,200})?,/i.test(value) ? replace({ name, dataUri: value }) : value;
+  }
+  if (Array.isArray(value)) return value.map((one, i) => mapFiles(one, replace, below(i)));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapFiles(one, replace, below(key))]));
+}
+
+/** What stands before the first "=" is a field, unless it holds a slash. */
+function parseTarget(given: string): Target {
+  const [, name, path] = /^([^=/]+)=(.*)$/s.exec(given) ?? [undefined, undefined, given];
+  if (!path) throw usage(`-o must be FILE or field=FILE, not ${JSON.stringify(given)}`);
+  return { name, path };
+}
+
+/** @param isSchema whether the names are those of a schema, in which an element of an array stands for several */
+function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
+  const wanted = isSchema ? name?.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
+  const found = all.filter((one) => wanted === undefined || `.${nameOf(one)}`.endsWith(`.${wanted}`));
+  const names = all.map(nameOf).join(", ");
+  const [first] = found;
+  if (first === undefined) {
+    const what = name === undefined ? "file to save" : `file ${name}`;
+    throw usage(`the output has no ${what}${names === "" ? "" : `; its files: ${names}`}`);
+  }
+  if (found.length > 1) {
+    throw usage(`the output has several files (${names}); say which one with -o ${found.map(nameOf)[0]}=FILE`);
+  }
+  return first;
+}
+
+function checkPath(path: string): void {
+  if (path === standardOutput) {
+    if (process.stdout.isTTY) throw usage("a file is not written to a terminal; give -o the name of a file");
+    return;
+  }
+  const isFolder = (candidate: string) => statSync(candidate, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (isFolder(path)) throw usage(`-o must be a file, and ${path} is a folder`);
+  if (!isFolder(dirname(path))) throw usage(`${path} can't be written: there is no folder ${dirname(path)}`);
+}
+
+function usage(message: string): SconceError {
+  return new SconceError("usage", message);
+}

@@ -1,0 +1,68 @@
+/** `sconce rm REF…` */
+import { flag, option } from "../config.ts";
+import { SconceError } from "../errors.ts";
+import { log } from "../log.ts";
+import { parseReference } from "../store/reference.ts";
+import { ModelStore } from "../store/store.ts";
+import { command } from "./command.ts";
+import { formatBytes } from "./table.ts";
+
+export const rm = command({
+  name: "rm",
+  description: "Remove tags, and the models that no tag is left of",
+  details: `Every build has a generated tag and latest: while one tag is left the model stays, and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. What other models share stays.
+
+Removes all that it can and then tells what it could not. A server that has the model open keeps it.`,
+  example: `sconce rm digits:v1
+sconce rm --all-tags digits:v1 flowers`,
+  options: {
+    allTags: option({
+      description: "Remove the models with all their tags in the repository",
+      alias: "a",
+      default: false,
+      parse: flag,
+    }),
+    force: option({
+      description: "What is not there is no error",
+      alias: "f",
+      default: false,
+      parse: flag,
+    }),
+  },
+  positionals: [
+    {
+      name: "ref",
+      description: "repo[:tag] or repo@sha256:…; no tag means latest",
+      required: true,
+      isVariadic: true,
+    },
+  ],
+  async run({ options, positionals }) {
+    // Nothing is removed by a call that is spelled wrongly.
+    for (const reference of positionals) parseReference(reference);
+    const store = new ModelStore();
+    const faults: SconceError[] = [];
+    let freedBytes = 0;
+    let count = 0;
+    for (const reference of positionals) {
+      try {
+        const result = store.remove(reference, { allTags: options.allTags });
+        for (const removed of result.removed) console.log(`Untagged ${removed}`);
+        freedBytes += result.freedBytes;
+        count += result.removed.length;
+        if (result.left.length > 0) {
+          log.info(
+            `${result.left.join(", ")} still ${result.left.length === 1 ? "stands" : "stand"} for it; --all-tags removes all`,
+          );
+        }
+      } catch (error) {
+        if (!(error instanceof SconceError)) throw error;
+        if (!(options.force && error.code === "model_not_found")) faults.push(error);
+      }
+    }
+    if (count > 0) console.log(`Freed ${formatBytes(freedBytes)}`);
+    const [first] = faults;
+    if (first === undefined) return;
+    throw new SconceError(first.code, faults.map(({ message }) => message).join("; "), { cause: first });
+  },
+});

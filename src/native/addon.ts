@@ -1,0 +1,97 @@
+/** The only place that loads the addon, and its types: what native/addon.cc exports. */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { messageOf, SconceError } from "../errors.ts";
+import { arrayTypes, type PaddedDim, type TensorData } from "../model/tensor.ts";
+
+declare const handle: unique symbol;
+
+/** A session as the addon names it: nothing that JS can look into. */
+export interface Handle {
+  readonly [handle]: true;
+}
+
+export interface NativeSpec {
+  name: string;
+  dtype: number;
+  dims: (number | string | PaddedDim)[];
+}
+
+/** What native/addon.cc exports. Every function throws or rejects with an Error that has a `code`. */
+export interface Addon {
+  readonly torchVersion: string;
+  /** The names of the dtypes; a dtype's place is its code. */
+  readonly dtypes: readonly string[];
+  open(options: {
+    path: string;
+    device: string;
+    threads: number;
+    inputs: NativeSpec[];
+    outputs: NativeSpec[];
+    freeze: boolean;
+    instances: number;
+    share: Handle | undefined;
+  }): Promise<Handle>;
+  /** Data of all items, one after the other; `meta` has each tensor's dtype code, rank and sizes. */
+  run(session: Handle, rows: number, meta: Float64Array, data: TensorData[]): Promise<NativeOutputs>;
+  setThreads(session: Handle, threads: number): Promise<void>;
+  close(session: Handle): Promise<void>;
+  closeAll(): void;
+  format(session: Handle): "torchscript" | "aotinductor";
+  cudaDeviceCount(): number;
+}
+
+/** One typed array for each output, then the shapes of those outputs that have named sizes. */
+export type NativeOutputs = (TensorData | number[])[];
+
+/** A compiled executable unpacks the addon elsewhere, and says so here before the first session is opened. */
+export function setNativePath(path: string): void {
+  nativePath = path;
+}
+
+/** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */
+export function loadNative(): Addon {
+  loaded ??= load(nativePath);
+  return loaded;
+}
+
+/** For an addon that does not do what its types say. */
+export function otherVersion(): SconceError {
+  return new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
+}
+
+const fix = "run `npm run setup`";
+
+let nativePath = fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url));
+let loaded: Addon | undefined;
+
+function load(path: string): Addon {
+  if (!existsSync(path)) {
+    throw new SconceError("native_unavailable", `the native addon is not built (${path} is missing): ${fix}`);
+  }
+  const module: { exports: unknown } = { exports: {} };
+  try {
+    process.dlopen(module, path);
+  } catch (cause) {
+    const reason = messageOf(cause).split("\n", 1)[0];
+    throw new SconceError("native_unavailable", `the native addon cannot be loaded (${reason}): ${fix}`, { cause });
+  }
+  const addon = module.exports;
+  if (!isAddon(addon)) throw otherVersion();
+  // No thread may be inside libtorch while the process takes its libraries down.
+  process.once("exit", () => addon.closeAll());
+  return addon;
+}
+
+const functions = ["open", "run", "setThreads", "close", "closeAll", "format", "cudaDeviceCount"] as const;
+
+function isAddon(value: unknown): value is Addon {
+  if (typeof value !== "object" || value === null) return false;
+  const members = new Map<string, unknown>(Object.entries(value));
+  const dtypes = members.get("dtypes");
+  return (
+    functions.every((name) => typeof members.get(name) === "function") &&
+    Array.isArray(dtypes) &&
+    Object.keys(arrayTypes).every((name) => dtypes.includes(name))
+  );
+}

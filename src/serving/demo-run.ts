@@ -1,0 +1,83 @@
+/** Inputs that a demo sends through the model; the outputs stay as they are in code. */
+import type { Rows } from "../engine/engine.ts";
+import type { SconceError } from "../errors.ts";
+import { withConsole } from "./captured-console.ts";
+import type { ItemRun, RowsHandler } from "./item-run.ts";
+
+export interface DemoRunOptions {
+  /** The demo prediction's. */
+  readonly signal: AbortSignal;
+  readonly onRows: RowsHandler;
+  /** Takes what the model's code writes to `console` for these items. */
+  readonly write: (text: string) => void;
+}
+
+export class DemoRun implements ItemRun {
+  readonly count: number;
+  readonly signal: AbortSignal;
+  next = 0;
+  readonly #inputs: readonly unknown[];
+  readonly #outputs: unknown[];
+  readonly #onRows: RowsHandler;
+  readonly #write: (text: string) => void;
+  readonly #result = Promise.withResolvers<unknown[]>();
+  #left: number;
+  #hasFailed = false;
+
+  constructor(inputs: readonly unknown[], { signal, onRows, write }: DemoRunOptions) {
+    this.count = inputs.length;
+    this.signal = signal;
+    this.#inputs = inputs;
+    this.#outputs = new Array<unknown>(inputs.length);
+    this.#onRows = onRows;
+    this.#write = write;
+    this.#left = inputs.length;
+    if (this.#left === 0) this.#result.resolve([]);
+  }
+
+  get isOver(): boolean {
+    return this.#left === 0 || this.signal.aborted;
+  }
+
+  /** One for each input, in their order; rejects with the first failure. */
+  get outputs(): Promise<unknown[]> {
+    return this.#result.promise;
+  }
+
+  /** Of a run that failed the others may still wait. */
+  get isComplete(): boolean {
+    return this.#left === 0 && !this.#hasFailed;
+  }
+
+  input(index: number): unknown {
+    return this.#inputs[index];
+  }
+
+  scope<T>(task: () => T): T {
+    return withConsole(this.#write, task);
+  }
+
+  dispatched(): void {}
+
+  succeeded(index: number, rows: Rows): void {
+    if (!this.isOver) this.#onRows(this, index, rows);
+  }
+
+  itemSucceeded(index: number, output: unknown): void {
+    if (this.isOver) return;
+    this.#outputs[index] = output;
+    this.#left -= 1;
+    if (this.#left === 0) this.#result.resolve(this.#outputs);
+  }
+
+  failed(_index: number, error: SconceError): void {
+    this.end(error);
+  }
+
+  /** Gives up all that is not done. */
+  end(error: SconceError): void {
+    this.#hasFailed = true;
+    this.#left = 0;
+    this.#result.reject(error);
+  }
+}

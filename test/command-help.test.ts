@@ -1,0 +1,125 @@
+/** Help, compared with `snapshots/help-*.txt`; `UPDATE_HELP=1 bun test test/command-help.test.ts` writes them anew. */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { defaultOf, parseArguments, variableName } from "../src/commands/arguments.ts";
+import type { Command } from "../src/commands/command.ts";
+import { commandHelp, helpWidth } from "../src/commands/help.ts";
+import { listOption, openOption, option } from "../src/config.ts";
+import { z } from "../src/model/z.ts";
+import { cli } from "./helpers/cli.ts";
+import { cliOnTerminal } from "./helpers/interactive-cli.ts";
+
+setDefaultTimeout(30_000);
+
+const folder = join(import.meta.dir, "snapshots");
+const names = ["serve", "predict", "init", "build", "models", "inspect", "tag", "rm"] as const;
+
+const commandOf = async (name: string): Promise<Command> => (await import(`../src/commands/${name}.ts`))[name];
+
+async function expectSnapshot(name: string, text: string): Promise<void> {
+  const path = join(folder, `help-${name}.txt`);
+  if (process.env.UPDATE_HELP) await Bun.write(path, text);
+  expect(text).toBe(await readFile(path, "utf8"));
+}
+
+test.each([...names])("sconce %s --help", async (name) => {
+  const { code, stdout, stderr } = await cli([name, "--help"]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  await expectSnapshot(name, stdout);
+});
+
+test("sconce --help, of which the commands are all there are", async () => {
+  const { stdout } = await cli(["--help"]);
+  await expectSnapshot("sconce", stdout);
+  expect([...stdout.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(([, name]) => name)).toEqual([...names]);
+  const files = (await readdir(join(import.meta.dir, "..", "src", "commands"))).map((file) =>
+    file.replace(/\.ts$/, ""),
+  );
+  expect(names.filter((name) => !files.includes(name))).toEqual([]);
+});
+
+test("sconce help NAME is sconce NAME --help, and of an unknown name a wrong call", async () => {
+  expect((await cli(["help", "tag"])).stdout).toBe((await cli(["tag", "-h"])).stdout);
+  expect(await cli(["help", "tagg"])).toMatchObject({
+    code: 2,
+    stderr: "sconce: unknown command tagg; did you mean tag?\n",
+  });
+});
+
+test("help has bold headings on a terminal, but not with NO_COLOR", async () => {
+  expect((await cliOnTerminal(["tag", "--help"])).screen).toContain("\u001b[1mUSAGE\u001b[22m");
+  const { screen } = await cliOnTerminal(["tag", "--help"], { env: { NO_COLOR: "1" } });
+  expect(screen).toBe(Bun.stripANSI(screen));
+  expect(screen).toContain("\nUSAGE sconce tag ");
+});
+
+test.each([40, 60, 80, 300])(
+  "help fits a terminal of %d columns, if it has at least 60, and is at most 100 wide",
+  async (columns) => {
+    const width = helpWidth({ isTTY: true, columns });
+    expect(width).toBe(Math.min(100, Math.max(60, columns)));
+    for (const name of names) {
+      const text = Bun.stripANSI(commandHelp((await commandOf(name)).help, width)).split("\n\nEXAMPLE\n")[0] ?? "";
+      const long = text.split("\n").filter((line) => line.length > width);
+      expect(long).toEqual([]);
+    }
+  },
+);
+
+describe("every option of every command", () => {
+  test.each([...names])("of %s says its default, if it has one, and has a variable of its own", async (name) => {
+    const { help } = await commandOf(name);
+    const text = Bun.stripANSI(commandHelp(help, 1000));
+    const variables = new Set<string>();
+    for (const [key, one] of Object.entries(help.options)) {
+      const stated = defaultOf(one);
+      if (one.default !== undefined) expect(stated).toBeDefined();
+      if (stated !== undefined) expect(text).toContain(`${one.description} (default: ${stated}`);
+      variables.add(variableName(key, one));
+    }
+    expect(variables.size).toBe(Object.keys(help.options).length);
+  });
+
+  test("is read from its flag, else its variable, else its default", () => {
+    const text = z.string().transform((given) => `read ${given}`);
+    const table = {
+      sconceTestOne: option({ description: "", default: "default", parse: text }),
+      sconceTestTwo: openOption<string>({ description: "", variable: "OTHER_SCONCE_TEST", parse: text }),
+      sconceTestList: listOption({ description: "", alias: "l", parse: text }),
+    };
+    const read = (...args: string[]) => parseArguments(args, table).options;
+    expect(read()).toEqual({ sconceTestOne: "default", sconceTestTwo: undefined, sconceTestList: [] });
+    try {
+      process.env.SCONCE_SCONCE_TEST_ONE = "a";
+      process.env.OTHER_SCONCE_TEST = "b";
+      process.env.SCONCE_SCONCE_TEST_LIST = "c\nd";
+      expect(read("--sconce-test-two", "flag")).toEqual({
+        sconceTestOne: "read a",
+        sconceTestTwo: "read flag",
+        sconceTestList: ["read c", "read d"],
+      });
+      expect(read("-l", "x", "--sconce-test-list=y", "-lz").sconceTestList).toEqual(["read x", "read y", "read z"]);
+    } finally {
+      delete process.env.SCONCE_SCONCE_TEST_ONE;
+      delete process.env.OTHER_SCONCE_TEST;
+      delete process.env.SCONCE_SCONCE_TEST_LIST;
+    }
+  });
+});
+
+test("a switch takes true and false, or no- before its name, and nothing else", async () => {
+  await Promise.all([
+    expect(cli(["models", "--json=maybe"])).resolves.toMatchObject({
+      code: 2,
+      stderr: 'sconce: --json must be "true" or "false", not "maybe"\n',
+    }),
+    expect(cli(["models", "--no-port"])).resolves.toMatchObject({
+      code: 2,
+      stderr: "sconce: unknown option --no-port (see --help)\n",
+    }),
+  ]);
+  const table = { json: option({ description: "", default: true, parse: z.stringbool() }) };
+  const read = (...args: string[]) => parseArguments(args, table).options.json;
+  expect([read(), read("--no-json"), read("--json=false"), read("--json=true")]).toEqual([true, false, false, true]);
+});

@@ -1,0 +1,94 @@
+/** `init`: the folder it writes type-checks, builds, predicts and serves as it is, wherever it lies. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { cli } from "./helpers/cli.ts";
+import { storeWith } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// The compiler reads all that the types refer to.
+setDefaultTimeout(60_000);
+
+const root = resolve(import.meta.dir, "..");
+const files = [".gitignore", "README.md", "export.py", "model.pt", "model.ts", "tsconfig.json"];
+
+let dir: TempDir;
+let written: Awaited<ReturnType<typeof cli>>;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  written = await cli(["init", "Paint Shop"], { cwd: dir.path });
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+async function compile(folder: string): Promise<{ code: number; output: string }> {
+  const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
+  const child = Bun.spawn([process.execPath, "--bun", compiler, "-p", folder, "--pretty", "false"], {
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  return { code: await child.exited, output: await child.stdout.text() };
+}
+
+test("says what it wrote and what to do next, with names that can be pasted", async () => {
+  expect({ code: written.code, stderr: written.stderr }).toEqual({ code: 0, stderr: "" });
+  expect((await readdir(dir.join("Paint Shop"))).sort()).toEqual(files);
+  for (const file of files) expect(written.stdout).toContain(file);
+  expect(written.stdout).toContain("  sconce build 'Paint Shop'\n  sconce predict paint-shop colour=#ff8800\n");
+});
+
+test("the folder type-checks outside this checkout, and a wrong field in it does not", async () => {
+  expect(await compile(dir.join("Paint Shop"))).toEqual({ code: 0, output: "" });
+  await cli(["init", "wrong"], { cwd: dir.path });
+  const text = await readFile(dir.join("wrong", "model.ts"), "utf8");
+  await Bun.write(dir.join("wrong", "model.ts"), text.replace("probabilities.data)", "probability.data)"));
+  const { code, output } = await compile(dir.join("wrong"));
+  expect(code).not.toBe(0);
+  expect(output).toMatch(/^\S*model\.ts\(\d+,\d+\): error TS\d+/);
+});
+
+test("the folder builds, predicts and serves as it is", async () => {
+  await using store = await storeWith(dir.join("Paint Shop"));
+  const named = async (colour: string) => {
+    const { stdout } = await cli(["predict", "paint-shop", `colour=${colour}`], { env: { SCONCE_HOME: store.home } });
+    return JSON.parse(stdout).name;
+  };
+  expect([await named("#ff8800"), await named("#000000"), await named("#2244dd")]).toEqual(["orange", "black", "blue"]);
+  await using server = await store.serve("paint-shop");
+  const { outputs } = await server.client.predict([{ colour: "#00aa33" }, { colour: "#ffffff" }]);
+  expect(outputs?.map(({ name }) => name)).toEqual(["green", "white"]);
+});
+
+test("the names of model.ts are those of the colours in export.py, in their order", async () => {
+  const [model, script] = await Promise.all(
+    ["model.ts", "export.py"].map((file) => readFile(dir.join("Paint Shop", file), "utf8")),
+  );
+  const names = [...(model ?? "").matchAll(/^ {2}"(\w+)",$/gm)].map(([, name]) => name);
+  expect(names).toEqual([...(script ?? "").matchAll(/^ {4}\(.*\), {2}# (\w+)$/gm)].map(([, name]) => name));
+});
+
+test("--name names the model; the folder may be there when it is empty but for a repository", async () => {
+  await mkdir(dir.join("named", ".git"), { recursive: true });
+  const { code, stdout } = await cli(["init", "named", "--name", "team/paint"], { cwd: dir.path });
+  expect(code).toBe(0);
+  expect(stdout).toContain("sconce serve team/paint\n");
+  expect(await readFile(dir.join("named", "model.ts"), "utf8")).toContain('  name: "team/paint",\n');
+});
+
+describe("is refused with exit code 2 and writes nothing:", () => {
+  test.each([
+    ["a folder that is not empty", ["full"], "full must be an empty or a new folder; it holds notes.txt"],
+    ["a file", ["full/notes.txt"], "full/notes.txt must be a folder, not a file"],
+    ["no folder", [], "missing argument DIR"],
+    ["a name that no repository can have", ["new", "--name", "Paint"], 'did you mean "paint"?'],
+  ])("%s", async (_, args, part) => {
+    await Bun.write(dir.join("full", "notes.txt"), "mine");
+    const { code, stdout, stderr } = await cli(["init", ...args], { cwd: dir.path });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(part);
+    expect(await readdir(dir.join("full"))).toEqual(["notes.txt"]);
+    expect(await Bun.file(dir.join("new", "model.ts")).exists()).toBe(false);
+  });
+});

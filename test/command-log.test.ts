@@ -1,0 +1,119 @@
+/** What commands tell of their work: JSON lines for programs, colours for terminals alone, progress of long copies. */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { Progress } from "../src/commands/progress.ts";
+import { cli } from "./helpers/cli.ts";
+import { cliOnTerminal } from "./helpers/interactive-cli.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+const entry = (level: string, message: unknown) => ({
+  time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+  level,
+  message,
+});
+
+describe("--log-format json", () => {
+  test.each([
+    ["a failure", ["serve", "nope"], 1, "model_not_found", expect.stringContaining("is empty")],
+    ["a wrong call", ["models", "--jsn"], 2, "usage", "unknown option --jsn; did you mean --json? (see --help)"],
+    ["an unknown command", ["modles"], 2, "usage", "unknown command modles; did you mean models?"],
+  ])("makes %s one JSON object with a code", async (_, args, code, errorCode, message) => {
+    await using home = await tempDir();
+    const result = await cli([...args, "--log-format", "json"], { env: { SCONCE_HOME: home.path } });
+    expect({ code: result.code, stdout: result.stdout }).toEqual({ code, stdout: "" });
+    expect(JSON.parse(result.stderr)).toEqual({ ...entry("error", message), code: errorCode });
+  });
+
+  test("is obeyed as SCONCE_LOG_FORMAT by wrong calls, too", async () => {
+    const { stderr } = await cli(["models", "--jsn"], { env: { SCONCE_LOG_FORMAT: "json" } });
+    expect(JSON.parse(stderr).level).toBe("error");
+  });
+
+  test("makes warnings JSON lines; the result stays what it is", async () => {
+    await using dir = await tempDir();
+    await using home = await tempDir();
+    const folder = await writeModel(dir, modelText({ example: undefined }));
+    const { stdout, stderr } = await cli(["build", folder, "--log-format", "json"], {
+      env: { SCONCE_HOME: home.path },
+    });
+    expect(stdout).toMatch(/^small:[0-9a-f]{12}\n$/);
+    expect(JSON.parse(stderr)).toEqual(entry("warning", expect.stringContaining("without a trial run")));
+  });
+});
+
+describe("log lines", () => {
+  test("have colours where standard error is a terminal, not where it is a file, whatever standard output is", async () => {
+    await using dir = await tempDir();
+    await using home = await tempDir();
+    const folder = await writeModel(dir, modelText({ example: undefined }));
+    const env = { SCONCE_HOME: home.path };
+    expect((await cliOnTerminal(["build", folder], { env })).screen).toContain("\u001b[");
+    expect((await cliOnTerminal(["build", folder], { env: { ...env, NO_COLOR: "1" } })).screen).not.toContain(
+      "\u001b[",
+    );
+    const piped = await cli(["build", folder], { env: { ...env, FORCE_COLOR: "1" } });
+    expect(piped.stderr).toContain("without a trial run");
+    expect(piped.stderr).not.toContain("\u001b[");
+  });
+});
+
+describe("the progress of a copy", () => {
+  const total = 4 * 2 ** 20;
+
+  /** Steps of a copy, each with its time in milliseconds, and all that was written. */
+  function copy(steps: readonly (readonly [number, number])[], { isTTY = false, isJson = false } = {}): string[] {
+    const written: string[] = [];
+    let now = 0;
+    const progress = new Progress({
+      verb: "Copying",
+      terminal: { isTTY, write: (text) => written.push(text) },
+      isJson,
+      writeLine: (line) => written.push(line),
+      now: () => now,
+    });
+    for (const [ms, doneBytes] of steps) {
+      now = ms;
+      progress.update({ title: "model.pt", doneBytes, totalBytes: total });
+    }
+    progress.end();
+    return written;
+  }
+
+  const quick = [
+    [0, 0],
+    [999, total],
+  ] as const;
+  const slow = [
+    [0, 0],
+    [500, total / 8],
+    [1000, total / 4],
+    [1050, total / 3],
+    [1100, total / 2],
+    [5999, total / 2],
+    [6000, (total * 3) / 4],
+  ] as const;
+
+  test("that takes less than a second is nothing", () => {
+    expect([copy(quick, { isTTY: true }), copy(quick, { isJson: true })]).toEqual([[], []]);
+  });
+
+  test("that takes longer is a line on a terminal, written over ten times a second at most, and gone at the end", () => {
+    const line = (text: string) => `\r\u001b[KCopying model.pt: ${text}`;
+    expect(copy(slow, { isTTY: true })).toEqual([
+      line("1.0 MiB of 4.0 MiB (25 %)"),
+      line("2.0 MiB of 4.0 MiB (50 %)"),
+      line("2.0 MiB of 4.0 MiB (50 %)"),
+      "\r\u001b[K",
+    ]);
+  });
+
+  test("is a line every five seconds for programs, and nothing in a pipe", () => {
+    expect(copy(slow, { isJson: true })).toEqual([
+      "Copying model.pt: 1.0 MiB of 4.0 MiB (25 %)",
+      "Copying model.pt: 3.0 MiB of 4.0 MiB (75 %)",
+    ]);
+    expect(copy(slow)).toEqual([]);
+  });
+});

@@ -1,0 +1,133 @@
+/** `predict`: files of the output, and demo predictions. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { predict as command } from "../src/commands/predict.ts";
+import { boxModel } from "./helpers/box-model.ts";
+import { type CliResult, cli } from "./helpers/cli.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { cliOnTerminal } from "./helpers/interactive-cli.ts";
+import { writeModel } from "./helpers/model-text.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+let dir: TempDir;
+let store: TestStore;
+const image = `image=${modelFolder("picture")}/white.png`;
+
+beforeAll(async () => {
+  await using source = await tempDir();
+  dir = await tempDir();
+  store = await storeWith("lab", "picture", await writeModel(source, boxModel));
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const options = () => ({ cwd: dir.path, env: { SCONCE_HOME: store.home } });
+const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
+const textOf = (name: string) => Bun.file(dir.join(name)).text();
+
+test("-o FILE saves the output's only file and prints its path in its place", async () => {
+  const { code, stdout } = await predict("picture", image, "-o", "swatch.png");
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toEqual({ mean: [255, 255, 255], swatch: "swatch.png" });
+  expect(await new Bun.Image(await Bun.file(dir.join("swatch.png")).bytes()).metadata()).toMatchObject({
+    width: 1,
+    height: 1,
+  });
+});
+
+test("-o field=FILE saves one of several, as often as it is given, in lists by their index", async () => {
+  const { stdout } = await predict("box", "number=1", "-o", "note=note.txt", "--output=parts.1.crop=crop.txt");
+  expect(JSON.parse(stdout)).toMatchObject({
+    note: "note.txt",
+    parts: [{ crop: "data:text/plain;base64,Zmlyc3Q=" }, { crop: "crop.txt" }],
+  });
+  expect([await textOf("note.txt"), await textOf("crop.txt")]).toEqual(["the note", "second".repeat(100)]);
+});
+
+test("-o - writes the file to standard output, alone", async () => {
+  expect((await predict("box", "number=1", "-o", "note=-")).stdout).toBe("the note");
+});
+
+test("without -o a data URI is whole in a pipe, and cut short on a terminal with a line that says how to save it", async () => {
+  const piped = JSON.parse((await predict("box", "number=1")).stdout);
+  expect(piped.parts[1].crop).toBe(`data:text/plain;base64,${btoa("second".repeat(100))}`);
+  const { screen } = await cliOnTerminal(["predict", "box", "number=1"], options());
+  expect(screen).toContain('"crop": "data:text/plain;base64,c2Vjb25kc2Vjb25kc… (600 B)"');
+  expect(Bun.stripANSI(screen)).toContain("parts.1.crop is cut short here; save with -o FILE");
+});
+
+describe("is refused as a wrong call, before the model is run:", () => {
+  test.each([
+    ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save"],
+    [
+      "-o FILE where there are several",
+      ["box", "number=1", "-o", "a"],
+      "the output has several files (note, parts.*.crop); say which one with -o note=FILE",
+    ],
+    [
+      "a field that is no file",
+      ["box", "number=1", "-o", "nte=a"],
+      "the output has no file nte; its files: note, parts.*.crop",
+    ],
+    [
+      "several -o of which one has no field",
+      ["box", "number=1", "-o", "note=a", "-o", "b"],
+      "several -o each name the file",
+    ],
+    ["a folder", ["picture", image, "-o", "."], "-o must be a file, and . is a folder"],
+    ["a folder that is not there", ["picture", image, "-o", "no/a.png"], "there is no folder no"],
+    ["no name at all", ["picture", image, "-o", ""], "must be FILE or field=FILE"],
+  ])("%s", async (_, args, part) => {
+    const before = process.env.SCONCE_HOME;
+    process.env.SCONCE_HOME = store.home;
+    const { code, message } = await failureOf(command.run(args));
+    if (before === undefined) delete process.env.SCONCE_HOME;
+    else process.env.SCONCE_HOME = before;
+    expect(code).toBe("usage");
+    expect(message).toContain(part);
+  });
+});
+
+test("a file is not written to a terminal", async () => {
+  const { code, screen } = await cliOnTerminal(["predict", "picture", image, "-o", "-"], options());
+  expect({ code, screen }).toEqual({
+    code: 2,
+    screen: "sconce: a file is not written to a terminal; give -o the name of a file\n",
+  });
+});
+
+describe("--demo", () => {
+  test("prints output and demo output, and its logs to standard error", async () => {
+    const { code, stdout, stderr } = await predict("box", "number=4", "--demo");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ output: { seen: { number: 4 } }, demo_output: { twice: 8 } });
+    expect(stderr.split("\n").slice(-4)).toEqual(["begun", "preprocessing 4", "predicted 1", ""]);
+  });
+
+  test("has demo outputs that equal the outputs where the model has no demo of its own", async () => {
+    expect(JSON.parse((await predict("lab", "x=1", "--demo")).stdout)).toEqual({
+      output: { y: 3, together: 1 },
+      demo_output: { y: 3, together: 1 },
+    });
+  });
+
+  test("saves files of either, by the end of their name", async () => {
+    const { stdout } = await predict("box", "number=4", "--demo", "-o", "map=map.txt");
+    expect(JSON.parse(stdout).demo_output.map).toBe("map.txt");
+    expect(await textOf("map.txt")).toBe("the map");
+  });
+
+  test("logs JSON lines when they are asked for", async () => {
+    const { stderr } = await predict("box", "number=4", "--demo", "--log-format", "json");
+    const lines = stderr
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(lines).toContainEqual({ time: expect.any(String), level: "info", message: "begun" });
+  });
+});

@@ -1,0 +1,209 @@
+/** `predict`: one prediction without a server; how values are read, what is refused. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { predict as command } from "../src/commands/predict.ts";
+import { boxModel } from "./helpers/box-model.ts";
+import { type CliResult, cli } from "./helpers/cli.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
+import { writeModel } from "./helpers/model-text.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Commands load libtorch, and share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  store = await storeWith("lab", "picture", await writeModel(dir, boxModel));
+  await Bun.write(dir.join("seven.txt"), "7\n");
+  await Bun.write(dir.join("song.wav"), "la la");
+  await Bun.write(
+    dir.join("input.json"),
+    '{"number": 1, "files": ["song.wav"], "nested": {"at": [1], "file": "song.wav"}}',
+  );
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const options = (env: Record<string, string> = {}) => ({ cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });
+const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
+
+/** In this process, for what prints nothing: a process of its own takes long to start. */
+async function predictHere(...args: string[]): Promise<void> {
+  const before = process.env.SCONCE_HOME;
+  process.env.SCONCE_HOME = store.home;
+  try {
+    await command.run(args.map((arg) => arg.replace("=DIR/", `=${dir.path}/`)));
+  } finally {
+    if (before === undefined) delete process.env.SCONCE_HOME;
+    else process.env.SCONCE_HOME = before;
+  }
+}
+
+/** What the model box was given. */
+async function seen(...fields: string[]): Promise<unknown> {
+  const { code, stdout, stderr } = await predict("box", ...fields);
+  if (code !== 0) throw new Error(stderr);
+  return JSON.parse(stdout).seen;
+}
+
+test("prints the output as one line of JSON, and nothing else", async () => {
+  expect(await predict("lab", "x=1.5")).toEqual({ code: 0, stdout: '{"y":4,"together":1}\n', stderr: "" });
+});
+
+test("reads values as their fields say: numbers, true and false, JSON, texts as they are", async () => {
+  const fields = [
+    "number=-2.5e1",
+    "whole=3",
+    "flag=true",
+    "text=12",
+    "maybe=null",
+    "mode=slow",
+    "level=1",
+    "list=[1, 2]",
+  ];
+  expect(await seen(...fields, 'nested={"at": [4]}', "any=[true]")).toEqual({
+    ...{ number: -25, whole: 3, flag: true, text: "12", maybe: null, mode: "slow", level: 1, list: [1, 2] },
+    ...{ nested: { at: [4] }, any: [true] },
+  });
+});
+
+test("keeps everything after the first = of a field, also nothing", async () => {
+  expect(await seen("number=1", "text=a=b = c", "any=")).toMatchObject({ text: "a=b = c", any: "" });
+});
+
+test("takes a list as one field for each element", async () => {
+  expect(await seen("number=1", "list=1", "list=2")).toMatchObject({ list: [1, 2] });
+});
+
+test("field=@FILE reads the value from a file", async () => {
+  expect(await seen("number=@seven.txt", "text=@seven.txt")).toMatchObject({ number: 7, text: "7\n" });
+});
+
+test("gives file fields the content of paths, with and without @, in lists, and data URIs as they are", async () => {
+  const song = "audio/wav: la la";
+  expect(await seen("number=1", "file=song.wav", "files=@song.wav", "files=data:text/plain,x")).toMatchObject({
+    file: song,
+    files: [song, "text/plain: x"],
+  });
+});
+
+test("fetches what is given as a URL, from this machine too", async () => {
+  using server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: () => new Response("far", { headers: { "Content-Type": "text/csv" } }),
+  });
+  expect(await seen("number=1", `file=${server.url}a.csv`)).toMatchObject({ file: "text/csv: far" });
+});
+
+test("--json takes a whole input, of which paths are read and fields replace members", async () => {
+  const song = "audio/wav: la la";
+  expect(await seen("--json", "@input.json", "number=2")).toEqual({
+    number: 2,
+    files: [song],
+    nested: { at: [1], file: song },
+  });
+  expect(await seen('--json={"number": 3}')).toEqual({ number: 3 });
+});
+
+test("--json - takes the whole input from standard input", async () => {
+  const { stdout } = await cliWithInput(["predict", "lab", "--json", "-"], '{"x": 2}', options());
+  expect(JSON.parse(stdout)).toEqual({ y: 5, together: 1 });
+});
+
+test("--example takes the model's own example, of which fields replace members", async () => {
+  expect(await seen("--example", "number=8")).toEqual({ number: 8, text: "the example" });
+});
+
+test("without a reference takes the most recent build of all", async () => {
+  await using home = await tempDir();
+  const env = { SCONCE_HOME: home.path };
+  await cli(["build", modelFolder("lab")], { env });
+  expect((await cli(["predict", "x=1"], { env })).stdout).toBe('{"y":3,"together":1}\n');
+});
+
+test("takes fields that look like options after --", async () => {
+  expect(await predict("--", "lab", "x=0")).toMatchObject({ code: 0, stdout: '{"y":1,"together":1}\n' });
+});
+
+test("sends what the model's code writes to the console to standard error", async () => {
+  const { stdout, stderr } = await predict("box", "number=1");
+  expect(stdout).toMatch(/^\{.*\}\n$/);
+  expect(stderr).toContain("preprocessing 1\n");
+});
+
+test("lays the output out on a terminal, lists of numbers on one line", async () => {
+  await Bun.write(dir.join("white.png"), Bun.file(`${modelFolder("picture")}/white.png`));
+  const { code, screen } = await cliOnTerminal(["predict", "picture", "image=white.png"], options());
+  expect(code).toBe(0);
+  expect(screen).toStartWith('{\n  "mean": [255, 255, 255],\n  "swatch": "data:image/png;base64,');
+});
+
+describe("is refused as a wrong call:", () => {
+  test.each([
+    ["an unknown field", ["box", "numbr=1"], "box has no field numbr; did you mean number?"],
+    ["an unknown field of --json", ["lab", "--json", '{"x": 1, "z": 2}'], "lab has no field z; did you mean x?"],
+    ["a missing field", ["lab", "steps=1"], "missing field x; lab takes x=<number> [steps=<whole number>]"],
+    ["no field at all", ["picture"], "missing field image; picture takes image=<file or URL>"],
+    ["a wrong type", ["lab", "x=five"], 'x must be a number, not "five"'],
+    ["a wrong type of an element", ["box", "number=1", "list=a"], 'list must be a number, not "a"'],
+    ["a value twice", ["lab", "x=1", "x=2"], "field x is given 2 times; it takes one value"],
+    ["a value that the schema refuses", ["box", "number=1", "whole=-1"], "whole: Too small"],
+    ["a value that is none of those listed", ["box", "number=1", "mode=quick"], "mode: Invalid option"],
+    [
+      "a file that is not there",
+      ["picture", "image=no.png"],
+      'image can\'t be read from "no.png": there is no such file',
+    ],
+    ["a folder for a file", ["picture", "image=."], 'image can\'t be read from ".": it is a folder'],
+    ["a value file that is not there", ["lab", "x=@no.txt"], 'x can\'t be read from "no.txt": there is no such file'],
+    ["a scheme that is not taken", ["picture", "image=ftp://a/b.png"], "the scheme ftp is not taken"],
+    ["an argument that is no field", ["lab", "x=1", "five"], '"five" is not field=value'],
+    ["--json that is not JSON", ["lab", "--json", "{x"], '--json must be JSON, "@" and a file, or "-"'],
+    [
+      "--json that is a list",
+      ["lab", "--json", '[{"x": 1}]'],
+      "--json must be an object with the fields of one input, not a list",
+    ],
+    ["--json with --example", ["box", "--json", "{}", "--example"], "--json and --example are both a whole input"],
+  ])("%s", async (_, args, part) => {
+    const { code, message } = await failureOf(predictHere(...args));
+    expect(code).toBe("usage");
+    expect(message).toContain(part);
+  });
+});
+
+describe("fails:", () => {
+  test.each([
+    ["a model that is not there", ["lob", "x=1"], 'no model "lob" in the store; did you mean "lab"?'],
+    ["what the model's code throws", ["lab", "x=1", "fail=preprocess"], "preprocess failed: no such x"],
+    ["an output that is not the declared one", ["lab", "x=1", "fail=output"], "does not fit its declared output"],
+    ["a file that is no image", ["picture", "image=DIR/song.wav"], "is not an image that can be read"],
+    ["a forward pass that throws", ["lab", "x=1", "steps=-1"], "steps must not be negative"],
+  ])("%s", async (_, args, part) => {
+    const { code, message } = await failureOf(predictHere(...args));
+    expect(code).not.toBe("usage");
+    expect(message).toContain(part);
+  });
+});
+
+test.each([
+  [2, ["lab", "x=five"]],
+  [1, ["lab", "x=1", "steps=-1"]],
+])("a failure ends with exit code %d and one line on standard error", async (expected, args) => {
+  const { code, stdout, stderr } = await predict(...args);
+  expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
+  expect(stderr).toMatch(/^sconce: .+\n$/);
+});
+
+test("every option has its variable; that of --json is SCONCE_INPUT", async () => {
+  const { stdout } = await cli(["predict", "lab"], options({ SCONCE_INPUT: '{"x": 4}', SCONCE_JSON: "true" }));
+  expect(stdout).toBe('{"y":9,"together":1}\n');
+});

@@ -1,0 +1,145 @@
+/** `tag`, `rm`, `inspect`: the commands that work on the store alone. */
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { rm } from "node:fs/promises";
+import { ModelStore, type ModelSummary, type PutResult } from "../src/store/store.ts";
+import { type CliResult, cli } from "./helpers/cli.ts";
+import { cliOnTerminal } from "./helpers/interactive-cli.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+let home: TempDir;
+let store: ModelStore;
+let digits: PutResult;
+
+beforeEach(async () => {
+  home = await tempDir();
+  store = new ModelStore(home.path);
+  digits = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("digits") });
+});
+
+afterEach(() => home[Symbol.asyncDispose]());
+
+const run = (...args: string[]): Promise<CliResult> => cli(args, { env: { SCONCE_HOME: home.path } });
+
+/** Repositories with their tags. */
+async function tags(): Promise<Record<string, readonly string[]>> {
+  const summaries: ModelSummary[] = await store.list();
+  return Object.fromEntries(summaries.map((summary) => [summary.repository, summary.tags]));
+}
+
+describe("tag", () => {
+  test("gives a model one more tag, in its own or another repository, and prints the reference", async () => {
+    expect(await run("tag", "digits", "digits:v1")).toEqual({ code: 0, stdout: "digits:v1\n", stderr: "" });
+    expect(await run("tag", digits.reference, "team/reader")).toMatchObject({ stdout: "team/reader:latest\n" });
+    expect(await tags()).toEqual({ digits: [digits.tag, "latest", "v1"], "team/reader": ["latest"] });
+  });
+
+  test("moves a tag that stood for another model", async () => {
+    await store.put({ repository: "digits", tags: ["v1"], config: modelConfig(), layers: modelLayers("new") });
+    await run("tag", `digits@${digits.digest}`, "digits:v1");
+    expect((await store.resolve("digits:v1")).digest).toBe(digits.digest);
+  });
+
+  test.each([
+    [2, ["digits"], "missing argument TARGET"],
+    [2, ["digits", "Digits:v1"], 'did you mean "digits"?'],
+    [2, ["digits", "digits:v 1"], "a tag is 1 to 128 of"],
+    [2, ["digits", `digits@sha256:${"0".repeat(64)}`], "is a digest; expected name[:tag]"],
+    [1, ["digit", "digits:v1"], 'no model "digit" in the store; did you mean "digits"?'],
+  ])("ends with %d for %j", async (code, args, part) => {
+    const result = await run("tag", ...args);
+    expect(result).toMatchObject({ code, stdout: "" });
+    expect(result.stderr).toContain(part);
+    expect(await tags()).toEqual({ digits: [digits.tag, "latest"] });
+  });
+});
+
+describe("rm", () => {
+  test("removes one tag, says which others keep the model, and that nothing was freed", async () => {
+    const { code, stdout, stderr } = await run("rm", "digits");
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "Untagged digits:latest\nFreed 0 B\n" });
+    expect(stderr).toContain(`${digits.reference} still stands for it; --all-tags removes all`);
+    expect(await tags()).toEqual({ digits: [digits.tag] });
+  });
+
+  test("removes the model with its last tag and says how much was freed", async () => {
+    await run("rm", "digits");
+    const { stdout } = await run("rm", digits.reference);
+    expect(stdout).toMatch(new RegExp(`^Untagged ${digits.reference}\nFreed [1-9][\\d.]* (B|KiB)\n$`));
+    expect(await store.list()).toEqual([]);
+  });
+
+  test("--all-tags, as a digest does, removes all tags of the model in the repository and no other model", async () => {
+    const other = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("new") });
+    store.tag(digits.reference, "digits:v1");
+    store.tag(digits.reference, "kept:v1");
+    const { stdout } = await run("rm", "-a", "digits:v1");
+    expect(stdout).toBe(`Untagged ${digits.reference}\nUntagged digits:v1\nFreed 0 B\n`);
+    expect(await tags()).toEqual({ digits: [other.tag, "latest"], kept: ["v1"] });
+    await run("rm", `kept@${digits.digest}`);
+    expect(await tags()).toEqual({ digits: [other.tag, "latest"] });
+  });
+
+  test("of several removes those that are there, and fails with what is not", async () => {
+    const { code, stdout, stderr } = await run("rm", "nope", "digits", "digits:v9");
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "Untagged digits:latest\nFreed 0 B\n" });
+    expect(stderr).toContain('sconce: no model "nope" in the store (models: digits); model "digits" has no tag "v9"');
+  });
+
+  test("--force takes what is not there for removed", async () => {
+    expect(await run("rm", "-f", "nope", "digits:v9")).toEqual({ code: 0, stdout: "", stderr: "" });
+  });
+
+  test("removes nothing when one reference is misspelled, or none is given", async () => {
+    expect(await run("rm", "digits", "Digits")).toMatchObject({ code: 2, stdout: "" });
+    expect(await run("rm")).toMatchObject({ code: 2, stderr: expect.stringContaining("missing argument REF") });
+    expect(await tags()).toEqual({ digits: [digits.tag, "latest"] });
+  });
+});
+
+describe("inspect", () => {
+  test("prints reference, tags, digest, time, size, layers and config as JSON", async () => {
+    const { code, stdout, stderr } = await run("inspect", "digits");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const model = await store.resolve("digits");
+    expect(JSON.parse(stdout)).toEqual({
+      reference: "digits:latest",
+      repository: "digits",
+      tags: [digits.tag, "latest"],
+      digest: digits.digest,
+      size: model.size,
+      created: model.created?.toISOString(),
+      config: modelConfig(),
+      layers: model.layers.map(({ path: _, ...layer }) => layer),
+    });
+  });
+
+  test("takes a digest; without a reference the most recent build of all", async () => {
+    for (const args of [[], [`digits@${digits.digest}`]]) {
+      expect(JSON.parse((await run("inspect", ...args)).stdout).reference).toBe(digits.reference);
+    }
+  });
+
+  test("cuts data URIs short on a terminal, and leaves them whole elsewhere", async () => {
+    const uri = `data:image/png;base64,${"A".repeat(400)}`;
+    const config = modelConfig({ example: { image: uri } });
+    await store.put({ repository: "long", config, layers: modelLayers("long") });
+    expect(JSON.parse((await run("inspect", "long")).stdout).config.example.image).toBe(uri);
+    const { screen } = await cliOnTerminal(["inspect", "long"], { env: { SCONCE_HOME: home.path } });
+    expect(screen).toContain('"image": "data:image/png;base64,AAAAAAAAAAAAAAAAAA… (300 B)"');
+  });
+
+  test("of a model that is not there fails", async () => {
+    expect(await run("inspect", "digits:v9")).toMatchObject({ code: 1, stdout: "" });
+  });
+});
+
+test("models says which models are damaged, and goes on", async () => {
+  await rm(home.join("blobs", "sha256", digits.digest.slice("sha256:".length)));
+  const { code, stdout, stderr } = await run("models");
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^digits .* damaged /m);
+  expect(stderr).toContain("is missing from the store; build the model again");
+});

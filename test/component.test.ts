@@ -1,0 +1,118 @@
+/** Recursive schemas in /openapi.json: a reference means the whole document there, not the schema it came from. */
+import { describe, expect, test } from "bun:test";
+import { OpenAPIHono } from "@hono/zod-openapi";
+import { componentOf } from "../src/http/component.ts";
+import { describeRoutes } from "../src/http/openapi.ts";
+import { modelSchemas } from "../src/http/schemas.ts";
+import { type JsonSchema, wireSchema } from "../src/model/wire-schema.ts";
+import * as z from "../src/model/z.ts";
+
+const node = z.object({
+  value: z.number(),
+  get children() {
+    return z.array(node);
+  },
+});
+const inner = wireSchema(z.object({ tree: node, again: node }), "input");
+const whole = wireSchema(node, "output");
+const any = wireSchema(z.json(), "demo.output");
+
+function documentWith(inputSchema: JsonSchema, outputSchema: JsonSchema, demoOutputSchema: JsonSchema): JsonSchema {
+  const app = new OpenAPIHono();
+  describeRoutes(app, modelSchemas({ inputSchema, outputSchema, demoOutputSchema }), undefined);
+  return { ...app.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "trees", version: "1" } }) };
+}
+
+function isObject(value: unknown): value is JsonSchema {
+  return typeof value === "object" && value !== null;
+}
+
+/** What a reference leads to in its document. */
+function at(root: unknown, reference: string): unknown {
+  const parts = reference.slice(1).split("/").slice(1);
+  return parts
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), root);
+}
+
+/** Every `$ref`, at any depth. */
+function referencesOf(value: unknown): string[] {
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([key, member]) => (key === "$ref" ? [String(member)] : referencesOf(member)));
+}
+
+describe("a document with recursive schemas", () => {
+  test.each([
+    ["the input", inner, whole, any],
+    ["the output", whole, inner, any],
+    ["the demo output", any, whole, inner],
+  ] as const)("nested in %s, has no reference that leads nowhere or to the whole", (_, input, output, demoOutput) => {
+    const document = documentWith(input, output, demoOutput);
+    const references = referencesOf(document);
+    for (const name of ["Input", "Output", "DemoOutput"]) expect(references).toContain(`#/components/schemas/${name}`);
+    for (const reference of references) {
+      expect(reference).toStartWith("#/components/schemas/");
+      expect(at(document, reference)).toBeObject();
+    }
+  });
+
+  test("has the definitions as components, named for the schema they belong to", () => {
+    const document = documentWith(inner, inner, whole);
+    const own = { type: "object", required: ["value", "children"] };
+    for (const name of ["Input", "Output"]) {
+      const reference = `#/components/schemas/${name}_schema0`;
+      expect(at(document, `#/components/schemas/${name}`)).toMatchObject({
+        properties: { tree: { $ref: reference }, again: { $ref: reference } },
+      });
+      expect(at(document, reference)).toMatchObject({
+        ...own,
+        properties: { children: { items: { $ref: reference } } },
+      });
+    }
+    expect(at(document, "#/components/schemas/DemoOutput")).toMatchObject({
+      ...own,
+      properties: { children: { items: { $ref: "#/components/schemas/DemoOutput" } } },
+    });
+    expect(JSON.stringify(document)).not.toContain("$defs");
+  });
+});
+
+describe("a component", () => {
+  test("without references is the schema itself", () => {
+    const schema = wireSchema(z.object({ x: z.number().default(1), kind: z.enum(["a", "b"]) }), "input");
+    expect(componentOf("Input", schema)).toEqual({ body: schema, definitions: new Map() });
+  });
+
+  test("keeps ids apart that no component may be named", () => {
+    const text = z.string().meta({ id: "a/b" });
+    const number = z.number().meta({ id: "a b" });
+    const { body, definitions } = componentOf("Input", wireSchema(z.object({ text, number }), "input"));
+    expect(body).toMatchObject({
+      properties: {
+        text: { $ref: "#/components/schemas/Input_a_b" },
+        number: { $ref: "#/components/schemas/Input_a_b_2" },
+      },
+    });
+    expect(definitions.get("Input_a_b")).toMatchObject({ type: "string" });
+    expect(definitions.get("Input_a_b_2")).toMatchObject({ type: "number" });
+  });
+
+  test("leaves values and fields alone that look like references or keywords", () => {
+    const reference = { $ref: "#" };
+    const { body } = componentOf("Input", {
+      type: "object",
+      properties: { $ref: { type: "string" }, default: { items: reference }, properties: reference },
+      default: reference,
+      examples: [reference],
+      enum: [reference],
+    });
+    const rewritten = { $ref: "#/components/schemas/Input" };
+    expect(body).toEqual({
+      type: "object",
+      properties: { $ref: { type: "string" }, default: { items: rewritten }, properties: rewritten },
+      default: reference,
+      examples: [reference],
+      enum: [reference],
+    });
+  });
+});

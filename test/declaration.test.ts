@@ -1,0 +1,132 @@
+/** Declared outputs that could not be sent, and names: refused when the model is declared, with the field and the fix. */
+import { describe, expect, test } from "bun:test";
+import { SconceError } from "../src/errors.ts";
+import { checkDeclaration } from "../src/model/declaration-check.ts";
+import { image } from "../src/model/fields.ts";
+import { float32 } from "../src/model/tensor.ts";
+import * as z from "../src/model/z.ts";
+import { parseReference } from "../src/store/reference.ts";
+
+function faultsOf(change: Readonly<Record<string, unknown>>): string[] {
+  return checkDeclaration({
+    name: "small",
+    input: z.object({ x: z.number() }),
+    output: z.object({ y: z.number() }),
+    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+    weights: "small.pt",
+    preprocess: () => ({}),
+    postprocess: () => ({}),
+    ...change,
+  });
+}
+
+const demoWith = (output: z.ZodType) => ({ demo: { output, predict: () => ({}) } });
+const trimmed = z.string().transform((text) => text.trim());
+const tree = z.object({
+  name: trimmed,
+  get children() {
+    return z.array(tree);
+  },
+});
+const codec = <T extends z.ZodType>(wire: T) =>
+  z.codec(wire, z.number(), { decode: () => 0, encode: (): z.input<T> => "0" as z.input<T> });
+
+describe("an output with a transform, which cannot be encoded, is refused by its field:", () => {
+  test.each([
+    ["at the top", trimmed, "output: "],
+    ["in a field", z.object({ a: z.object({ b: trimmed }) }), "output.a.b: "],
+    ["in a list", z.object({ names: z.array(trimmed.nullable()) }), "output.names: "],
+    ["in a union", z.object({ a: z.union([z.number(), trimmed]) }), "output.a: "],
+    ["behind a codec", z.object({ a: codec(z.string()).pipe(z.transform(String)) }), "output.a: "],
+    ["as a preprocess", z.object({ a: z.preprocess(String, z.string()) }), "output.a: "],
+    ["in a recursive schema", tree, "output.name: "],
+    ["in a lazy schema", z.object({ a: z.lazy(() => trimmed) }), "output.a: "],
+  ])("%s", (_, output, field) => {
+    const [fault, ...others] = faultsOf({ output });
+    expect(others).toEqual([]);
+    expect(fault).toStartWith(`${field}has a transform`);
+    expect(fault).toContain("z.codec");
+    expect(z.safeParse(output, undefined).success).toBe(false);
+  });
+
+  test("in a demo's output", () => {
+    expect(faultsOf(demoWith(z.object({ a: trimmed })))).toEqual([
+      expect.stringMatching(/^demo\.output\.a: .*z\.codec/),
+    ]);
+  });
+
+  test("but not in an input, which is only decoded", () => {
+    expect(faultsOf({ input: z.object({ x: trimmed }) })).toEqual([]);
+  });
+});
+
+describe("an output that may be undefined is refused:", () => {
+  const optional = z.string().optional();
+  test.each([
+    ["unknown", z.unknown()],
+    ["any", z.any()],
+    ["undefined", z.undefined()],
+    ["void", z.void()],
+    ["optional", optional],
+    ["optional within", optional.nullable().readonly().default("a")],
+    ["a union with undefined", z.union([z.string(), z.undefined()])],
+    ["two unknowns at once", z.intersection(z.unknown(), z.any())],
+    ["a lazy unknown", z.lazy(() => z.unknown())],
+    ["a codec from unknown", codec(z.unknown())],
+  ])("%s", (_, output) => {
+    for (const [field, change] of [
+      ["output", { output }],
+      ["demo.output", demoWith(output)],
+    ] as const) {
+      const [fault, ...others] = faultsOf(change);
+      expect(others).toEqual([]);
+      expect(fault).toStartWith(`${field}: may be undefined`);
+      expect(fault).toContain("z.json()");
+    }
+  });
+
+  test("but not fields of it that may be left out, nor a value with a default", () => {
+    for (const output of [
+      z.object({ a: optional, b: z.unknown(), c: z.any() }),
+      z.string().default("a"),
+      optional.nonoptional(),
+      z.intersection(z.unknown(), z.looseObject({ a: z.number() })),
+    ]) {
+      expect(faultsOf({ output })).toEqual([]);
+    }
+  });
+});
+
+test("what goes both ways is taken", () => {
+  const lists = z.object({
+    picture: image(),
+    day: codec(z.string()),
+    text: z.string().trim().min(1),
+    kind: z.stringbool(),
+  });
+  for (const output of [lists, image(), z.json(), z.nullable(z.number()), z.array(z.record(z.string(), z.json()))]) {
+    expect(faultsOf({ output, ...demoWith(output) })).toEqual([]);
+  }
+});
+
+describe("a declared name", () => {
+  test.each(["digits", "vision/digits", "a.b_c__d---e", "a".repeat(255), "a/".repeat(127) + "b"])(
+    "is one that a reference can have: %s",
+    (name) => {
+      expect(faultsOf({ name })).toEqual([]);
+      expect(parseReference(name)).toMatchObject({ repository: name });
+    },
+  );
+
+  test.each(["", "Digits", "a..b", "a___b", "a/", "/a", "-a", "a b", "a".repeat(256)])(
+    "is refused where a reference would be: %p",
+    (name) => {
+      expect(faultsOf({ name })).toEqual(
+        expect.arrayContaining([
+          expect.stringMatching(/^name: must (be lower-case letters|have at most 255 characters)/),
+        ]),
+      );
+      expect(() => parseReference(name)).toThrow(SconceError);
+    },
+  );
+});

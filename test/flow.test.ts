@@ -1,0 +1,103 @@
+/** What keeps the way of items moving when some of them fail, hang or are large. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "stage", "picture");
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+});
+
+test("a prediction with more failing inputs than are prepared ahead comes to its end", async () => {
+  await using server = await store.serve("lab");
+  const body = await server.client.predict(Array.from({ length: 60 }, () => ({ x: 1, steps: -1 })));
+  expect(body.status).toBe("failed");
+  expect(body.errors?.length).toBe(60);
+});
+
+test("inputs that need nothing from elsewhere pass by any number of predictions whose files hang", async () => {
+  await using server = await store.serve("picture", { maxFetches: 2, allowPrivateUrls: true });
+  await using gate = hold();
+  for (const i of [1, 2, 3, 4]) await server.client.create([{ image: gate.url(`${i}`) }, { image: gate.url(`${i}`) }]);
+  await gate.arrived("1");
+  const image = `data:image/png;base64,${(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes()).toBase64()}`;
+  expect((await server.client.predict([{ image }])).status).toBe("success");
+});
+
+test("inputs pass by any number of predictions whose preprocessing hangs", async () => {
+  await using server = await store.serve("lab");
+  await using gate = hold();
+  for (const _ of Array(8))
+    await server.client.create(Array.from({ length: 40 }, () => ({ x: 1, before: gate.url("a") })));
+  await gate.arrived("a");
+  expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+});
+
+test("no more files are fetched at the same time than allowed, whoever they are for", async () => {
+  await using server = await store.serve("picture", { maxFetches: 3, allowPrivateUrls: true });
+  const png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
+  let [now, most] = [0, 0];
+  const files = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    async fetch() {
+      now += 1;
+      most = Math.max(most, now);
+      // A turn of the event loop, in which more requests would arrive if more were made.
+      await new Promise((resolve) => setImmediate(resolve));
+      now -= 1;
+      return new Response(png);
+    },
+  });
+  const predictions = await Promise.all(
+    [1, 2, 3, 4].map(() => server.client.predict(Array.from({ length: 10 }, () => ({ image: files.url.href })))),
+  );
+  await files.stop(true);
+  expect(predictions.map(({ status }) => status)).toEqual(["success", "success", "success", "success"]);
+  expect(most).toBeLessThanOrEqual(3);
+});
+
+test("a demo that is canceled before its code awaits what it asked for leaves the server running", async () => {
+  await using server = await store.serve("stage");
+  await using gate = hold();
+  const headers = { "Content-Type": "application/json" };
+  const response = await server.client.fetch("/demo", {
+    method: "POST",
+    headers,
+    body: JSON.stringify([{ x: 1, fail: "late", before: gate.url("a") }]),
+  });
+  const { demo_id: id } = (await response.json()) as { demo_id: string };
+  await gate.arrived("a");
+  await server.client.fetch(`/demo/${id}/cancel`, { method: "POST" });
+  gate.release("a");
+  expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+});
+
+test("a demo that has ended sends nothing more through the model", async () => {
+  await using server = await store.serve("stage");
+  await using gate = hold();
+  const response = await server.client.fetch("/demo", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(Array.from({ length: 3 }, (_, x) => ({ x, before: gate.url("a") }))),
+  });
+  const { demo_id: id } = (await response.json()) as { demo_id: string };
+  await gate.arrived("a");
+  await server.client.fetch(`/demo/${id}/cancel`, { method: "POST" });
+  gate.release("a");
+  expect((await server.client.predict([{ x: 4 }])).status).toBe("success");
+  expect(await server.client.metric("sconce_batch_size_sum")).toBe(1);
+});
+
+test("outputs beyond the bytes that one prediction may have fail it", async () => {
+  await using server = await store.serve("lab", { maxResultBytes: 100 });
+  const body = await server.client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
+  expect(body.status).toBe("failed");
+  expect(body.error_message).toContain("more than 100 bytes");
+  expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+});

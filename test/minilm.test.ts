@@ -1,0 +1,123 @@
+/** The example minilm, as served, against the original implementation. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { type PreparedModel, preparedModel, type Reference } from "../examples/minilm/prepared.ts";
+import { WordPieces } from "../examples/minilm/word-pieces.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+let model: PreparedModel;
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  model = await preparedModel();
+  store = await storeWith(model.folder);
+  server = await store.serve("minilm");
+}, 600_000);
+
+afterAll(async () => {
+  await server?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+});
+
+async function embed(texts: readonly string[]): Promise<number[][]> {
+  const { status, outputs, error_message } = await server.client.predict(texts.map((text) => ({ text })));
+  if (status !== "success") throw new Error(error_message);
+  return (outputs ?? []).map(({ embedding }) => {
+    if (!Array.isArray(embedding)) throw new Error("there is no embedding");
+    return embedding;
+  });
+}
+
+function cosine(a: readonly number[], b: readonly number[]): number {
+  const dot = (x: readonly number[], y: readonly number[]) => x.reduce((sum, value, i) => sum + value * (y[i] ?? 0), 0);
+  return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+}
+
+/** Of each text, against what the original makes of it. */
+function similarities(embeddings: readonly number[][], references: readonly Reference[]): number[] {
+  expect(embeddings.length).toBe(references.length);
+  return embeddings.map((embedding, i) => cosine(embedding, references[i]?.embedding ?? []));
+}
+
+/** In another order, the same at every run, in which no length is beside its like. */
+function shuffled<T>(values: readonly T[]): T[] {
+  return values.map((_, i) => values[(i * 17 + 3) % values.length]).filter((value) => value !== undefined);
+}
+
+describe("50 sentences of 1 to 250 words have the original's embeddings, to a cosine of 0.9999,", () => {
+  test("each alone", async () => {
+    const words = model.sentences.map(({ text }) => text.split(/\s+/).length);
+    expect([words.length, words[0], words.at(-1)]).toEqual([50, 1, 250]);
+    const embeddings: number[][] = [];
+    for (const { text } of model.sentences) embeddings.push(...(await embed([text])));
+    expect(Math.min(...similarities(embeddings, model.sentences))).toBeGreaterThanOrEqual(0.9999);
+  }, 60_000);
+
+  test("all in one request, mixed", async () => {
+    const mixed = shuffled(model.sentences);
+    expect(new Set(mixed).size).toBe(50);
+    const embeddings = await embed(mixed.map(({ text }) => text));
+    expect(Math.min(...similarities(embeddings, mixed))).toBeGreaterThanOrEqual(0.9999);
+  }, 60_000);
+
+  test("over several requests at once", async () => {
+    const mixed = shuffled(model.sentences);
+    const requests = [0, 1, 2, 3, 4].map((i) => mixed.slice(i * 10, i * 10 + 10));
+    const answers = await Promise.all(
+      requests.map(async (request) => similarities(await embed(request.map(({ text }) => text)), request)),
+    );
+    expect(Math.min(...answers.flat())).toBeGreaterThanOrEqual(0.9999);
+  }, 60_000);
+});
+
+test("texts of any kind have the original's embeddings: empty, very long, other scripts, emoji, control characters", async () => {
+  const embeddings = await embed(model.others.map(({ text }) => text));
+  expect(Math.min(...similarities(embeddings, model.others))).toBeGreaterThanOrEqual(0.9999);
+}, 60_000);
+
+test("a text is cut into the original's word pieces, the first 256 of a long one", async () => {
+  const wordPieces = new WordPieces(await Bun.file(join(model.folder, "tokenizer.json")).json());
+  for (const { text, ids } of [...model.sentences, ...model.others]) {
+    const pieces = wordPieces.of(text);
+    if (pieces.join() !== ids.join()) expect({ text, pieces }).toEqual({ text, pieces: ids });
+  }
+  const longest = Math.max(...[...model.sentences, ...model.others].map(({ ids }) => ids.length));
+  expect(longest).toBe(256);
+});
+
+test("an embedding has 384 numbers and the length 1, and like texts have like ones", async () => {
+  const [cat, kitten, stocks] = await embed([
+    "A cat sleeps on the sofa.",
+    "The kitten is asleep on a couch.",
+    "Share prices fell sharply on Monday.",
+  ]);
+  expect(cat?.length).toBe(384);
+  expect(Math.hypot(...(cat ?? []))).toBeCloseTo(1, 5);
+  expect(cosine(cat ?? [], kitten ?? [])).toBeGreaterThan(0.6);
+  expect(cosine(cat ?? [], stocks ?? [])).toBeLessThan(0.2);
+});
+
+test("a megabyte of text takes hardly longer to read than a page, with or without spaces", async () => {
+  const wordPieces = new WordPieces(await Bun.file(join(model.folder, "tokenizer.json")).json());
+  for (const text of ["word ".repeat(200_000), "漢字".repeat(500_000), "x".repeat(1e6), "\u200b".repeat(1e6)]) {
+    const began = performance.now();
+    expect(wordPieces.of(text).length).toBeLessThanOrEqual(256);
+    expect(performance.now() - began).toBeLessThan(100);
+  }
+});
+
+test("input that is no text is refused with its place", async () => {
+  for (const [input, pointer] of [
+    [{}, "/0/text"],
+    [{ text: null }, "/0/text"],
+    [{ text: 7 }, "/0/text"],
+    [{ text: ["a"] }, "/0/text"],
+    [{ text: "a", language: "en" }, "/0/language"],
+    ["a", "/0"],
+  ] as const) {
+    const answer = await server.client.post([input]);
+    expect(answer.status).toBe(422);
+    expect(await answer.text()).toContain(`"${pointer}"`);
+  }
+});

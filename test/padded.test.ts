@@ -1,0 +1,387 @@
+/** Items of padded dimensions: near lengths go together, and nobody notices whom they were padded with. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { LocalEngine, type Rows } from "../src/engine/engine.ts";
+import { itemCheck } from "../src/engine/item-check.ts";
+import type { Runner } from "../src/engine/runner.ts";
+import { float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
+import { type Item, Simulation } from "./helpers/simulation.ts";
+
+let nextId = 0;
+
+/** Lets an item of each length become ready now, all in one lane. */
+function add(
+  simulation: Simulation,
+  lane: object,
+  lengths: readonly number[],
+  { key = "", isBad = false }: { readonly key?: string; readonly isBad?: boolean } = {},
+): Item[] {
+  const readyAtMs = simulation.clock.now();
+  const items = lengths.map((length) => ({ lane, id: nextId++, key, length, bytes: 8 * length, readyAtMs, isBad }));
+  for (const item of items) simulation.batcher.add(item);
+  simulation.batcher.pump();
+  return items;
+}
+
+const lengthOf = ({ length = 0 }: Item) => length;
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+
+/** What part of all batches is padding. */
+function waste({ batches }: Simulation): number {
+  const padded = batches.map(({ items }) => items.length * Math.max(...items.map(lengthOf)));
+  return 1 - sum(batches.flatMap(({ items }) => items.map(lengthOf))) / sum(padded);
+}
+
+const arrivals = fc.array(
+  fc.record({
+    atMs: fc.integer({ min: 0, max: 200 }),
+    lane: fc.integer({ min: 0, max: 5 }),
+    key: fc.constantFrom("", "a"),
+    lengths: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constantFrom(0, 1, 5, 100_000)), {
+      minLength: 1,
+      maxLength: 20,
+    }),
+    isBad: fc.boolean(),
+  }),
+  { maxLength: 30 },
+);
+const settings = fc.record({
+  maxBatchSize: fc.integer({ min: 1, max: 8 }),
+  runners: fc.integer({ min: 1, max: 3 }),
+  maxQueueDelayMs: fc.constantFrom(0, 0, 5, 50),
+});
+
+type Arrivals = typeof arrivals extends fc.Arbitrary<infer A> ? A : never;
+
+async function play(options: { maxBatchSize: number; runners: number; maxQueueDelayMs: number }, load: Arrivals) {
+  const simulation = new Simulation(options);
+  const lanes = Array.from({ length: 6 }, () => ({}));
+  const items: Item[] = [];
+  for (const { atMs, lane, lengths, key, isBad } of load.toSorted((a, b) => a.atMs - b.atMs)) {
+    await simulation.clock.advanceTo(atMs);
+    items.push(...add(simulation, lanes[lane] ?? {}, lengths, { key, isBad: isBad && lengths.length === 1 }));
+  }
+  await simulation.clock.drain();
+  return { simulation, items };
+}
+
+describe("for any load with padded lengths", () => {
+  test("nothing is lost and nothing is told twice", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const { simulation, items } = await play(options, load);
+        expect([...simulation.done, ...simulation.lost].sort((a, b) => a - b)).toEqual(items.map(({ id }) => id));
+        const bad = items.filter(({ isBad }) => isBad).map(({ id }) => id);
+        expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(bad);
+        expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("no length in a batch is beyond √2 times another and 7 more, and no batch is beyond the maximum", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const { simulation } = await play(options, load);
+        for (const { items } of simulation.batches) {
+          expect(items.length).toBeLessThanOrEqual(options.maxBatchSize);
+          expect(new Set(items.map(({ key }) => key)).size).toBe(1);
+          const lengths = items.map(lengthOf);
+          if (items.length > 1) expect(Math.max(...lengths)).toBeLessThan(Math.SQRT2 * Math.min(...lengths) + 7);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("items of one prediction and length are dispatched in order", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, arrivals, async (options, load) => {
+        const good = load.map((arrival) => ({ ...arrival, isBad: false }));
+        const { simulation, items: all } = await play({ ...options, runners: 1 }, good);
+        const lanes = [...new Set(all.map(({ lane }) => lane))];
+        const sequences = Map.groupBy(
+          simulation.batches.flatMap(({ items }) => items),
+          (item) => `${lanes.indexOf(item.lane)} ${item.key} ${item.length}`,
+        );
+        for (const sequence of sequences.values()) {
+          const ids = sequence.map(({ id }) => id);
+          expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("of one prediction, the item that has waited the longest is in the next batch", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 60 }),
+        async (lengths) => {
+          const simulation = new Simulation({ maxBatchSize: 4 });
+          const lane = {};
+          const items: Item[] = [];
+          for (const [ms, length] of lengths.entries()) {
+            await simulation.clock.advanceTo(ms / 100);
+            items.push(...add(simulation, lane, [length]));
+          }
+          await simulation.clock.drain();
+          for (const { items: batch } of simulation.batches) {
+            expect(batch.map(({ id }) => id)).toContain(items[0]?.id ?? -1);
+            for (const { id } of batch) {
+              const place = items.findIndex((item) => item.id === id);
+              items.splice(place, 1);
+            }
+          }
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe("wasted padding", () => {
+  /** Numbers from 0 to below 1, the same at every run. */
+  function random(): () => number {
+    let state = 1;
+    return () => {
+      state = (state * 48271) % 0x7fffffff;
+      return state / 0x7fffffff;
+    };
+  }
+
+  const loads = {
+    "of any length from 1 to 256": (next: () => number) => 1 + Math.floor(256 * next()),
+    "of mostly short and some long texts": (next: () => number) => Math.round(4 * 64 ** (next() ** 2)),
+  };
+  for (const [name, draw] of Object.entries(loads)) {
+    test(`is below a fifth for a load ${name}, of which a few batches wait at a time`, async () => {
+      const simulation = new Simulation({ maxBatchSize: 16 });
+      const next = random();
+      const lanes = Array.from({ length: 8 }, () => ({}));
+      let waiting = 0;
+      for (let ms = 0; ms < 2000; ms += 10) {
+        await simulation.clock.advanceTo(ms);
+        while (simulation.batcher.length < 64) {
+          add(simulation, lanes[waiting++ % lanes.length] ?? {}, [draw(next)]);
+        }
+      }
+      await simulation.clock.drain();
+      expect(waste(simulation)).toBeLessThan(0.2);
+    });
+  }
+
+  test("is none where lengths are far apart or many wait of each", async () => {
+    const simulation = new Simulation({ maxBatchSize: 8 });
+    add(simulation, {}, [1]);
+    add(
+      simulation,
+      {},
+      Array.from({ length: 64 }, (_, i) => [30, 90, 270][i % 3] ?? 0),
+    );
+    await simulation.clock.drain();
+    expect(waste(simulation)).toBe(0);
+  });
+});
+
+test("a lone long item among 10,000 short ones waits at most two batches, and takes none of them with it", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16 });
+  add(simulation, {}, Array<number>(10_000).fill(8));
+  await simulation.clock.advanceTo(25);
+  const [lone] = add(simulation, {}, [256]);
+  await simulation.clock.drain();
+  const batch = simulation.batches.findIndex(({ items }) => items.some(({ id }) => id === lone?.id));
+  const running = simulation.batches.findIndex(({ endedAtMs }) => endedAtMs > 25);
+  expect(batch - running).toBeLessThanOrEqual(2);
+  expect(simulation.batches[batch]?.items.length).toBe(1);
+});
+
+test("a lone item among 10,000 of every length in another prediction waits at most two batches", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16 });
+  const lengths = Array.from({ length: 10_000 }, (_, i) => 1 + ((i * 97) % 256));
+  add(simulation, {}, lengths);
+  await simulation.clock.advanceTo(25);
+  const [lone] = add(simulation, {}, [4000]);
+  await simulation.clock.drain();
+  const batch = simulation.batches.findIndex(({ items }) => items.some(({ id }) => id === lone?.id));
+  const running = simulation.batches.findIndex(({ endedAtMs }) => endedAtMs > 25);
+  expect(batch - running).toBeLessThanOrEqual(2);
+});
+
+test("a long item of one prediction is not shut out by a stream of short ones of others", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const lanes = [{}, {}, {}];
+  const [long] = add(simulation, lanes[0] ?? {}, [500]);
+  for (let ms = 0; ms < 300; ms += 5) {
+    await simulation.clock.advanceTo(ms);
+    for (const lane of lanes) add(simulation, lane, [5, 5]);
+  }
+  await simulation.clock.drain();
+  expect(simulation.finishedAtMs.get(long?.id ?? -1)).toBeLessThanOrEqual(30);
+});
+
+test("predictions share a batch in turn where their items are about as long", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const lanes = [{}, {}];
+  add(simulation, {}, [1]);
+  for (const lane of lanes) add(simulation, lane, [100, 100, 400]);
+  await simulation.clock.drain();
+  const [, second, third] = simulation.batches.map(({ items }) => items);
+  expect(second?.map(({ lane }) => lanes.indexOf(lane))).toEqual([0, 1, 0, 1]);
+  expect(third?.map(lengthOf)).toEqual([400, 400]);
+});
+
+test("while a runner is busy, a batch is committed ahead when as many wait as a batch holds", () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  add(simulation, {}, [1]);
+  add(simulation, {}, [500, 5, 5]);
+  expect(simulation.batches.length).toBe(1);
+  add(simulation, {}, [5]);
+  expect(simulation.batches.map(({ items }) => items.map(lengthOf))).toEqual([[1], [500]]);
+});
+
+test("a prediction that is removed takes its items of every length away", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const [removed, kept] = [{}, {}];
+  add(simulation, {}, [1]);
+  add(simulation, removed, [5, 50]);
+  const items = add(simulation, kept, [5]);
+  expect(simulation.batcher.remove(removed).map(lengthOf)).toEqual([5, 50]);
+  await simulation.clock.drain();
+  expect(simulation.done).toContain(items[0]?.id ?? -1);
+  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+});
+
+test("an item of any length costs no more among 100,000 than among 1,000", () => {
+  const cost = (count: number) => {
+    const simulation = new Simulation({ maxBatchSize: 16, runners: count });
+    const lanes = Array.from({ length: 100 }, () => ({}));
+    const begin = performance.now();
+    for (let i = 0; i < count; i++) {
+      const [lane, length] = [lanes[i % 100] ?? {}, (i * 97) % 4096];
+      simulation.batcher.add({ lane, id: i, key: "", length, bytes: 4, readyAtMs: i });
+    }
+    simulation.batcher.pump();
+    expect(simulation.batcher.length).toBe(0);
+    return (performance.now() - begin) / count;
+  };
+  cost(10_000);
+  expect(cost(100_000)).toBeLessThan(10 * cost(1000) + 0.005);
+});
+
+describe("an item with padded dimensions", () => {
+  const ids = (length: number) => tensor(new BigInt64Array(length), [length]);
+
+  test("has the product of the padded sizes as its length, and none of them in its key", () => {
+    const check = itemCheck({ a: int64("free", pad("x", 0)), b: float32(pad("x", 0), pad("y", 0)) });
+    const { key, length, padded } = check({
+      a: tensor(new BigInt64Array(15), [5, 3]),
+      b: tensor(new Float32Array(6), [3, 2]),
+    });
+    expect({ key, length, padded: Object.fromEntries(padded) }).toEqual({
+      key: "free=5",
+      length: 6,
+      padded: { x: 3, y: 2 },
+    });
+    expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
+  });
+
+  test("is refused when its tensors differ in a size of the same name", () => {
+    const check = itemCheck({ ids: int64(pad("tokens", 0)), mask: int64(pad("tokens", 0)) });
+    expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(
+      'input "mask": int64(pad tokens) was declared, preprocess gave two sizes for "tokens", 3 and 4',
+    );
+  });
+
+  /** What a runner would give: `each` has a row of two numbers for each token up to the longest, `grid` tokens in both directions. */
+  const runner: Runner = {
+    async run(items) {
+      const longest = Math.max(...items.map(([first]) => first?.shape[0] ?? 0));
+      const output = (shape: number[], value: (at: number) => number): Tensor => ({
+        dtype: "float32",
+        shape: [items.length, ...shape],
+        data: Float32Array.from({ length: items.length * shape.reduce((a, b) => a * b, 1) }, (_, at) => value(at)),
+      });
+      return [
+        output([longest, 2], (at) => at),
+        output([2, longest], (at) => at),
+        output([longest, longest], (at) => at),
+        output([longest], (at) => at),
+      ];
+    },
+    setThreads: async () => {},
+    dispose: async () => {},
+  };
+
+  test("gets outputs that are declared as padded in its own size, whatever its neighbours are", async () => {
+    const engine = new LocalEngine({
+      runners: [runner],
+      inputs: { ids: int64(pad("tokens", 0)) },
+      outputs: {
+        each: float32(pad("tokens", 0), 2),
+        across: float32(2, pad("tokens", 0)),
+        grid: float32(pad("tokens", 0), pad("tokens", 0)),
+        whole: float32("tokens"),
+      },
+      maxBatchSize: 8,
+      maxQueueDelayMs: 0,
+    });
+    const lengths = [2, 3, 1];
+    const rows = await new Promise<Rows[]>((resolve, reject) => {
+      const done: Rows[] = [];
+      const sink = {
+        dispatched: () => {},
+        succeeded: (_: number, row: Rows) => void (done.push(row) === lengths.length && resolve(done)),
+        failed: (_: number, error: Error) => reject(error),
+      };
+      for (const [i, length] of lengths.entries()) engine.submit(sink, i, { ids: ids(length) });
+    });
+    const parts = rows.map((row) =>
+      Object.values(row).map(({ shape, data }) => [shape, Array.from(data, Number)] as const),
+    );
+    expect(parts).toEqual([
+      [
+        [
+          [2, 2],
+          [0, 1, 2, 3],
+        ],
+        [
+          [2, 2],
+          [0, 1, 3, 4],
+        ],
+        [
+          [2, 2],
+          [0, 1, 3, 4],
+        ],
+        [[3], [0, 1, 2]],
+      ],
+      [
+        [
+          [3, 2],
+          [6, 7, 8, 9, 10, 11],
+        ],
+        [
+          [2, 3],
+          [6, 7, 8, 9, 10, 11],
+        ],
+        [
+          [3, 3],
+          [9, 10, 11, 12, 13, 14, 15, 16, 17],
+        ],
+        [[3], [3, 4, 5]],
+      ],
+      [
+        [
+          [1, 2],
+          [12, 13],
+        ],
+        [
+          [2, 1],
+          [12, 15],
+        ],
+        [[1, 1], [18]],
+        [[3], [6, 7, 8]],
+      ],
+    ]);
+  });
+});
