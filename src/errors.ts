@@ -6,6 +6,7 @@
  * - `usage`: a command was called with something it does not take
  * - `model_invalid`: a model is declared wrongly, or its files do not fit the declaration
  * - `model_not_found`: no model of that reference is in the store
+ * - `store_busy`: another process still writes to the store
  * - `store_corrupt`: a blob is missing or its bytes do not have its digest
  * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
  * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
@@ -29,6 +30,7 @@ export type ErrorCode =
   | "usage"
   | "model_invalid"
   | "model_not_found"
+  | "store_busy"
   | "store_corrupt"
   | "weights_invalid"
   | "tensor_invalid"

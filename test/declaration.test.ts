@@ -28,8 +28,8 @@ const tree = z.object({
     return z.array(tree);
   },
 });
-const codec = <T extends z.ZodType>(wire: T) =>
-  z.codec(wire, z.number(), { decode: () => 0, encode: (): z.input<T> => "0" as z.input<T> });
+const asText = z.codec(z.string(), z.number(), { decode: Number, encode: String });
+const asUnknown = z.codec(z.unknown(), z.number(), { decode: Number, encode: String });
 
 describe("an output with a transform, which cannot be encoded, is refused by its field:", () => {
   test.each([
@@ -37,7 +37,7 @@ describe("an output with a transform, which cannot be encoded, is refused by its
     ["in a field", z.object({ a: z.object({ b: trimmed }) }), "output.a.b: "],
     ["in a list", z.object({ names: z.array(trimmed.nullable()) }), "output.names: "],
     ["in a union", z.object({ a: z.union([z.number(), trimmed]) }), "output.a: "],
-    ["behind a codec", z.object({ a: codec(z.string()).pipe(z.transform(String)) }), "output.a: "],
+    ["behind a codec", z.object({ a: asText.pipe(z.transform(String)) }), "output.a: "],
     ["as a preprocess", z.object({ a: z.preprocess(String, z.string()) }), "output.a: "],
     ["in a recursive schema", tree, "output.name: "],
     ["in a lazy schema", z.object({ a: z.lazy(() => trimmed) }), "output.a: "],
@@ -46,7 +46,6 @@ describe("an output with a transform, which cannot be encoded, is refused by its
     expect(others).toEqual([]);
     expect(fault).toStartWith(`${field}has a transform`);
     expect(fault).toContain("z.codec");
-    expect(z.safeParse(output, undefined).success).toBe(false);
   });
 
   test("in a demo's output", () => {
@@ -72,7 +71,7 @@ describe("an output that may be undefined is refused:", () => {
     ["a union with undefined", z.union([z.string(), z.undefined()])],
     ["two unknowns at once", z.intersection(z.unknown(), z.any())],
     ["a lazy unknown", z.lazy(() => z.unknown())],
-    ["a codec from unknown", codec(z.unknown())],
+    ["a codec from unknown", asUnknown],
   ])("%s", (_, output) => {
     for (const [field, change] of [
       ["output", { output }],
@@ -100,7 +99,7 @@ describe("an output that may be undefined is refused:", () => {
 test("what goes both ways is taken", () => {
   const lists = z.object({
     picture: image(),
-    day: codec(z.string()),
+    day: asText,
     text: z.string().trim().min(1),
     kind: z.stringbool(),
   });
@@ -110,7 +109,7 @@ test("what goes both ways is taken", () => {
 });
 
 describe("a declared name", () => {
-  test.each(["digits", "vision/digits", "a.b_c__d---e", "a".repeat(255), "a/".repeat(127) + "b"])(
+  test.each(["digits", "vision/digits", "a.b_c__d---e", "a".repeat(255), `${"a/".repeat(127)}b`])(
     "is one that a reference can have: %s",
     (name) => {
       expect(faultsOf({ name })).toEqual([]);

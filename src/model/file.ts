@@ -1,5 +1,6 @@
 /** Files as model code sees them: made from a URL on the wire, or from bytes by the model itself. */
 import { SconceError } from "../errors.ts";
+import { urlLabel } from "./url-label.ts";
 
 /** What one field allows. Travels with the file, so that whoever fetches or decodes it needs no schema. */
 export interface FileLimits {
@@ -64,13 +65,11 @@ export class ModelFile {
     return this.#content !== undefined;
   }
 
-  /** How messages name the file: its URL without credentials and query, which may be secret. */
+  /** How messages name the file: its URL without what may be secret; "The file" where there is none that says more. */
   get label(): string {
     if (this.url === undefined || /^data:/i.test(this.url)) return "The file";
     const url = URL.parse(this.url);
-    if (url === null) return "The file";
-    const name = `${url.origin}${url.pathname}`;
-    return name.length > 200 ? `${name.slice(0, 200)}…` : name;
+    return url === null ? "The file" : urlLabel(url);
   }
 
   /** `data:<media type>;base64,<bytes>` */

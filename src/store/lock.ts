@@ -13,13 +13,13 @@ export interface FileLock extends Disposable {
 /**
  * Waits for the lock, holding the thread: what it protects takes milliseconds.
  *
- * @throws SconceError `usage` when another process still has it after `timeoutMs`.
+ * @throws SconceError `store_busy` when another process still has it after `timeoutMs`.
  */
 export function acquireLock(path: string, timeoutMs: number): FileLock {
   const lock = open(path, timeoutMs);
   if (lock) return lock;
   throw new SconceError(
-    "usage",
+    "store_busy",
     `the model store is still being written by another process after ${timeoutMs / 1000} s; try again when it has ended`,
   );
 }

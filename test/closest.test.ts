@@ -1,0 +1,37 @@
+import { describe, expect, test } from "bun:test";
+import { closest } from "../src/closest.ts";
+
+describe("a misspelled word is told the nearest one", () => {
+  const commands = ["serve", "build", "models", "rm", "tag", "port", "host"];
+  test.each([
+    ["a swap of neighbours", "sevre", "serve"],
+    ["a swap in a short word", "prot", "port"],
+    ["a swap at the end", "hots", "host"],
+    ["a swap of two letters in all", "mr", "rm"],
+    ["a letter too many", "buiild", "build"],
+    ["a letter too few", "modls", "models"],
+    ["another letter", "bui1d", "build"],
+    ["a swap and another letter", "omdelz", "models"],
+  ])("after %s", (_, given, meant) => {
+    expect(closest(given, commands)).toBe(meant);
+  });
+
+  test("the nearer of two, the first of two as near", () => {
+    expect(closest("port", ["sort", "prot", "post"])).toBe("sort");
+    expect(closest("models", ["nodes", "model"])).toBe("model");
+  });
+});
+
+describe("a word that is unlike all is told none", () => {
+  test.each([
+    ["beyond a third of its length", "xxxve"],
+    ["two swaps in a short word", "rpto"],
+    ["letters apart that changed places", "terp"],
+  ])("%s", (_, given) => {
+    expect(closest(given, ["serve", "port", "pert"])).toBeUndefined();
+  });
+
+  test("where there are none", () => {
+    expect(closest("serve", [])).toBeUndefined();
+  });
+});

@@ -1,0 +1,17 @@
+import { expect, test } from "bun:test";
+import { acquireLock, tryLock } from "../src/store/lock.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+test("a store that another still writes to is busy, which is no mistake of the caller, until the lock is given back", async () => {
+  await using dir = await tempDir();
+  const path = dir.join(".lock");
+  const held = acquireLock(path, 0);
+  const error = await failureOf(() => acquireLock(path, 20));
+  expect(error.code).toBe("store_busy");
+  expect(error.message).toContain("after 0.02 s; try again when it has ended");
+  expect(tryLock(path)).toBeUndefined();
+  held.release();
+  held.release();
+  acquireLock(path, 0).release();
+});
