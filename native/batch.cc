@@ -98,6 +98,7 @@ c10::Storage BufferPool::take(size_t bytes) {
     if (found != free_.end()) {
       c10::Storage storage = std::move(*found);
       free_.erase(found);
+      bytes_ -= storage.nbytes();
       return storage;
     }
   }
@@ -108,8 +109,14 @@ c10::Storage BufferPool::take(size_t bytes) {
 
 void BufferPool::give(c10::Storage&& storage) {
   if (!storage || storage.use_count() != 1) return;
+  const size_t bytes = storage.nbytes();
+  if (bytes > kMaxBytes) return;
   const std::lock_guard lock(mutex_);
-  if (free_.size() == kMaxBuffers) free_.erase(free_.begin());
+  while (free_.size() == kMaxBuffers || bytes_ + bytes > kMaxBytes) {
+    bytes_ -= free_.front().nbytes();
+    free_.erase(free_.begin());
+  }
+  bytes_ += bytes;
   free_.push_back(std::move(storage));
 }
 

@@ -30,7 +30,9 @@ struct Batch {
 
 /**
  * Keeps the memory of past batches for the next ones: fresh pages cost more than the copy into them.
- * Any thread may call it.
+ * It is bounded in bytes too, because what it keeps it keeps as long as the session lives, and a few large batches would
+ * hold their memory for good. The bound has room for the batch that runs and the one committed ahead, each of 64 pictures
+ * of 3 × 400 × 400 float32 (117 MiB); a larger batch gets fresh pages each time. Any thread may call it.
  */
 class BufferPool {
  public:
@@ -40,8 +42,10 @@ class BufferPool {
 
  private:
   static constexpr size_t kMaxBuffers = 8;
+  static constexpr size_t kMaxBytes = size_t{256} << 20;
   std::mutex mutex_;
-  std::vector<c10::Storage> free_;
+  std::vector<c10::Storage> free_;  // the one given back longest ago first
+  size_t bytes_ = 0;                // of free_
 };
 
 /** Reads items off JS values and stacks them. Used on the JS thread only. */

@@ -63,11 +63,13 @@ c10::Device find_device(const std::string& name) {
   return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
 }
 
-DeviceScope::DeviceScope(c10::Device device) {
-  if (device.is_cpu()) return;
-  // A stream for each session, so that instances on one device overlap.
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  guard_.emplace(guard.getStreamFromGlobalPool(device));
+c10::Stream take_stream(c10::Device device) {
+  if (device.is_cpu()) return c10::Stream(c10::Stream::DEFAULT, device);
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+DeviceScope::DeviceScope(c10::Stream stream) {
+  if (!stream.device().is_cpu()) guard_.emplace(stream);
 }
 
 }  // namespace sconce

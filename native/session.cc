@@ -120,7 +120,7 @@ void Session::perform(Job& job) {
 
 void Session::load() {
   use_threads(options_.threads);
-  device_ = find_device(options_.device);
+  stream_ = take_stream(find_device(options_.device));
   std::shared_ptr<Weights> weights;
   if (options_.share) {
     weights = options_.share->shared_weights();
@@ -128,12 +128,12 @@ void Session::load() {
   } else {
     WeightsOptions wanted;
     wanted.path = options_.path;
-    wanted.device = device_;
+    wanted.device = stream_.device();
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
     wanted.freeze = options_.freeze;
     wanted.instances = options_.instances;
-    const DeviceScope scope(device_);
+    const DeviceScope scope(stream_);
     weights = open_weights(wanted);
   }
   format_ = weights->format();
@@ -143,7 +143,7 @@ void Session::load() {
 
 void Session::run(Job& job) {
   const c10::InferenceMode inference;
-  const DeviceScope scope(device_);
+  const DeviceScope scope(stream_);
   std::vector<at::Tensor> inputs;
   inputs.reserve(job.batch.inputs.size());
   for (const auto& input : job.batch.inputs) inputs.push_back(input.tensor());

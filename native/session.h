@@ -1,6 +1,7 @@
 // A session: weights on a device, and the one thread that loads, runs and frees them.
 #pragma once
 
+#include <c10/core/Stream.h>
 #include <node_api.h>
 
 #include <condition_variable>
@@ -89,7 +90,8 @@ class Session {
   Stacker stacker_;
   BufferPool pool_;
   const char* format_ = "";
-  c10::Device device_{c10::DeviceType::CPU};
+  /** One for as long as the session lives, so that instances on one device overlap; taken by `load`. */
+  c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

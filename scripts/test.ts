@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { preparedModel } from "../examples/minilm/prepared.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
@@ -28,6 +29,8 @@ process.exitCode = failed === 0 ? 0 : 1;
 async function makeFixtures(): Promise<void> {
   const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
   await fixtures();
+  step.update("weights and reference of the text example");
+  await preparedModel();
   step.done("weights made by PyTorch");
 }
 

@@ -141,7 +141,7 @@ export class Group<T extends Queued> {
  * lanes where several are about as near, and none that would make more padding than it is worth. So
  *
  * - of the lengths in a batch the longest is less than √2 times the shortest and 7 more, which keeps padding below 0.3 of long items;
- * - a batch may hold fewer than `max` items though more of the group wait, which are then nearer to one another than to these;
+ * - a batch may hold fewer than `max` items though more of the group wait: those are for a batch of their own;
  * - a lane that comes anew is served before those that the last batch served.
  */
 export class FairQueue<T extends Queued> {

