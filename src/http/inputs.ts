@@ -1,5 +1,6 @@
 /** From a request's body to decoded inputs, or to a problem that names every fault. */
 import type { Context } from "hono";
+import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
 import { type Fault, ProblemError } from "./problem.ts";
 
@@ -21,10 +22,12 @@ const MAX_FAULTS = 1000;
 export class InputReader {
   readonly #limits: InputLimits;
   readonly #input: z.ZodType;
+  readonly #isPlain: PlainCheck | undefined;
 
   constructor(input: z.ZodType, limits: InputLimits) {
     this.#limits = limits;
     this.#input = input;
+    this.#isPlain = plainCheck(input);
   }
 
   /** @throws ProblemError 400, 413, 415 or 422 */
@@ -39,6 +42,10 @@ export class InputReader {
     const inputs: unknown[] = [];
     const faults: Fault[] = [];
     for (const [index, element] of list.entries()) {
+      if (this.#isPlain?.(element)) {
+        inputs.push(element);
+        continue;
+      }
       const parsed = safeParse(this.#input, element);
       if (parsed.success) inputs.push(parsed.data);
       else for (const issue of parsed.error.issues) addFaults(faults, issue, [index]);

@@ -1,0 +1,109 @@
+/**
+ * A quick yes for values of schemas that change nothing: plain objects, lists, numbers, texts. zod visits each element of a list with
+ * several calls, which for thousands of numbers costs as much as parsing them. What is not a plain yes is for zod to explain.
+ */
+import * as z from "./z.ts";
+
+export type PlainCheck = (value: unknown) => boolean;
+
+/**
+ * @returns a check that is true only for JSON values that `schema` takes and would give back as they are; undefined when the
+ * schema may change a value or asks for more than is known here
+ */
+export function plainCheck(schema: z.core.$ZodType): PlainCheck | undefined {
+  if (schema instanceof z.ZodNumber) return numberCheck(schema);
+  if (schema instanceof z.ZodArray) return arrayCheck(schema);
+  if (schema instanceof z.ZodObject) return objectCheck(schema);
+  if (schema instanceof z.ZodString) return stringCheck(schema);
+  if (schema instanceof z.ZodBoolean) {
+    return hasMore(schema) ? undefined : (value) => typeof value === "boolean";
+  }
+  if (schema instanceof z.ZodNullable) {
+    const inner = plainCheck(schema._zod.def.innerType);
+    return inner && ((value) => value === null || inner(value));
+  }
+  return undefined;
+}
+
+const isFiniteNumber: PlainCheck = (value) => typeof value === "number" && Number.isFinite(value);
+
+function numberCheck(schema: z.ZodNumber): PlainCheck | undefined {
+  return hasMore(schema) ? undefined : isFiniteNumber;
+}
+
+function stringCheck(schema: z.ZodString): PlainCheck | undefined {
+  const bounds = boundsOf(schema);
+  if (bounds === undefined || isSpecial(schema)) return undefined;
+  // zod counts code units, as `length` does.
+  return (value) => typeof value === "string" && value.length >= bounds.min && value.length <= bounds.max;
+}
+
+function arrayCheck(schema: z.ZodArray): PlainCheck | undefined {
+  const bounds = boundsOf(schema);
+  const element = plainCheck(schema._zod.def.element);
+  if (bounds === undefined || element === undefined) return undefined;
+  const { min, max } = bounds;
+  const fits = (value: unknown): value is unknown[] =>
+    Array.isArray(value) && value.length >= min && value.length <= max;
+  // The one loop that matters has no call in it.
+  return element === isFiniteNumber
+    ? (value) => fits(value) && areNumbers(value)
+    : (value) => fits(value) && value.every((one) => element(one));
+}
+
+function areNumbers(values: readonly unknown[]): boolean {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    // Of a number only NaN and the infinities differ from themselves when 0 is their factor.
+    if (typeof value !== "number" || value * 0 !== 0) return false;
+  }
+  return true;
+}
+
+function objectCheck(schema: z.ZodObject): PlainCheck | undefined {
+  const { shape, catchall } = schema._zod.def;
+  if (hasMore(schema) || !(catchall instanceof z.ZodNever)) return undefined;
+  const checks = new Map<string, PlainCheck>();
+  let required = 0;
+  for (const [key, field] of Object.entries(shape)) {
+    const isOptional = field instanceof z.ZodOptional;
+    const check = plainCheck(isOptional ? field._zod.def.innerType : field);
+    if (check === undefined) return undefined;
+    checks.set(key, check);
+    if (!isOptional) required += 1;
+  }
+  const optional = new Set(Object.keys(shape).filter((key) => shape[key] instanceof z.ZodOptional));
+  return (value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+    let found = 0;
+    for (const [key, member] of Object.entries(value)) {
+      if (!checks.get(key)?.(member)) return false;
+      if (!optional.has(key)) found += 1;
+    }
+    return found === required;
+  };
+}
+
+/** Least and greatest length; undefined when there are checks of another kind. */
+function boundsOf(schema: z.ZodString | z.ZodArray): { min: number; max: number } | undefined {
+  const { checks = [] } = schema._zod.def;
+  let [min, max] = [0, Number.POSITIVE_INFINITY];
+  for (const check of checks) {
+    if (check instanceof z.core.$ZodCheckMinLength) min = Math.max(min, check._zod.def.minimum);
+    else if (check instanceof z.core.$ZodCheckMaxLength) max = Math.min(max, check._zod.def.maximum);
+    else if (check instanceof z.core.$ZodCheckLengthEquals) {
+      [min, max] = [Math.max(min, check._zod.def.length), Math.min(max, check._zod.def.length)];
+    } else return undefined;
+  }
+  return { min, max };
+}
+
+function hasMore(schema: z.ZodType): boolean {
+  return (schema._zod.def.checks?.length ?? 0) > 0 || isSpecial(schema);
+}
+
+/** Coerced, or of a format such as z.int() or z.email(). */
+function isSpecial(schema: z.ZodType): boolean {
+  const { def } = schema._zod;
+  return ("coerce" in def && def.coerce === true) || ("format" in def && def.format !== undefined);
+}

@@ -1,0 +1,60 @@
+/** The quick check of plain inputs never says yes where zod would not, nor where zod would change the value. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { plainCheck } from "../src/model/plain-check.ts";
+import * as z from "../src/model/z.ts";
+
+const plain = {
+  numbers: z.object({ x: z.array(z.number()).length(3) }),
+  bounded: z.object({ x: z.array(z.number()).min(1).max(4), name: z.string().min(1).max(3).optional() }),
+  nested: z.object({ a: z.object({ b: z.array(z.array(z.number())), c: z.boolean().nullable() }) }),
+};
+
+const left = z.looseObject({ x: z.number() });
+const notPlain = {
+  "a default": z.object({ x: z.number().default(1) }),
+  "a transform": z.object({ x: z.string().transform(Number) }),
+  "a refinement": z.object({ x: z.number() }).refine(() => false),
+  "a refined list": z.object({ x: z.array(z.number()).refine(() => false) }),
+  "a format": z.object({ x: z.int() }),
+  "a format of text": z.object({ x: z.email() }),
+  "a text that is trimmed": z.object({ x: z.string().trim() }),
+  "a bound of a number": z.object({ x: z.number().min(3) }),
+  "a coerced number": z.object({ x: z.coerce.number() }),
+  "an object that takes more": left,
+  "an object of zod's own, which drops what it does not know": z.strictObject({ x: z.number() }).strip(),
+};
+
+/** JSON values that are nearly right, as a client's mistakes are. */
+const json = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.constantFrom(null, true, "", "ab", "abcd", 0, -0, 1.5, 1e308, Infinity, "3"),
+    fc.array(fc.oneof(fc.double({ noNaN: true }), fc.constantFrom(null, "1", Infinity)), { maxLength: 5 }),
+    fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 3, maxLength: 3 }),
+    fc.array(tie("value"), { maxLength: 3 }),
+    fc.dictionary(fc.constantFrom("x", "name", "a", "b", "c", "__proto__", "constructor"), tie("value"), {
+      maxKeys: 3,
+    }),
+    fc.record({ x: fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { maxLength: 4 }) }),
+    fc.record({
+      b: fc.array(fc.array(fc.double({ noNaN: true }), { maxLength: 2 }), { maxLength: 2 }),
+      c: fc.constantFrom(null, true, 1),
+    }),
+  ),
+})).value;
+
+test.each(Object.entries(plain))("for %s it agrees with zod", (_, schema) => {
+  const check = plainCheck(schema);
+  fc.assert(
+    fc.property(fc.oneof(json, fc.record({ a: json })), (value) => {
+      expect(check?.(value)).toBe(schema.safeParse(value).success);
+    }),
+    { numRuns: 3000 },
+  );
+  expect(check?.(JSON.parse('{"x":[1,2,3]}'))).toBe(schema.safeParse({ x: [1, 2, 3] }).success);
+});
+
+test.each(Object.entries(notPlain))("there is none for %s", (_, schema) => {
+  expect(plainCheck(schema)).toBeUndefined();
+});
