@@ -11,15 +11,22 @@ export type PlainCheck = (value: unknown) => boolean;
  * schema may change a value or asks for more than is known here
  */
 export function plainCheck(schema: z.core.$ZodType): PlainCheck | undefined {
+  return compile(schema, []);
+}
+
+/** @param within the schemas that this one is part of: one that contains itself is left to zod */
+function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): PlainCheck | undefined {
+  if (within.includes(schema)) return undefined;
+  const outer = [...within, schema];
   if (schema instanceof z.ZodNumber) return numberCheck(schema);
-  if (schema instanceof z.ZodArray) return arrayCheck(schema);
-  if (schema instanceof z.ZodObject) return objectCheck(schema);
+  if (schema instanceof z.ZodArray) return arrayCheck(schema, outer);
+  if (schema instanceof z.ZodObject) return objectCheck(schema, outer);
   if (schema instanceof z.ZodString) return stringCheck(schema);
   if (schema instanceof z.ZodBoolean) {
     return hasMore(schema) ? undefined : (value) => typeof value === "boolean";
   }
   if (schema instanceof z.ZodNullable) {
-    const inner = plainCheck(schema._zod.def.innerType);
+    const inner = compile(schema._zod.def.innerType, outer);
     return inner && ((value) => value === null || inner(value));
   }
   return undefined;
@@ -38,9 +45,9 @@ function stringCheck(schema: z.ZodString): PlainCheck | undefined {
   return (value) => typeof value === "string" && value.length >= bounds.min && value.length <= bounds.max;
 }
 
-function arrayCheck(schema: z.ZodArray): PlainCheck | undefined {
+function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): PlainCheck | undefined {
   const bounds = boundsOf(schema);
-  const element = plainCheck(schema._zod.def.element);
+  const element = compile(schema._zod.def.element, outer);
   if (bounds === undefined || element === undefined) return undefined;
   const { min, max } = bounds;
   const fits = (value: unknown): value is unknown[] =>
@@ -60,14 +67,14 @@ function areNumbers(values: readonly unknown[]): boolean {
   return true;
 }
 
-function objectCheck(schema: z.ZodObject): PlainCheck | undefined {
+function objectCheck(schema: z.ZodObject, outer: readonly z.core.$ZodType[]): PlainCheck | undefined {
   const { shape, catchall } = schema._zod.def;
   if (hasMore(schema) || !(catchall instanceof z.ZodNever)) return undefined;
   const checks = new Map<string, PlainCheck>();
   let required = 0;
   for (const [key, field] of Object.entries(shape)) {
     const isOptional = field instanceof z.ZodOptional;
-    const check = plainCheck(isOptional ? field._zod.def.innerType : field);
+    const check = compile(isOptional ? field._zod.def.innerType : field, outer);
     if (check === undefined) return undefined;
     checks.set(key, check);
     if (!isOptional) required += 1;
