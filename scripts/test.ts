@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
+import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
@@ -31,6 +32,8 @@ async function makeFixtures(): Promise<void> {
   await fixtures();
   step.update("weights and reference of the text example");
   await preparedModel();
+  step.update("the picture example, compiled ahead of time");
+  await compiledUpscale();
   step.done("weights made by PyTorch");
 }
 

@@ -1,43 +1,35 @@
-/**
- * The upscale example as an AOTInductor package. Compiling it takes most of a minute, so this runs only where it was done:
- * after `bun run python examples/upscale/export.py`.
- */
+/** The upscale example as an AOTInductor package. */
 import { expect, test } from "bun:test";
-import { statSync } from "node:fs";
 import { join } from "node:path";
 import model from "../examples/upscale/model.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { compiledUpscale } from "./helpers/compiled-upscale.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");
 const script = join(example, "upscale.pt");
-const compiled = join(example, "aot/upscale.pt2");
-const writtenAt = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
-test.skipIf(writtenAt(compiled) < writtenAt(script))(
-  "AOTInductor and TorchScript enlarge pictures of any size, alone and in batches, to the same pixels",
-  async () => {
-    const [plain, ahead] = await Promise.all([open(script), open(compiled)]);
-    try {
-      expect([plain.format, ahead.format]).toEqual(["torchscript", "aotinductor"]);
-      for (const [count, height, width] of [
-        [1, 1, 1],
-        [2, 1, 1],
-        [1, 1, 9],
-        [3, 5, 1],
-        [4, 24, 31],
-        [1, 120, 160],
-      ] as const) {
-        const batch = Array.from({ length: count }, (_, i) => [picture(height, width, i)]);
-        const [[expected], [actual]] = await Promise.all([plain.runBatch(batch), ahead.runBatch(batch)]);
-        expect(actual?.shape).toEqual([count, 2 * height, 2 * width, 3]);
-        expect(greatestDifference(actual, expected)).toBeLessThanOrEqual(1);
-      }
-    } finally {
-      await Promise.all([plain.dispose(), ahead.dispose()]);
+test("AOTInductor and TorchScript enlarge pictures of any size, alone and in batches, to the same pixels", async () => {
+  const [plain, ahead] = await Promise.all([open(script), open(await compiledUpscale())]);
+  try {
+    expect([plain.format, ahead.format]).toEqual(["torchscript", "aotinductor"]);
+    for (const [count, height, width] of [
+      [1, 1, 1],
+      [2, 1, 1],
+      [1, 1, 9],
+      [3, 5, 1],
+      [4, 24, 31],
+      [1, 120, 160],
+    ] as const) {
+      const batch = Array.from({ length: count }, (_, i) => [picture(height, width, i)]);
+      const [[expected], [actual]] = await Promise.all([plain.runBatch(batch), ahead.runBatch(batch)]);
+      expect(actual?.shape).toEqual([count, 2 * height, 2 * width, 3]);
+      expect(greatestDifference(actual, expected)).toBeLessThanOrEqual(1);
     }
-  },
-);
+  } finally {
+    await Promise.all([plain.dispose(), ahead.dispose()]);
+  }
+}, 600_000);
 
 function open(path: string): Promise<NativeSession> {
   return openSession({ path, device: "cpu", threads: 1, ...model.tensors });
