@@ -1,0 +1,130 @@
+import { describe, expect, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { annotations, mediaTypes } from "../src/store/manifest.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
+
+describe("a model that can't be found", () => {
+  test("is answered with how to build one when the store is empty", async () => {
+    await using dir = await tempDir();
+    for (const reference of [undefined, "digits"]) {
+      const error = await failureOf(new ModelStore(dir.join("nowhere")).resolve(reference));
+      expect(error.code).toBe("model_not_found");
+      expect(error.message).toBe(
+        `the model store ${dir.join("nowhere")} is empty; build a model with "sconce build DIR"`,
+      );
+    }
+    expect(await readdir(dir.path)).toEqual([]);
+  });
+
+  test("is answered with what there is, and with what may have been meant", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const put = await store.put({
+      repository: "digits",
+      tags: ["stable"],
+      config: modelConfig(),
+      layers: modelLayers("one"),
+    });
+    await store.put({ repository: "upscale", config: modelConfig(), layers: modelLayers("one") });
+    const messageFor = async (reference: string) => {
+      const error = await failureOf(store.resolve(reference));
+      expect(error.code).toBe("model_not_found");
+      return error.message;
+    };
+    expect(await messageFor("digitz")).toBe(
+      'no model "digitz" in the store; did you mean "digits"? (models: digits, upscale)',
+    );
+    expect(await messageFor("minilm")).toBe('no model "minilm" in the store (models: digits, upscale)');
+    expect(await messageFor("digits:stabel")).toBe(
+      `model "digits" has no tag "stabel"; did you mean "stable"? (tags: latest, ${put.tag}, stable)`,
+    );
+    expect(await messageFor(`digits@sha256:${"0".repeat(64)}`)).toContain("(tags: latest, ");
+  });
+});
+
+describe("a damaged store", () => {
+  const damages: [what: string, damage: (path: string) => Promise<unknown>, message: string][] = [
+    ["missing", (path) => Bun.file(path).delete(), "is missing from the store"],
+    ["cut off", (path) => Bun.write(path, ""), "has 0 bytes; expected"],
+  ];
+  for (const [what, damage, message] of damages) {
+    test(`is told by a blob that is ${what}`, async () => {
+      await using dir = await tempDir();
+      const store = new ModelStore(dir.path);
+      const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+      const { manifest } = await store.resolve();
+      for (const each of [manifest.layers[0]?.digest, manifest.config.digest, digest]) {
+        await damage(blobPath(store, each ?? ""));
+        const error = await failureOf(store.resolve("digits"));
+        expect(error.code).toBe("store_corrupt");
+        expect(error.message).toContain(message);
+      }
+      expect((await store.list())[0]?.problem).toContain(message);
+      // Building again repairs it.
+      await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+      await store.verify(await store.resolve("digits"));
+    });
+  }
+
+  test("with a changed manifest or config is refused at once, with a changed layer when it is verified", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const model = await store.resolve();
+    const flip = async (path: string) => Bun.write(path, (await Bun.file(path).text()).replace(/[a-z]/, "~"));
+    await store.verify(model);
+    await flip(model.layer("digits.pt").path);
+    const error = await failureOf(store.verify(await store.resolve()));
+    expect(error.code).toBe("store_corrupt");
+    expect(error.message).toContain("does not have the content of its digest");
+    for (const each of [model.manifest.config.digest, digest]) {
+      await flip(blobPath(store, each));
+      expect((await failureOf(store.resolve())).code).toBe("store_corrupt");
+    }
+  });
+
+  test.each(["", "{", "[]", '{"schemaVersion":1,"manifests":[]}'])("with an index of %p is named", async (content) => {
+    await using dir = await tempDir();
+    await Bun.write(dir.join("index.json"), content);
+    const error = await failureOf(new ModelStore(dir.path).resolve("digits"));
+    expect(error.code).toBe("store_corrupt");
+    expect(error.message).toContain("is not an OCI image index");
+  });
+
+  test("with a digest that would lead out of it is refused", async () => {
+    await using dir = await tempDir();
+    const entry = { mediaType: mediaTypes.manifest, digest: "sha256:../../secret", size: 1 };
+    const index = { schemaVersion: 2, manifests: [{ ...entry, annotations: { [annotations.refName]: "digits:v1" } }] };
+    await Bun.write(dir.join("index.json"), JSON.stringify(index));
+    const error = await failureOf(new ModelStore(dir.path).resolve("digits:v1"));
+    expect(error.code).toBe("store_corrupt");
+  });
+
+  test("with a model of a later API says to build it again", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const { manifest } = await store.resolve();
+    const config = JSON.stringify({ ...modelConfig(), sconceApi: 2 });
+    const write = async (content: string) => {
+      const digest = `sha256:${new Bun.CryptoHasher("sha256").update(content).digest("hex")}`;
+      await Bun.write(blobPath(store, digest), content);
+      return { digest, size: content.length };
+    };
+    const later = await write(
+      JSON.stringify({ ...manifest, config: { ...manifest.config, ...(await write(config)) } }),
+    );
+    const entry = { mediaType: mediaTypes.manifest, ...later, annotations: { [annotations.refName]: "digits:later" } };
+    await Bun.write(dir.join("index.json"), JSON.stringify({ schemaVersion: 2, manifests: [entry] }));
+    const error = await failureOf(store.resolve("digits:later"));
+    expect(error.code).toBe("model_invalid");
+    expect(error.message).toBe(
+      "digits:later was built for version 2 of sconce's API and this is version 1; build it again",
+    );
+  });
+});

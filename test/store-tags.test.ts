@@ -1,0 +1,185 @@
+import { describe, expect, test } from "bun:test";
+import { mkdir, readdir } from "node:fs/promises";
+import { mediaTypes, modelConfigSchema, titleSchema } from "../src/store/manifest.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
+
+describe("putting", () => {
+  test("a misspelled name or tag is refused before anything is written", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.join("store"));
+    const content = { config: modelConfig(), layers: modelLayers("one") };
+    expect((await failureOf(store.put({ repository: "Digits", ...content }))).code).toBe("usage");
+    expect((await failureOf(store.put({ repository: "digits", tags: ["a b"], ...content }))).code).toBe("usage");
+    expect(await readdir(dir.path)).toEqual([]);
+  });
+
+  test("two layers of one title, or one that leads out of the package, is refused", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const layer = { mediaType: mediaTypes.asset, source: new Uint8Array(1) };
+    for (const titles of [["a.txt", "a.txt"], ["../a.txt"], ["/etc/passwd"], [""]]) {
+      const layers = titles.map((title) => ({ ...layer, title }));
+      const error = await failureOf(store.put({ repository: "digits", config: modelConfig(), layers }));
+      expect(error.code).toBe("model_invalid");
+    }
+    expect(await store.list()).toEqual([]);
+  });
+
+  test("a file that can't be read is named", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    for (const path of [dir.join("nowhere.pt"), dir.path]) {
+      const layers = modelLayers("one", path);
+      const error = await failureOf(store.put({ repository: "digits", config: modelConfig(), layers }));
+      expect(error.code).toBe("model_invalid");
+      expect(error.message).toContain(`${path} can't be read`);
+    }
+  });
+
+  test("a config that does not fit its schema is refused", async () => {
+    await using dir = await tempDir();
+    const config = modelConfig({ batchSize: 0 });
+    const error = await failureOf(new ModelStore(dir.path).put({ repository: "digits", config, layers: [] }));
+    expect(error.code).toBe("model_invalid");
+    expect(error.message).toContain("batchSize");
+  });
+
+  test.each(["a/../b", "./a", "a//b", "/a", "a/", "..", "a\\b", "a\nb", ""])("a layer is not named %p", (title) => {
+    expect(titleSchema.safeParse(title).success).toBe(false);
+  });
+
+  test.each(["a", "a/b.txt", "..a", "vocab v1.txt", "ü.bin"])("a layer may be named %p", (title) => {
+    expect(titleSchema.safeParse(title).success).toBe(true);
+  });
+
+  test("keeps every kind of dimension in the config", () => {
+    const inputs = [{ name: "ids", dtype: "int64" as const, dims: [3, "height", { name: "tokens", value: 0 }] }];
+    expect(modelConfigSchema.parse(modelConfig({ inputs })).inputs).toEqual(inputs);
+  });
+});
+
+describe("tagging", () => {
+  test("lets another reference stand for a model and moves it when it is used again", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const second = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("two") });
+    expect(store.tag(first.reference, "team/reader:v1")).toBe("team/reader:v1");
+    expect((await store.resolve("team/reader:v1")).digest).toBe(first.digest);
+    store.tag("digits", "team/reader:v1");
+    expect((await store.resolve("team/reader:v1")).digest).toBe(second.digest);
+    expect((await store.resolve("digits")).digest).toBe(second.digest);
+    expect(store.tag(first.reference, "digits")).toBe("digits:latest");
+    expect((await store.resolve("digits")).digest).toBe(first.digest);
+  });
+
+  test("is no build: the most recent build stays", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    await Bun.sleep(2); // so that the two builds have different times
+    const second = await store.put({ repository: "upscale", config: modelConfig(), layers: modelLayers("two") });
+    store.tag(first.reference, "digits:v1");
+    expect((await store.resolve()).digest).toBe(second.digest);
+  });
+
+  test("an unknown model or with a digest as the new name is refused", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.join("store"));
+    expect((await failureOf(() => store.tag("digits", "digits:v1"))).code).toBe("model_not_found");
+    expect((await failureOf(() => store.tag("digits", `a@sha256:${"0".repeat(64)}`))).code).toBe("usage");
+    expect(await readdir(dir.path)).toEqual([]);
+  });
+});
+
+describe("removing", () => {
+  test("a tag leaves the model under its others; the last one frees its blobs and no others", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const one = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const two = await store.put({
+      repository: "upscale",
+      config: modelConfig({ name: "upscale" }),
+      layers: modelLayers("one"),
+    });
+    const { size } = await store.resolve(one.reference);
+    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], left: [one.reference], freedBytes: 0 });
+    const model = await store.resolve(one.reference);
+    const { removed, freedBytes } = store.remove(one.reference);
+    expect(removed).toEqual([one.reference]);
+    // The layers are shared with the other model.
+    expect(freedBytes).toBe(size - model.layers.reduce((sum, layer) => sum + layer.size, 0));
+    expect((await failureOf(store.resolve("digits"))).message).toContain("(models: upscale)");
+    await store.verify(await store.resolve(two.reference));
+  });
+
+  test("by digest takes every tag of that model", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const put = await store.put({
+      repository: "digits",
+      tags: ["v1"],
+      config: modelConfig(),
+      layers: modelLayers("one"),
+    });
+    const { removed, freedBytes } = store.remove(`digits@${put.digest}`);
+    expect(removed).toEqual([put.reference, "digits:latest", "digits:v1"]);
+    expect(freedBytes).toBeGreaterThan(0);
+    expect(await readdir(dir.join("blobs/sha256"))).toEqual([]);
+  });
+
+  test("leaves the files of a process that has them open", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const put = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const { promises } = await import("node:fs");
+    await using file = await promises.open((await store.resolve()).layer("digits.pt").path);
+    store.remove(`digits@${put.digest}`);
+    expect(await file.readFile("utf8")).toBe("one");
+  });
+
+  test("a model does no harm to a build that was about to share its blobs", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.join("store"));
+    await Bun.write(dir.join("weights.pt"), "weights in common");
+    const layers = modelLayers("one", dir.join("weights.pt"));
+    const old = await store.put({ repository: "old", config: modelConfig(), layers });
+    let removed: readonly string[] = [];
+    const put = await store.put({
+      repository: "new",
+      config: modelConfig({ name: "new" }),
+      layers,
+      onProgress: () => {
+        // The build has just found that it need not copy the weights.
+        if (removed.length === 0) removed = store.remove(`old@${old.digest}`).removed;
+      },
+    });
+    expect(removed.length).toBe(2);
+    await store.verify(await store.resolve(put.reference));
+    expect((await store.list()).map(({ repository }) => repository)).toEqual(["new"]);
+  });
+
+  test("frees nothing while a manifest can't be read, since it may need any blob", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    const broken = await store.put({ repository: "broken", config: modelConfig(), layers: modelLayers("one") });
+    const { reference } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("two") });
+    await Bun.write(blobPath(store, broken.digest), "{");
+    store.remove("digits");
+    expect(store.remove(reference).freedBytes).toBe(0);
+    expect(store.remove(`broken@${broken.digest}`).freedBytes).toBeGreaterThan(0);
+    expect(await readdir(dir.join("blobs/sha256"))).toEqual([]);
+  });
+
+  test("an unknown model is refused", async () => {
+    await using dir = await tempDir();
+    await mkdir(dir.join("store"));
+    expect((await failureOf(() => new ModelStore(dir.join("store")).remove("digits"))).code).toBe("model_not_found");
+    expect(await readdir(dir.join("store"))).toEqual([]);
+  });
+});
