@@ -227,6 +227,20 @@ test("bytes of what waits are counted exactly", async () => {
   expect(simulation.batcher.bytes).toBe(0);
 });
 
+test("halves of a batch that failed count as waiting, in items and in bytes, until they run", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const lane = {};
+  const items = [...Array(3)].map((_, id) => ({ lane, id, key: "", bytes: 10, readyAtMs: 0, isBad: id === 2 }));
+  for (const item of items) simulation.batcher.add(item);
+  simulation.batcher.pump();
+  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+  await simulation.clock.advanceTo(10);
+  // The first half, of one item, runs; the second waits for the runner.
+  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([2, 20]);
+  await simulation.clock.drain();
+  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+});
+
 test("an item costs no more among 100,000 than among 1,000", () => {
   const cost = (count: number) => {
     const simulation = new Simulation({ maxBatchSize: count / 2 });

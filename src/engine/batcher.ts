@@ -66,7 +66,7 @@ export class Batcher<T extends Queued, R> {
 
   /** Bytes of the items that wait for a batch. */
   get bytes(): number {
-    return this.#queue.bytes;
+    return this.#queue.bytes + this.#halves.flat().reduce((sum, item) => sum + item.bytes, 0);
   }
 
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
