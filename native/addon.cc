@@ -155,6 +155,13 @@ napi_value Close(napi_env env, napi_callback_info info) {
   });
 }
 
+napi_value Settle(napi_env env, napi_callback_info) {
+  return guarded(env, [&]() -> napi_value {
+    host_of(env)->settle_finished();
+    return nullptr;
+  });
+}
+
 napi_value CloseAll(napi_env env, napi_callback_info) {
   return guarded(env, [&]() -> napi_value {
     host_of(env)->close_all();
@@ -199,6 +206,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("open", Open);
   add("run", Run);
   add("setThreads", SetThreads);
+  add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);
   add("format", Format);

@@ -29,13 +29,15 @@ class Host : public std::enable_shared_from_this<Host> {
   /** Closes every session and waits for their threads: nothing of libtorch may run while the process leaves. */
   void close_all();
 
+  /** Settles the promises of the jobs that have come back, without waiting for the event loop to turn. */
+  void settle_finished();
+
   /** Called on sessions' threads. */
   void finished(std::unique_ptr<Job> job);
 
  private:
   void connect();
   static void on_wake(napi_env env, napi_value callback, void* context, void* data);
-  void settle_finished();
   void settle(Job& job);
   void resolve(Job& job);
   void hold();

@@ -258,3 +258,22 @@ test("the addon names its libtorch and counts CUDA devices", () => {
   expect(torchVersion()).toMatch(/^\d+\.\d+\.\d+/);
   expect(cudaDeviceCount()).toBeGreaterThanOrEqual(0);
 });
+
+test("a batch that has ended is told of at once by settle(), else when the event loop turns", async () => {
+  const fixture = made.get("network");
+  const opened = await session(fixture);
+  const isTold = async (settle: () => void, withinMs: number) => {
+    let told = false;
+    const batch = opened.runBatch(fixture.items).then(() => {
+      told = true;
+    });
+    const end = performance.now() + withinMs;
+    // Promises only: the event loop does not turn here.
+    for (; !told && performance.now() < end; await Promise.resolve()) settle();
+    const was = told;
+    await batch;
+    return was;
+  };
+  expect(await isTold(() => {}, 200)).toBe(false);
+  expect(await isTold(() => opened.settle(), 20_000)).toBe(true);
+});

@@ -309,6 +309,7 @@ describe("an item with padded dimensions", () => {
         output([longest], (at) => at),
       ];
     },
+    settle: () => {},
     setThreads: async () => {},
     dispose: async () => {},
   };

@@ -124,6 +124,11 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
       readyAtMs: this.#clock.now(),
       dispatchedAtMs: 0,
     });
+    if (this.#batcher.length >= this.maxBatchSize) {
+      // A full batch does not wait for the rest of what is at hand: reading that may take longer than the device is busy.
+      for (const runner of this.#runners) runner.settle();
+      this.#batcher.pump();
+    }
     if (this.#isPumpScheduled) return;
     this.#isPumpScheduled = true;
     // Once all that is at hand was submitted: what came together is batched together, and an idle engine waits for nothing else.

@@ -22,6 +22,8 @@ export interface Runner {
    * @returns one tensor for each declared output, with the items as first dimension
    */
   run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]>;
+  /** Tells at once of batches that have ended, which else waits for the event loop to turn. */
+  settle(): void;
   /** Takes effect between two batches. */
   setThreads(threads: number): Promise<void>;
   /** May be called twice. Batches that wait are rejected with `session_closed`; resolves when the weights are freed. */
@@ -38,6 +40,10 @@ class ThreadRunner implements Runner {
 
   run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
     return this.#session.runBatch(items);
+  }
+
+  settle(): void {
+    this.#session.settle();
   }
 
   setThreads(threads: number): Promise<void> {

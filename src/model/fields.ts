@@ -13,7 +13,7 @@ export interface ImageOptions {
 export interface FileOptions {
   /** Most bytes. Default: 32 MiB. */
   maxBytes?: number;
-  /** Media types taken, as `["audio/wav"]` or `["audio/*"]`. Default: any. */
+  /** Media types taken, as `["audio/wav"]` or `["audio/*"]`. Default: all types. */
   mediaTypes?: readonly string[];
 }
 

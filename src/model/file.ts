@@ -8,7 +8,7 @@ export interface FileLimits {
   readonly maxBytes: number;
   /** Most pixels of an image, as its header states them. */
   readonly maxPixels: number;
-  /** Media types taken, as `audio/wav` or `audio/*`; empty: any. */
+  /** Media types taken, as `audio/wav` or `audio/*`; empty for all types. */
   readonly mediaTypes: readonly string[];
 }
 

@@ -35,6 +35,8 @@ export interface Addon {
   /** Data of all items, one after the other; `meta` has each tensor's dtype code, rank and sizes. */
   run(session: Handle, rows: number, meta: Float64Array, data: TensorData[]): Promise<NativeOutputs>;
   setThreads(session: Handle, threads: number): Promise<void>;
+  /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
+  settle(): void;
   close(session: Handle): Promise<void>;
   closeAll(): void;
   format(session: Handle): "torchscript" | "aotinductor";
@@ -83,7 +85,7 @@ function load(path: string): Addon {
   return addon;
 }
 
-const functions = ["open", "run", "setThreads", "close", "closeAll", "format", "cudaDeviceCount"] as const;
+const functions = ["open", "run", "setThreads", "settle", "close", "closeAll", "format", "cudaDeviceCount"] as const;
 
 function isAddon(value: unknown): value is Addon {
   if (typeof value !== "object" || value === null) return false;

@@ -35,6 +35,11 @@ export interface NativeSession {
    * `out_of_memory`, or `session_closed`.
    */
   runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]>;
+  /**
+   * Settles at once the promises of what has ended, in this session and all others. Without it that happens when the event loop turns,
+   * which it does not while many sockets are read.
+   */
+  settle(): void;
   /** Takes effect between two batches. */
   setThreads(threads: number): Promise<void>;
   /** Rejects the batches that have not begun, lets the running one end, frees the weights. May be called again. */
@@ -120,6 +125,10 @@ class Session implements NativeSession {
     } catch (error) {
       throw coded(error);
     }
+  }
+
+  settle(): void {
+    this.#addon.settle();
   }
 
   dispose(): Promise<void> {

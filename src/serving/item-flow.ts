@@ -2,7 +2,6 @@
 import type { Engine, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
 import { codedError } from "../errors.ts";
-import { filesOf } from "../model/file.ts";
 import { type Gate, LimitedGate } from "./gate.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
 import type { ItemRun } from "./item-run.ts";
@@ -114,7 +113,7 @@ export class ItemFlow {
       this.#preparingOf.set(run, (this.#preparingOf.get(run) ?? 0) + 1);
       tensors
         .then((ready) => {
-          if (!run.isOver) this.#engine.submit(run, index, ready, fileBytesOf(input));
+          if (!run.isOver) this.#engine.submit(run, index, ready, this.#fileBytesOf(input));
         })
         .catch((error: unknown) => run.failed(index, codedError(error)))
         .finally(() => {
@@ -133,8 +132,8 @@ export class ItemFlow {
     if (held === 1) this.#preparingOf.delete(run);
     else this.#preparingOf.set(run, held - 1);
   }
-}
 
-function fileBytesOf(input: unknown): number {
-  return filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
+  #fileBytesOf(input: unknown): number {
+    return this.#pipeline.filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
+  }
 }

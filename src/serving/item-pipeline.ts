@@ -3,6 +3,7 @@ import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
+import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type { Tensor } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
 import { isDataUrl } from "./data-url.ts";
@@ -30,11 +31,21 @@ export class ItemPipeline {
   readonly #model: Model;
   readonly #fetcher: Fetcher;
   readonly #fileCaps: FileCaps;
+  /** Of an input that is plain JSON there is no need to look into each number for a file. */
+  readonly #mayHaveFiles: boolean;
+  readonly #isPlainOutput: PlainCheck | undefined;
 
   constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}) {
     this.#model = model;
     this.#fetcher = fetcher;
     this.#fileCaps = fileCaps;
+    this.#mayHaveFiles = plainCheck(model.input) === undefined;
+    this.#isPlainOutput = plainCheck(model.output);
+  }
+
+  /** The files of a decoded input. */
+  filesOf(input: unknown): readonly ModelFile[] {
+    return this.#mayHaveFiles ? filesOf(input) : [];
   }
 
   /**
@@ -42,7 +53,7 @@ export class ItemPipeline {
    * @throws SconceError of the fetcher, or `item_failed` with the message of what the model threw
    */
   prepare(input: unknown, fetching: Fetching): Tensors | Promise<Tensors> {
-    const files = filesOf(input);
+    const files = this.filesOf(input);
     if (files.length > 0) return this.#fetchAll(files, fetching).then(() => this.#preprocess(input));
     return this.#preprocess(input);
   }
@@ -74,6 +85,7 @@ export class ItemPipeline {
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
   encode(output: unknown): string {
+    if (this.#isPlainOutput?.(output)) return JSON.stringify(output);
     return encodeWith(this.#model.output, output, "output");
   }
 
@@ -106,7 +118,7 @@ export class ItemPipeline {
 
   /** Fetches the files of an input, where it has any. */
   fetchFiles(input: unknown, fetching: Fetching): Promise<void> {
-    return this.#fetchAll(filesOf(input), fetching);
+    return this.#fetchAll(this.filesOf(input), fetching);
   }
 
   /** When one cannot be had the others are not fetched on. */

@@ -15,7 +15,7 @@ export class SchemaNode {
     this.#alternatives = alternativesOf(schema, root, new Set());
   }
 
-  /** The types that it takes; none: any. */
+  /** The types that it takes; empty for all types. */
   get kinds(): ReadonlySet<Kind> {
     const all = this.#alternatives.map(kindsOf);
     return new Set(all.some((some) => some.length === 0) ? [] : all.flat());

@@ -98,12 +98,19 @@ function bodyOf(record: PredictionRecord): string {
   let body = `{"${isDemo ? "demo_id" : "prediction_id"}":"${id}","status":"${status}"`;
   if (outcome !== undefined) body += `,${outcome.members}`;
   if (isDemo) body += `,"logs":${JSON.stringify(record.logs)}`;
-  body += `,"created_at":"${iso(createdAtMs)}"`;
-  if (startedAtMs !== undefined) body += `,"started_at":"${iso(startedAtMs)}"`;
-  if (finishedAtMs !== undefined) body += `,"finished_at":"${iso(finishedAtMs)}"`;
+  body += `,"created_at":"${createdAt(createdAtMs)}"`;
+  if (startedAtMs !== undefined) body += `,"started_at":"${startedAt(startedAtMs)}"`;
+  if (finishedAtMs !== undefined) body += `,"finished_at":"${finishedAt(finishedAtMs)}"`;
   return `${body}}`;
 }
 
-function iso(ms: number): string {
-  return new Date(ms).toISOString();
+/** Formats times; the last one is kept, as the predictions of one batch began and ended in the same millisecond. */
+function isoFormat(): (ms: number) => string {
+  let [last, text] = [Number.NaN, ""];
+  return (ms) => {
+    if (ms !== last) [last, text] = [ms, new Date(ms).toISOString()];
+    return text;
+  };
 }
+
+const [createdAt, startedAt, finishedAt] = [isoFormat(), isoFormat(), isoFormat()];

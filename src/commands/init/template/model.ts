@@ -22,7 +22,7 @@ export default defineModel({
   name: "colours",
   description: "Names a colour.",
 
-  // What clients send and get, as JSON: any zod schema. Images and other files are image() and file().
+  // What clients send and get, as JSON: a zod schema. Images and other files are image() and file().
   input: z.object({ colour: z.string().regex(/^#[0-9a-f]{6}$/i, "must be # and six hex digits, like #ff8800") }),
   output: z.object({ name: z.enum(names), probability: z.number() }),
 

@@ -1,0 +1,89 @@
+/** The engine gives full batches to its runners at once, also while the event loop is busy with what else is at hand. */
+import { expect, test } from "bun:test";
+import { LocalEngine } from "../src/engine/engine.ts";
+import type { Runner } from "../src/engine/runner.ts";
+import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
+
+/** Gives every item back; batches end when told to, and are told of when `settle` is called or the event loop turns. */
+class HeldRunner implements Runner {
+  readonly sizes: number[] = [];
+  readonly #running: (() => void)[] = [];
+  #ended: (() => void)[] = [];
+
+  run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+    this.sizes.push(items.length);
+    const { promise, resolve } = Promise.withResolvers<readonly Tensor[]>();
+    const data = Float32Array.from(items, ([x]) => Number(x?.data[0]));
+    this.#running.push(() => resolve([tensor(data, [items.length])]));
+    return promise;
+  }
+
+  /** Ends the oldest batch, as a device does while JS is busy. */
+  end(): void {
+    const oldest = this.#running.shift();
+    if (oldest !== undefined) this.#ended.push(oldest);
+  }
+
+  settle(): void {
+    const ended = this.#ended;
+    this.#ended = [];
+    for (const tell of ended) tell();
+  }
+
+  async setThreads(): Promise<void> {}
+  async dispose(): Promise<void> {}
+}
+
+function started(maxBatchSize: number) {
+  const runner = new HeldRunner();
+  const engine = new LocalEngine({
+    runners: [runner],
+    inputs: { x: float32() },
+    outputs: { y: float32() },
+    maxBatchSize,
+    maxQueueDelayMs: 0,
+  });
+  const done: number[] = [];
+  const sink = {
+    dispatched: () => {},
+    succeeded: (index: number) => void done.push(index),
+    failed: (_: number, error: Error) => {
+      throw error;
+    },
+  };
+  let next = 0;
+  const submit = (count: number) => {
+    for (let i = 0; i < count; i++) engine.submit(sink, next++, { x: tensor(Float32Array.of(i), []) });
+  };
+  return { runner, done, submit };
+}
+
+test("a full batch is run before everything at hand was submitted, what is less waits for the rest", () => {
+  const { runner, submit } = started(4);
+  submit(3);
+  expect(runner.sizes).toEqual([]);
+  submit(2);
+  expect(runner.sizes).toEqual([4]);
+  submit(3);
+  expect(runner.sizes).toEqual([4, 4]);
+});
+
+test("a batch that ended makes room for the next full one without a turn of the event loop", async () => {
+  const { runner, done, submit } = started(4);
+  submit(12);
+  expect(runner.sizes).toEqual([4, 4]);
+  runner.end();
+  submit(1);
+  // Promises that were settled are heard between two requests, which the event loop need not turn for.
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(runner.sizes).toEqual([4, 4, 4]);
+  expect(done).toEqual([0, 1, 2, 3]);
+});
+
+test("what is left is run once the event loop turns", async () => {
+  const { runner, submit } = started(4);
+  submit(2);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(runner.sizes).toEqual([2]);
+});
