@@ -7,6 +7,8 @@
 
 #include "device.h"
 #include "host.h"
+#include "operators.h"
+#include "value.h"
 #include "values.h"
 
 namespace sconce {
@@ -81,7 +83,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, freeze, instances, share}) → Promise of a session. */
+/** open({path, device, threads, inputs, outputs, callable, freeze, instances, share}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [argument] = arguments_of<1>(env, info);
@@ -92,6 +94,7 @@ napi_value Open(napi_env env, napi_callback_info info) {
     options.threads = threads_from_js(given.Get("threads"));
     options.inputs = specs_from_js(given.Get("inputs"));
     options.outputs = specs_from_js(given.Get("outputs"));
+    options.callable = given.Get("callable").As<Napi::Boolean>();
     options.freeze = given.Get("freeze").As<Napi::Boolean>();
     options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
     const Napi::Value share = given.Get("share");
@@ -124,6 +127,37 @@ napi_value Run(napi_env env, napi_callback_info info) {
     const napi_value promise = host->promise_for(*job);
     host->submit(std::move(job));
     return promise;
+  });
+}
+
+/** call(session, method, arguments) → Promise of what the method gives. */
+napi_value Call(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const auto [handle, method, given] = arguments_of<3>(env, info);
+    auto job = std::make_unique<Job>(Job::Kind::call);
+    job->session = session_from_js(env, handle);
+    job->session->require_open();
+    job->method = Napi::Value(env, method).As<Napi::String>().Utf8Value();
+    uint32_t count;
+    check(napi_get_array_length(env, given, &count));
+    for (uint32_t i = 0; i < count; ++i) {
+      napi_value argument;
+      check(napi_get_element(env, given, i, &argument));
+      job->arguments.push_back(value_from_js(env, argument, job->method + ", argument " + std::to_string(i)));
+    }
+    auto& host = host_of(env);
+    const napi_value promise = host->promise_for(*job);
+    host->submit(std::move(job));
+    return promise;
+  });
+}
+
+/** loadOperators(path); see load_operators. */
+napi_value LoadOperators(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [path] = arguments_of<1>(env, info);
+    load_operators(Napi::Value(env, path).As<Napi::String>().Utf8Value());
+    return nullptr;
   });
 }
 
@@ -206,6 +240,8 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("open", Open);
   add("run", Run);
   add("setThreads", SetThreads);
+  add("call", Call);
+  add("loadOperators", LoadOperators);
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);

@@ -63,6 +63,7 @@ class AotInductor final : public Weights {
         device_(options.device),
         inputs_(options.inputs),
         min_rows_(least_rows(options.path)) {
+    if (options.callable) return;
     const auto texts = loader_.get_call_spec();
     if (texts.size() != 2) refuse("the package has no call specification");
     const CallSpec spec = parse_call_spec(texts[0], texts[1]);
@@ -78,31 +79,57 @@ class AotInductor final : public Weights {
     for (auto& input : inputs) {
       if (!device_.is_cpu()) input = input.to(device_);
     }
-    std::vector<at::Tensor> outputs;
-    try {
-      outputs = run_filled(inputs, rows, min_rows_.load());
-    } catch (const std::exception& error) {
-      const int64_t wanted = wanted_rows(error.what());
-      if (wanted <= rows) throw explained(error.what());
-      min_rows_.store(wanted);
-      outputs = run_filled(inputs, rows, wanted);
-    }
+    std::vector<at::Tensor> slots;
+    slots.reserve(slots_.size());
+    for (const size_t slot : slots_) slots.push_back(std::move(inputs[slot]));
+    auto outputs = run_slots(std::move(slots), rows);
     if (places_.empty()) return outputs;
     std::vector<at::Tensor> ordered;
     for (const size_t place : places_) ordered.push_back(outputs.at(place));
     return ordered;
   }
 
+  Value call(const std::string& method, const std::vector<Value>& arguments) override {
+    if (method != "forward") {
+      throw CodedError("run_failed", "an AOTInductor package has no method " + method + "; it has (forward)");
+    }
+    std::vector<at::Tensor> slots;
+    int64_t rows = -1;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const std::string where = "forward, argument " + std::to_string(i);
+      slots.push_back(value_to_ivalue(arguments[i], c10::TensorType::get(), device_, where).toTensor());
+      const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
+      rows = rows < 0 || rows == size ? size : 0;
+    }
+    // Where all arguments have the same first size that is taken for a batch, which may be filled up.
+    const auto outputs = rows > 0 ? run_slots(std::move(slots), rows) : loader_.boxed_run(std::move(slots));
+    if (outputs.size() == 1) return value_from_tensor(outputs[0], method);
+    ValueList list;
+    for (const auto& output : outputs) list.push_back(value_from_tensor(output, method));
+    return {std::move(list)};
+  }
+
  private:
+  /** Runs a batch, filled up to the rows that the package turns out to ask for. */
+  std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
+    try {
+      return run_filled(slots, rows, min_rows_.load());
+    } catch (const std::exception& error) {
+      const int64_t wanted = wanted_rows(error.what());
+      if (wanted <= rows) throw explained(error.what());
+      min_rows_.store(wanted);
+      return run_filled(slots, rows, wanted);
+    }
+  }
+
   /**
    * Runs with at least `min_rows` rows, the last one repeated, and cuts the results to `rows`: a package may have been
    * compiled for batches of at least two, or of exactly so many.
    */
-  std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& inputs, int64_t rows, int64_t min_rows) {
+  std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& given, int64_t rows, int64_t min_rows) {
     std::vector<at::Tensor> slots;
-    slots.reserve(slots_.size());
-    for (const size_t slot : slots_) {
-      const at::Tensor& input = inputs[slot];
+    slots.reserve(given.size());
+    for (const auto& input : given) {
       if (rows >= min_rows) {
         slots.push_back(input);
         continue;

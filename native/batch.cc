@@ -22,13 +22,6 @@ void check(napi_status status, const char* what) {
   if (status != napi_ok) throw CodedError("tensor_invalid", what);
 }
 
-std::string number_text(double value) {
-  if (std::trunc(value) == value && std::fabs(value) < 1e15) return std::to_string(static_cast<int64_t>(value));
-  std::string text = std::to_string(value);
-  while (text.back() == '0') text.pop_back();
-  return text;
-}
-
 std::string shape_text(const char* dtype, const double* sizes, size_t rank) {
   std::string out = std::string(dtype) + "(";
   for (size_t i = 0; i < rank; ++i) out += (i > 0 ? ", " : "") + number_text(sizes[i]);

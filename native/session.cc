@@ -109,6 +109,7 @@ void Session::perform(Job& job) {
     switch (job.kind) {
       case Job::Kind::open: load(); break;
       case Job::Kind::run: run(job); break;
+      case Job::Kind::call: call(job); break;
       case Job::Kind::set_threads: use_threads(job.threads); break;
       case Job::Kind::close: break;
     }
@@ -131,6 +132,7 @@ void Session::load() {
     wanted.device = stream_.device();
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
+    wanted.callable = options_.callable;
     wanted.freeze = options_.freeze;
     wanted.instances = options_.instances;
     const DeviceScope scope(stream_);
@@ -157,6 +159,13 @@ void Session::run(Job& job) {
   outputs.clear();
   // A result may be (a view of) an input: then its memory is not free for the next batch, which give() sees.
   for (auto& input : job.batch.inputs) pool_.give(std::move(input.storage));
+}
+
+void Session::call(Job& job) {
+  const c10::InferenceMode inference;
+  const DeviceScope scope(stream_);
+  job.result = weights_->call(job.method, job.arguments);
+  job.arguments.clear();
 }
 
 }  // namespace sconce

@@ -17,6 +17,7 @@
 #include "batch.h"
 #include "error.h"
 #include "tensor.h"
+#include "value.h"
 #include "weights.h"
 
 namespace sconce {
@@ -25,7 +26,7 @@ class Session;
 
 /** One piece of work on its way to a session's thread and back; the promise is touched on the JS thread only. */
 struct Job {
-  enum class Kind { open, run, set_threads, close };
+  enum class Kind { open, run, call, set_threads, close };
 
   explicit Job(Kind of) : kind(of) {}
 
@@ -35,6 +36,9 @@ struct Job {
   Batch batch;
   int threads = 0;
   std::vector<at::Tensor> outputs;
+  std::string method;
+  std::vector<Value> arguments;
+  Value result;
   std::optional<CodedError> error;
 };
 
@@ -44,6 +48,8 @@ struct SessionOptions {
   int threads = 1;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
+  /** For calls of methods only: no inputs and outputs are declared. */
+  bool callable = false;
   bool freeze = true;
   size_t instances = 1;
   /** Weights to share instead of loading `path`. */
@@ -83,6 +89,7 @@ class Session {
   void perform(Job& job);
   void load();
   void run(Job& job);
+  void call(Job& job);
   std::shared_ptr<Weights> shared_weights() const;
 
   SessionOptions options_;

@@ -61,6 +61,12 @@ int number_symbols(std::vector<TensorSpec>& specs);
 /** `float32(10)`; a dtype that sconce lacks is named as PyTorch names it. */
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
 
+/** As JavaScript writes it: whole numbers without a point. */
+std::string number_text(double value);
+
+/** Nothing for a dtype that sconce lacks. */
+const DTypeInfo* info_of(c10::ScalarType type);
+
 /** Names in parentheses: `(ids, mask)`. */
 std::string names_text(const std::vector<std::string>& names);
 

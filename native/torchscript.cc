@@ -51,10 +51,11 @@ class TorchScript final : public Weights {
  public:
   TorchScript(const WeightsOptions& options, torch::jit::Module module)
       : module_(std::move(module)),
-        forward_(module_.get_method("forward")),
+        forward_(module_.find_method("forward")),
         device_(options.device),
-        outputs_(options.outputs),
-        arguments_(match_arguments(forward_.function().getSchema(), options.inputs)) {}
+        outputs_(options.outputs) {
+    if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
+  }
 
   const char* format() const override { return "torchscript"; }
 
@@ -71,11 +72,49 @@ class TorchScript final : public Weights {
         stack.emplace_back(inputs[*argument.input].to(device_));
       }
     }
-    forward_.function().run(stack);
+    forward_->function().run(stack);
     return tensors_of(stack.back());
   }
 
+  Value call(const std::string& name, const std::vector<Value>& given) override {
+    const auto method = module_.find_method(name);
+    if (!method) throw CodedError("run_failed", "the weights have no method " + name + "; they have " + methods_text());
+    const auto& schema = method->function().getSchema();
+    const auto& wanted = schema.arguments();  // with self
+    if (given.size() >= wanted.size()) throw CodedError("tensor_invalid", counted(schema, given.size()));
+    torch::jit::Stack stack;
+    stack.emplace_back(module_._ivalue());
+    for (size_t i = 1; i < wanted.size(); ++i) {
+      if (i <= given.size()) {
+        const std::string where = name + ", argument " + wanted[i].name();
+        stack.push_back(value_to_ivalue(given[i - 1], wanted[i].type(), device_, where));
+      } else if (wanted[i].default_value()) {
+        stack.push_back(*wanted[i].default_value());
+      } else {
+        throw CodedError("tensor_invalid", counted(schema, given.size()));
+      }
+    }
+    method->function().run(stack);
+    return value_from_ivalue(stack.back(), name);
+  }
+
  private:
+  std::string methods_text() const {
+    std::vector<std::string> names;
+    for (const auto& method : module_.get_methods()) names.push_back(method.name());
+    return names_text(names);
+  }
+
+  static std::string counted(const c10::FunctionSchema& schema, size_t given) {
+    std::vector<std::string> names;
+    for (const auto& argument : schema.arguments()) {
+      names.push_back(argument.name() + ": " + argument.type()->annotation_str() + (argument.default_value() ? "?" : ""));
+    }
+    names.erase(names.begin());  // self
+    return schema.name() + " takes " + names_text(names) + ", received " + std::to_string(given) +
+           (given == 1 ? " argument" : " arguments");
+  }
+
   std::vector<at::Tensor> tensors_of(c10::IValue& result) const {
     if (result.isTensor()) {
       require_output_count(outputs_, 1);
@@ -132,7 +171,7 @@ class TorchScript final : public Weights {
   }
 
   torch::jit::Module module_;
-  torch::jit::Method forward_;
+  std::optional<torch::jit::Method> forward_;
   c10::Device device_;
   std::vector<std::string> outputs_;
   std::vector<Argument> arguments_;
@@ -143,11 +182,11 @@ class TorchScript final : public Weights {
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   const torch::NoGradGuard no_grad;
   torch::jit::Module module = torch::jit::load(options.path, options.device);
-  if (!module.find_method("forward")) refuse("the TorchScript module has no method forward");
+  if (!options.callable && !module.find_method("forward")) refuse("the TorchScript module has no method forward");
   module.eval();
   if (options.freeze) {
     // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
-    match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
+    if (!options.callable) match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
     try {
       module = torch::jit::freeze(module);
     } catch (const c10::Error&) {

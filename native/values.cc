@@ -60,6 +60,8 @@ napi_value copied_buffer(napi_env env, const at::Tensor& tensor) {
   return buffer;
 }
 
+}  // namespace
+
 napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
   napi_value array;
   check(napi_create_array_with_length(env, sizes.size(), &array));
@@ -71,7 +73,15 @@ napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
   return array;
 }
 
-}  // namespace
+napi_value elements_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type) {
+  const size_t elements = tensor.numel();
+  napi_value buffer = nullptr;
+  if (tensor.nbytes() >= kMinExternalBytes && may_hand_over(tensor)) buffer = external_buffer(env, tensor);
+  if (buffer == nullptr) buffer = copied_buffer(env, tensor);
+  napi_value array;
+  check(napi_create_typedarray(env, type, elements, buffer, 0, &array));
+  return array;
+}
 
 void check(napi_status status) {
   if (status == napi_ok) return;
@@ -89,13 +99,7 @@ napi_value outputs_to_js(napi_env env, Job& job) {
     if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.symbol >= 0; })) {
       check(napi_set_element(env, result, place++, sizes_to_js(env, output.sizes())));
     }
-    const size_t elements = output.numel();
-    napi_value buffer = nullptr;
-    if (output.nbytes() >= kMinExternalBytes && may_hand_over(output)) buffer = external_buffer(env, output);
-    if (buffer == nullptr) buffer = copied_buffer(env, output);
-    napi_value array;
-    check(napi_create_typedarray(env, specs[i].info().array, elements, buffer, 0, &array));
-    check(napi_set_element(env, result, i, array));
+    check(napi_set_element(env, result, i, elements_to_js(env, output, specs[i].info().array)));
   }
   return result;
 }

@@ -29,6 +29,10 @@ class HandleScope {
 /** The results of a batch: one typed array for each output, then the sizes of each output that has named sizes. */
 napi_value outputs_to_js(napi_env env, Job& job);
 
+/** A typed array of the tensor's elements: its own memory where it is large and nobody else refers to it, else a copy. */
+napi_value elements_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type);
+napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes);
+
 /** A JS Error with the property `code`. */
 napi_value error_to_js(napi_env env, const CodedError& error);
 

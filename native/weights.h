@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "value.h"
+
 namespace sconce {
 
 struct WeightsOptions {
@@ -15,6 +17,8 @@ struct WeightsOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
+  /** For `call` only: names are not compared, and `run` is not used. */
+  bool callable = false;
   /** Freezing folds constants in, and drops every method but `forward`. */
   bool freeze = true;
   /** How many sessions will run at once on these weights; more of them wait for each other. */
@@ -32,6 +36,9 @@ class Weights {
    * Throws `weights_invalid` where names or counts differ from the declared ones, and whatever libtorch throws.
    */
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) = 0;
+  /** Any method, with arguments by order; trailing ones that have defaults may be left out. Throws `tensor_invalid` for arguments
+   *  that do not fit, `run_failed` for an unknown method, and whatever libtorch throws. */
+  virtual Value call(const std::string& method, const std::vector<Value>& arguments) = 0;
 };
 
 /** Tells the format by the file's content. Throws `weights_invalid` where it is neither or its names differ. */

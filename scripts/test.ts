@@ -8,6 +8,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
+import { compiledOperators } from "../test/helpers/operators.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
@@ -34,6 +35,8 @@ async function makeFixtures(): Promise<void> {
   await preparedModel();
   step.update("the picture example, compiled ahead of time");
   await compiledUpscale();
+  step.update("a library of operators");
+  await compiledOperators();
   step.done("weights made by PyTorch");
 }
 

@@ -97,10 +97,7 @@ async function setUpApp(
   });
   const running = await setUp({
     model,
-    files: {
-      weights: packaged.layer(model.weights).path,
-      asset: (name) => Bun.file(packaged.layer(name).path),
-    },
+    pathOf: (name) => packaged.layer(name).path,
     example: packaged.config.example,
     settings: {
       batchSize: config.batchSize,

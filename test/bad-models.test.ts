@@ -136,6 +136,13 @@ describe("a model file", () => {
     expect(await refusalOf(modelText({ setup }))).toContain("setup failed: the vocabulary is empty");
   });
 
+  test("whose setup reads a file that is not declared says so, though the folder has it", async () => {
+    const setup = '({ asset }) => asset("model.ts")';
+    expect(await refusalOf(modelText({ setup }))).toContain(
+      "the model's setup reads model.ts, which is not declared under assets",
+    );
+  });
+
   test("whose preprocess throws for its own example says so", async () => {
     const preprocess = '() => { throw new Error("never works"); }';
     expect(await refusalOf(modelText({ preprocess }))).toContain("preprocess failed: never works");

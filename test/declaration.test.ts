@@ -129,3 +129,33 @@ describe("a declared name", () => {
     },
   );
 });
+
+describe("weights by name", () => {
+  const several = { detector: "detector.pt", reader: "reader.pt" };
+
+  test("are taken where predict calls them", () => {
+    expect(faultsOf({ weights: several, predict: () => ({}) })).toEqual([]);
+  });
+
+  test("are refused without predict, of which they would be called", () => {
+    expect(faultsOf({ weights: several })).toEqual([
+      "predict: is missing; weights by name are for predict(batch, sessions) to call",
+    ]);
+  });
+
+  test.each([
+    ["none", {}],
+    ["a list", ["a.pt"]],
+    ["a name that is none", { "my weights": "a.pt" }],
+    ["a number", { a: 1 }],
+    ["an empty path", ""],
+  ])("are refused as %s", (_, weights) => {
+    expect(faultsOf({ weights, predict: () => ({}) })).toEqual([
+      `weights: must be the path of a file in the model's folder, or several by name, e.g. { detector: "detector.pt", reader: "reader.pt" }`,
+    ]);
+  });
+
+  test("operators are a list of files", () => {
+    expect(faultsOf({ operators: "ops.so" })).toEqual(['operators: must be a list of files, e.g. ["ops.so"]']);
+  });
+});

@@ -1,5 +1,5 @@
 /** What must compile in an author's editor, and what must not. Checked by `tsc -p .`; never run. */
-import { defineModel, float32, type Image, image, int64, pad, tensor, uint8, z } from "sconce";
+import { defineModel, float32, type Image, image, int64, pad, type Tensor, tensor, uint8, z } from "sconce";
 
 /** Compiles only where both types are the same. */
 function same<A, B>(_: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false): void {}
@@ -84,3 +84,44 @@ tensor(new Uint16Array(1), [1], "float16").dtype satisfies "float16";
 tensor(new Uint8Array(1), [1], "bool").dtype satisfies "bool";
 tensor(new Uint8Array(1), [1]).dtype satisfies "uint8";
 uint8(3, 4).dtype satisfies "uint8";
+
+// The batch and the sessions of predict are inferred: `model` where there is one file of weights, else their names.
+defineModel({
+  ...digit,
+  preprocess,
+  postprocess,
+  async predict({ pixels, ids }, { model }) {
+    same<typeof pixels.data, Float32Array<ArrayBufferLike>>(true);
+    same<typeof ids.data, BigInt64Array<ArrayBufferLike>>(true);
+    const [scores, steps] = await model.call<readonly [Tensor<"float32">, number]>(
+      "vote",
+      pixels,
+      ids,
+      16_000,
+      true,
+      "fast",
+    );
+    same<typeof steps, number>(true);
+    return { scores };
+  },
+});
+
+defineModel({
+  ...digit,
+  weights: { detector: "detector.pt", reader: "reader.pt" },
+  preprocess,
+  postprocess,
+  predict: async ({ pixels }, { detector, reader }) => {
+    const found = await detector.call("forward", pixels);
+    return { scores: await reader.call<Tensor<"float32">>("forward", found) };
+  },
+});
+
+// @ts-expect-error a session that has no weights
+defineModel({ ...digit, preprocess, postprocess, predict: async ({ pixels }, { reader }) => reader.call("f", pixels) });
+
+// @ts-expect-error outputs that are not declared
+defineModel({ ...digit, preprocess, postprocess, predict: ({ pixels }) => ({ logits: pixels }) });
+
+// @ts-expect-error an argument that no method takes
+defineModel({ ...digit, preprocess, postprocess, predict: (_, { model }) => model.call("f", { step: 1 }) });

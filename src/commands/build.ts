@@ -14,7 +14,7 @@ import { torchVersion } from "../native/binding.ts";
 import { AddressGuard } from "../serving/address-guard.ts";
 import { Fetcher } from "../serving/fetcher.ts";
 import { decodeExample, runOne, setUp } from "../serving/set-up.ts";
-import { type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
+import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
@@ -54,7 +54,8 @@ export const build = command({
     const bundle = await bundleModel(dir);
     const model = await loadModel(bundle, "build");
     const example = await resolveExample(model, dir);
-    for (const name of [model.weights, ...model.assets]) requireFile(dir, name);
+    const files = filesOf(model);
+    for (const name of files.keys()) requireFile(dir, name);
     await tryOut(model, dir, example);
     const repository = options.name ?? model.name;
     const progress = new Progress({ verb: "Copying" });
@@ -64,8 +65,7 @@ export const build = command({
       config: configOf(model, example),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(bundle) },
-        { mediaType: mediaTypes.weights, title: model.weights, source: join(dir, model.weights) },
-        ...model.assets.map((title) => ({ mediaType: mediaTypes.asset, title, source: join(dir, title) })),
+        ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: join(dir, title) })),
       ],
       onProgress: (step) => progress.update(step),
     });
@@ -73,6 +73,15 @@ export const build = command({
     console.log(`${repository}:${options.tag ?? tag}`);
   },
 });
+
+/** The files that the model declares, and what each is; one that is declared twice is packaged once. */
+function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
+  return new Map([
+    ...assets.map((name) => [name, mediaTypes.asset] as const),
+    ...operators.map((name) => [name, mediaTypes.operators] as const),
+    ...Object.values(weights).map((name) => [name, mediaTypes.weights] as const),
+  ]);
+}
 
 function configOf(model: Model, example: unknown): ModelConfig {
   return {
@@ -105,7 +114,7 @@ async function tryOut(model: Model, dir: string, example: unknown): Promise<void
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const running = await setUp({
     model,
-    files: { weights: join(dir, model.weights), asset: (name) => Bun.file(join(dir, name)) },
+    pathOf: (name) => join(dir, name),
     example,
     settings: {
       batchSize: undefined,

@@ -1,11 +1,17 @@
 /** What runs batches: opens weights, runs, disposes. Takes and gives plain bytes, so that it can move to a child process. */
-
+import type { Predict } from "../model/session.ts";
 import type { Tensor, TensorSpecs } from "../model/tensor.ts";
-import { type NativeSession, openSession } from "../native/binding.ts";
+import { loadOperators } from "../native/binding.ts";
+import { openPredictRunners } from "./predict-runner.ts";
+import { openThreadRunners } from "./thread-runner.ts";
 
 export interface RunnerOptions {
-  /** Path of the weights; TorchScript or AOTInductor, told apart by content. */
-  readonly weights: string;
+  /** Paths of the weights, by the names of their sessions; TorchScript or AOTInductor, told apart by content. */
+  readonly weights: Readonly<Record<string, string>>;
+  /** Paths of libraries with operators that the weights call. */
+  readonly operators: readonly string[];
+  /** Undefined: batches go through the forward pass of the only weights. */
+  readonly predict: Predict | undefined;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** `cpu` or `cuda:N` */
@@ -30,43 +36,9 @@ export interface Runner {
   dispose(): Promise<void>;
 }
 
-/** Runs batches on a thread of this process that a native session owns. */
-class ThreadRunner implements Runner {
-  readonly #session: NativeSession;
-
-  constructor(session: NativeSession) {
-    this.#session = session;
-  }
-
-  run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
-    return this.#session.runBatch(items);
-  }
-
-  settle(): void {
-    this.#session.settle();
-  }
-
-  setThreads(threads: number): Promise<void> {
-    return this.#session.setThreads(threads);
-  }
-
-  dispose(): Promise<void> {
-    return this.#session.dispose();
-  }
-}
-
 /** Opens `instances` runners on the same weights; none stays open when one fails. */
-export async function openThreadRunners(options: RunnerOptions): Promise<Runner[]> {
-  const { weights: path, inputs, outputs, device, threads, instances } = options;
-  const first = await openSession({ path, inputs, outputs, device, threads, instances });
-  const sessions = [first];
-  try {
-    while (sessions.length < instances) {
-      sessions.push(await openSession({ path, inputs, outputs, device, threads, share: first }));
-    }
-  } catch (error) {
-    await Promise.all(sessions.map((session) => session.dispose()));
-    throw error;
-  }
-  return sessions.map((session) => new ThreadRunner(session));
+export async function openRunners(options: RunnerOptions): Promise<Runner[]> {
+  for (const path of options.operators) await loadOperators(path);
+  const { predict } = options;
+  return predict === undefined ? openThreadRunners(options) : openPredictRunners({ ...options, predict });
 }

@@ -2,6 +2,7 @@
 import { messageOf, SconceError } from "../errors.ts";
 import { encodingFaults } from "./encodable.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
+import type { WeightsDeclaration } from "./session.ts";
 import { arrayTypes } from "./tensor.ts";
 import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
@@ -10,6 +11,11 @@ const count = z.int("must be a whole number").min(1, "must be at least 1").optio
 const file = z
   .string("must be the path of a file in the model's folder")
   .min(1, "must be the path of a file in the model's folder");
+const namedFiles = z.record(z.string().regex(/^[A-Za-z_]\w*$/), file).refine((files) => Object.keys(files).length > 0);
+const weights = z.custom<WeightsDeclaration>(
+  (value) => file.safeParse(value).success || namedFiles.safeParse(value).success,
+  'must be the path of a file in the model\'s folder, or several by name, e.g. { detector: "detector.pt", reader: "reader.pt" }',
+);
 const fn = z.custom((value) => typeof value === "function", "must be a function");
 const schema = z.custom((value) => value instanceof z.ZodType, "must be a zod schema, e.g. z.object({ … })");
 
@@ -46,11 +52,13 @@ const declaration = z.strictObject(
     input: schema,
     output: schema,
     tensors: z.strictObject({ inputs: tensors, outputs: tensors }, "must be { inputs: { … }, outputs: { … } }"),
-    weights: file,
+    weights,
+    operators: z.array(file, 'must be a list of files, e.g. ["ops.so"]').optional(),
     assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
     example: z.unknown().optional(),
     setup: fn.optional(),
     preprocess: fn,
+    predict: fn.optional(),
     postprocess: fn,
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
     batchSize: count,
@@ -70,7 +78,10 @@ const declaration = z.strictObject(
 export function checkDeclaration(given: unknown): string[] {
   const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
-  const { input, output, demo } = parsed.data;
+  const { input, output, demo, weights, predict } = parsed.data;
+  if (typeof weights !== "string" && predict === undefined) {
+    return ["predict: is missing; weights by name are for predict(batch, sessions) to call"];
+  }
   return Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
     if (!(value instanceof z.ZodType)) return [];
     const faults = field === "input" ? [] : encodingFaults(value, field);

@@ -1,6 +1,7 @@
 /** `defineModel`: what an author declares, checked when it is declared, with every type inferred from it. */
 import { SconceError } from "../errors.ts";
 import { checkDeclaration } from "./declaration-check.ts";
+import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
 import type { TensorSpecs, TensorsOf } from "./tensor.ts";
 import type * as z from "./z.ts";
 
@@ -55,6 +56,7 @@ export interface ModelDeclaration<
   In extends TensorSpecs,
   Out extends TensorSpecs,
   D extends z.ZodType,
+  W extends WeightsDeclaration,
 > extends ModelSettings {
   /** The repository the model is built into: lower-case letters, digits, and single separators. */
   readonly name: string;
@@ -65,8 +67,10 @@ export interface ModelDeclaration<
   readonly output: O;
   /** The tensors of one item, without a batch dimension, named as the weights name them. */
   readonly tensors: { readonly inputs: In; readonly outputs: Out };
-  /** A TorchScript `.pt` or AOTInductor `.pt2` file, relative to the model's folder. */
-  readonly weights: string;
+  /** A TorchScript `.pt` or AOTInductor `.pt2` file, relative to the model's folder; or several by name, which `predict` calls. */
+  readonly weights: W;
+  /** Shared libraries with operators that the weights call, relative to the model's folder; loaded first. */
+  readonly operators?: readonly string[];
   /** Files packed with the model, relative to its folder, read with `context.asset(name)` in `setup`. */
   readonly assets?: readonly string[];
   /** One input for warm-up and the docs. A file field may name a file of the model's folder. */
@@ -75,6 +79,12 @@ export interface ModelDeclaration<
   readonly setup?: (context: SetupContext) => Awaitable<void>;
   /** One input to the tensors of one item. What it throws fails that input alone. */
   readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
+  /**
+   * Replaces the forward pass: from the stacked inputs of a batch to its stacked outputs, each with the items as first dimension, by
+   * calling methods of the sessions. One batch at a time; what it throws makes the batch run again in halves, so that a bad item fails
+   * alone. With `instances` above 1 the sessions of each share one module, and with it what the module keeps.
+   */
+  readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
   /** One row of each output tensor to one output. What it throws fails that input alone. */
   readonly postprocess: (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>;
   /** Default: demo outputs equal the outputs. */
@@ -97,12 +107,15 @@ export class Model {
   readonly input: z.ZodType;
   readonly output: z.ZodType;
   readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs };
-  readonly weights: string;
+  /** Files by the name of their session. */
+  readonly weights: Readonly<Record<string, string>>;
+  readonly operators: readonly string[];
   readonly assets: readonly string[];
   readonly example: unknown;
   readonly settings: ModelSettings;
   readonly setup: (context: SetupContext) => Awaitable<void>;
   readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
+  readonly predict: Predict | undefined;
   readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
 
@@ -113,11 +126,13 @@ export class Model {
     this.output = fields.output;
     this.tensors = fields.tensors;
     this.weights = fields.weights;
+    this.operators = fields.operators;
     this.assets = fields.assets;
     this.example = fields.example;
     this.settings = fields.settings;
     this.setup = fields.setup;
     this.preprocess = fields.preprocess;
+    this.predict = fields.predict;
     this.postprocess = fields.postprocess;
     this.demo = fields.demo;
   }
@@ -135,10 +150,13 @@ export function defineModel<
   const In extends TensorSpecs,
   const Out extends TensorSpecs,
   D extends z.ZodType = O,
->(declaration: ModelDeclaration<I, O, In, Out, D>): Model {
+  const W extends WeightsDeclaration = string,
+>(declaration: ModelDeclaration<I, O, In, Out, D, W>): Model {
   const faults = checkDeclaration(declaration);
   if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
-  const { name, description = "", input, output, tensors, weights, assets = [], example, setup, demo } = declaration;
+  const { name, description = "", input, output, tensors, example, setup, predict, demo } = declaration;
+  const { operators = [], assets = [] } = declaration;
+  const weights: WeightsDeclaration = declaration.weights;
   // Here the inferred types end: past this point the schemas and the engine's checks guarantee what the casts say.
   return new Model({
     name,
@@ -146,12 +164,14 @@ export function defineModel<
     input,
     output,
     tensors,
-    weights,
+    weights: typeof weights === "string" ? { model: weights } : weights,
+    operators,
     assets,
     example,
     settings: settingsOf(declaration),
     setup: (context) => setup?.(context),
     preprocess: (value) => declaration.preprocess(value as z.output<I>),
+    predict: predict && ((batch, sessions) => predict(batch as TensorsOf<In>, sessions as Sessions<W>)),
     postprocess: (rows, context) =>
       declaration.postprocess(rows as TensorsOf<Out>, { input: context.input as z.output<I> }),
     demo: demo && {

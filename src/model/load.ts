@@ -5,7 +5,7 @@ import { Model } from "./define.ts";
 
 const NAMESPACE = "sconce-model";
 const bundles = new Map<string, string>();
-let isInstalled = false;
+let installed: Promise<void> | undefined;
 
 /** The modules that a bundle leaves to be supplied: with copies of its own, `instanceof` would not hold. */
 export const suppliedModules = ["sconce", "zod"] as const;
@@ -16,7 +16,8 @@ export const suppliedModules = ["sconce", "zod"] as const;
  * @throws SconceError `model_invalid` when the code throws or exports no model
  */
 export async function loadModel(bundle: string, id: string): Promise<Model> {
-  await installModules();
+  installed ??= installModules();
+  await installed;
   const key = `${id}-${Bun.hash(bundle).toString(36)}.js`;
   bundles.set(key, bundle);
   const module = await importBundle(key);
@@ -41,8 +42,6 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
 }
 
 async function installModules(): Promise<void> {
-  if (isInstalled) return;
-  isInstalled = true;
   const sconce = await import("../index.ts");
   Bun.plugin({
     name: "sconce",

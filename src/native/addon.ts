@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { messageOf, SconceError } from "../errors.ts";
+import type { CallArgument, CallResult } from "../model/session.ts";
 import { arrayTypes, type PaddedDim, type TensorData } from "../model/tensor.ts";
 
 declare const handle: unique symbol;
@@ -28,12 +29,15 @@ export interface Addon {
     threads: number;
     inputs: NativeSpec[];
     outputs: NativeSpec[];
+    callable: boolean;
     freeze: boolean;
     instances: number;
     share: Handle | undefined;
   }): Promise<Handle>;
   /** Data of all items, one after the other; `meta` has each tensor's dtype code, rank and sizes. */
   run(session: Handle, rows: number, meta: Float64Array, data: TensorData[]): Promise<NativeOutputs>;
+  call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
+  loadOperators(path: string): void;
   setThreads(session: Handle, threads: number): Promise<void>;
   /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
   settle(): void;
@@ -85,7 +89,18 @@ function load(path: string): Addon {
   return addon;
 }
 
-const functions = ["open", "run", "setThreads", "settle", "close", "closeAll", "format", "cudaDeviceCount"] as const;
+const functions = [
+  "open",
+  "run",
+  "call",
+  "loadOperators",
+  "setThreads",
+  "settle",
+  "close",
+  "closeAll",
+  "format",
+  "cudaDeviceCount",
+] as const;
 
 function isAddon(value: unknown): value is Addon {
   if (typeof value !== "object" || value === null) return false;

@@ -1,5 +1,7 @@
 /** Sessions of the native addon: weights on a device, run with batches of items. */
+import { basename } from "node:path";
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
+import type { CallArgument, CallResult } from "../model/session.ts";
 import type { DType, Tensor, TensorData, TensorSpec } from "../model/tensor.ts";
 import { type Addon, type Handle, loadNative, type NativeOutputs, type NativeSpec, otherVersion } from "./addon.ts";
 
@@ -12,9 +14,12 @@ export interface SessionOptions {
   readonly device: string;
   /** How many cores one forward pass may take. */
   readonly threads: number;
-  /** By name, of one item; the order of the names is the order of the tensors in a batch. */
-  readonly inputs: Readonly<Record<string, TensorSpec>>;
-  readonly outputs: Readonly<Record<string, TensorSpec>>;
+  /**
+   * What batches take and give, by name, of one item; the order of the names is the order of the tensors in a batch. Without inputs
+   * the session is for `call` alone.
+   */
+  readonly inputs?: Readonly<Record<string, TensorSpec>>;
+  readonly outputs?: Readonly<Record<string, TensorSpec>>;
   /** Folds a TorchScript module's constants in, and drops every method but `forward` (default true). */
   readonly freeze?: boolean;
   /** How many sessions will share these weights and run side by side (default 1); AOTInductor must know beforehand. */
@@ -36,6 +41,14 @@ export interface NativeSession {
    */
   runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]>;
   /**
+   * Runs a method of a TorchScript module (of a frozen one: `forward`), or `forward` of an AOTInductor package; in order with batches.
+   * What is given is copied before this returns.
+   *
+   * Rejects with `tensor_invalid` (the method does not take the arguments), `run_failed` (it threw, or there is no such method),
+   * `weights_invalid` (what it gives has no form in JavaScript), `out_of_memory`, or `session_closed`.
+   */
+  call(method: string, args: readonly CallArgument[]): Promise<CallResult>;
+  /**
    * Settles at once the promises of what has ended, in this session and all others. Without it that happens when the event loop turns,
    * which it does not while many sockets are read.
    */
@@ -52,8 +65,8 @@ export interface NativeSession {
  */
 export async function openSession(options: SessionOptions): Promise<NativeSession> {
   const addon = loadNative();
-  const inputs = Object.entries(options.inputs);
-  const outputs = Object.entries(options.outputs);
+  const inputs = Object.entries(options.inputs ?? {});
+  const outputs = Object.entries(options.outputs ?? {});
   try {
     const handle = await addon.open({
       path: options.path,
@@ -61,6 +74,7 @@ export async function openSession(options: SessionOptions): Promise<NativeSessio
       threads: options.threads,
       inputs: inputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
       outputs: outputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
+      callable: options.inputs === undefined,
       freeze: options.freeze ?? true,
       instances: options.instances ?? 1,
       share: options.share === undefined ? undefined : Session.handleOf(options.share),
@@ -73,6 +87,26 @@ export async function openSession(options: SessionOptions): Promise<NativeSessio
     );
   } catch (error) {
     throw coded(error);
+  }
+}
+
+/** Digests of the libraries of operators that this process has loaded. */
+const operators = new Set<string>();
+
+/**
+ * Loads a library that registers operators with libtorch, before weights that call them; one of the same bytes is loaded once.
+ * @throws SconceError `weights_invalid`
+ */
+export async function loadOperators(path: string): Promise<void> {
+  try {
+    const digest = new Bun.CryptoHasher("sha256").update(await Bun.file(path).bytes()).digest("hex");
+    if (operators.has(digest)) return;
+    loadNative().loadOperators(path);
+    operators.add(digest);
+  } catch (error) {
+    throw new SconceError("weights_invalid", `operators ${basename(path)} cannot be loaded: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -114,6 +148,14 @@ class Session implements NativeSession {
     try {
       const { meta, data } = this.#flatten(batch);
       return this.#tensors(batch.length, await this.#addon.run(this.#handle, batch.length, meta, data));
+    } catch (error) {
+      throw coded(error);
+    }
+  }
+
+  async call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
+    try {
+      return await this.#addon.call(this.#handle, method, args);
     } catch (error) {
       throw coded(error);
     }

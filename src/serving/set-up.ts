@@ -1,7 +1,7 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
 import { resolveDevice } from "../engine/device.ts";
 import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
-import { openThreadRunners } from "../engine/runner.ts";
+import { openRunners } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
@@ -9,17 +9,10 @@ import type { Fetcher } from "./fetcher.ts";
 import { openGate } from "./gate.ts";
 import { type Fetching, type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
 
-/** Where the files of a model are: in a folder that is being built, or in the store. */
-export interface ModelFiles {
-  /** Path of the weights. */
-  readonly weights: string;
-  /** @throws SconceError when no such asset is packed */
-  asset(name: string): Blob;
-}
-
 export interface SetUpOptions {
   readonly model: Model;
-  readonly files: ModelFiles;
+  /** The path of a file that the model declares: in a folder that is being built, or in the store. */
+  readonly pathOf: (name: string) => string;
   /** One input as it comes over the wire, its files as data URIs; undefined when the author declared none. */
   readonly example: unknown;
   /** What the operator asked for; the model's own settings stand for what is undefined. */
@@ -45,7 +38,7 @@ const fetching: Fetching = { signal: () => noSignal, gate: openGate };
 /** @throws SconceError when the model's code, weights or example do not do what was declared */
 export async function setUp({
   model,
-  files,
+  pathOf,
   example,
   settings,
   fetcher,
@@ -58,15 +51,17 @@ export async function setUp({
   const threads = settings.threads ?? own.threads;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
   const [opened, prepared] = await Promise.allSettled([
-    openThreadRunners({
-      weights: files.weights,
+    openRunners({
+      weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
+      operators: model.operators.map(pathOf),
+      predict: model.predict,
       inputs,
       outputs,
       device,
       threads: threads ?? 1,
       instances: settings.instances ?? own.instances ?? 1,
     }),
-    runSetup(model, files),
+    runSetup(model, pathOf),
   ]);
   if (opened.status === "rejected") throw opened.reason;
   const runners = opened.value;
@@ -110,9 +105,13 @@ export async function runOne({ engine, pipeline }: RunningModel, input: unknown)
   return pipeline.encode(await promise);
 }
 
-async function runSetup(model: Model, files: ModelFiles): Promise<void> {
+async function runSetup(model: Model, pathOf: (name: string) => string): Promise<void> {
+  const asset = (name: string) => {
+    if (model.assets.includes(name)) return Bun.file(pathOf(name));
+    throw new SconceError("model_invalid", `the model's setup reads ${name}, which is not declared under assets`);
+  };
   try {
-    await model.setup({ asset: (name) => files.asset(name) });
+    await model.setup({ asset });
   } catch (error) {
     if (error instanceof SconceError) throw error;
     throw new SconceError("model_invalid", `the model's setup failed: ${messageOf(error)}`, { cause: error });

@@ -10,10 +10,12 @@ export const mediaTypes = {
   config: "application/vnd.sconce.model.config.v1+json",
   bundle: "application/vnd.sconce.bundle.v1+js",
   weights: "application/vnd.sconce.weights.v1",
+  operators: "application/vnd.sconce.operators.v1",
   asset: "application/vnd.sconce.asset.v1",
 } as const;
 
-export type LayerMediaType = typeof mediaTypes.bundle | typeof mediaTypes.weights | typeof mediaTypes.asset;
+const layerMediaTypes = [mediaTypes.bundle, mediaTypes.weights, mediaTypes.operators, mediaTypes.asset] as const;
+export type LayerMediaType = (typeof layerMediaTypes)[number];
 
 export const annotations = {
   title: "org.opencontainers.image.title",
@@ -35,7 +37,7 @@ export const titleSchema = z
   .refine(staysInside, "expected a relative path without empty, '.' or '..' parts, backslashes or control characters");
 
 export const layerSchema = z.looseObject({
-  mediaType: z.enum([mediaTypes.bundle, mediaTypes.weights, mediaTypes.asset]),
+  mediaType: z.enum(layerMediaTypes),
   digest: digestSchema,
   size: sizeSchema,
   annotations: z.looseObject({ [annotations.title]: titleSchema }),

@@ -102,10 +102,7 @@ export class LocalModel implements AsyncDisposable {
     const { device, threads, batches } = this.#options;
     this.#settingUp ??= setUp({
       model: this.#model,
-      files: {
-        weights: this.#packaged.layer(this.#model.weights).path,
-        asset: (name) => Bun.file(this.#packaged.layer(name).path),
-      },
+      pathOf: (name) => this.#packaged.layer(name).path,
       // The input is run at once: no other need be run before it.
       example: undefined,
       settings: {

@@ -1,0 +1,141 @@
+/** Runners whose batches go through the model's own `predict`, which calls the sessions as it likes. */
+import { messageOf, SconceError } from "../errors.ts";
+import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
+import { describeTensor, type Tensor, type TensorSpec, type TensorSpecs } from "../model/tensor.ts";
+import type { NativeSession } from "../native/binding.ts";
+import type { Runner, RunnerOptions } from "./runner.ts";
+import { openSessions } from "./sessions.ts";
+import { stack } from "./stack.ts";
+
+interface PredictRunnerOptions {
+  readonly sessions: Readonly<Record<string, NativeSession>>;
+  readonly predict: Predict;
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
+}
+
+class PredictRunner implements Runner {
+  readonly #options: PredictRunnerOptions;
+  readonly #native: readonly NativeSession[];
+  readonly #sessions: Readonly<Record<string, ModelSession>>;
+  #last: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: PredictRunnerOptions) {
+    this.#options = options;
+    this.#native = Object.values(options.sessions);
+    this.#sessions = Object.fromEntries(
+      Object.entries(options.sessions).map(([name, session]) => [name, callable(session)]),
+    );
+  }
+
+  /** One batch after the other: a module may keep a state that two at once would mix up. */
+  run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+    const batch = this.#last.then(() => this.#run(items));
+    this.#last = batch.catch(() => {});
+    return batch;
+  }
+
+  settle(): void {
+    // All sessions of a process settle together.
+    this.#native[0]?.settle();
+  }
+
+  async setThreads(threads: number): Promise<void> {
+    await Promise.all(this.#native.map((session) => session.setThreads(threads)));
+  }
+
+  async dispose(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(this.#native.map((session) => session.dispose()));
+  }
+
+  async #run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+    if (this.#isClosed) throw new SconceError("session_closed", "the model was closed before this batch ran");
+    const { predict, inputs, outputs } = this.#options;
+    try {
+      const given: unknown = await predict(stack(inputs, items), this.#sessions);
+      return checkedOutputs(outputs, given, items.length);
+    } catch (error) {
+      if (error instanceof SconceError) throw error;
+      throw new SconceError("run_failed", `predict failed: ${messageOf(error)}`, { cause: error });
+    }
+  }
+}
+
+function callable(session: NativeSession): ModelSession {
+  return {
+    call: <R extends CallResult = Tensor>(method: string, ...args: readonly CallArgument[]) =>
+      // What a method gives is the author's to know.
+      session.call(method, args) as Promise<R>,
+  };
+}
+
+/** The declared outputs in their order, copied: the model's code may use its buffers again. */
+function checkedOutputs(specs: TensorSpecs, given: unknown, rows: number): readonly Tensor[] {
+  if (typeof given !== "object" || given === null) throw unfit("nothing; return { name: tensor(…) }");
+  for (const name of Object.keys(given)) {
+    if (!Object.hasOwn(specs, name)) {
+      throw unfit(`a tensor "${name}", which is not declared (${Object.keys(specs).join(", ")} are)`);
+    }
+  }
+  const byName = new Map<string, unknown>(Object.entries(given));
+  return Object.entries(specs).map(([name, spec]) => {
+    const output = byName.get(name);
+    if (output === undefined) throw unfit(`no tensor "${name}"`);
+    if (!isTensor(output)) throw unfit(`no tensor as "${name}"; make one with tensor(data, shape)`);
+    const { dtype, shape, data } = output;
+    if (!fits(spec, output, rows)) {
+      throw unfit(
+        `"${name}" as ${describeTensor(dtype, shape)} with ${data.length} elements; declared for ${rows} items: ${describeTensor(spec.dtype, [rows, ...spec.dims])}`,
+      );
+    }
+    return { dtype, shape, data: data.slice() };
+  });
+}
+
+function isTensor(value: unknown): value is Tensor {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "dtype" in value &&
+    "shape" in value &&
+    Array.isArray(value.shape) &&
+    "data" in value &&
+    ArrayBuffer.isView(value.data)
+  );
+}
+
+function fits({ dtype, dims }: TensorSpec, output: Tensor, rows: number): boolean {
+  const { shape, data } = output;
+  return (
+    output.dtype === dtype &&
+    shape.length === dims.length + 1 &&
+    shape[0] === rows &&
+    dims.every((dim, i) => typeof dim !== "number" || dim === shape[i + 1]) &&
+    shape.reduce((product, size) => product * size, 1) === data.length
+  );
+}
+
+function unfit(what: string): SconceError {
+  return new SconceError("run_failed", `predict gave ${what}`);
+}
+
+/** Opens `instances` runners, each with a session of every file of weights; none stays open when one fails. */
+export async function openPredictRunners(options: RunnerOptions & { readonly predict: Predict }): Promise<Runner[]> {
+  const { weights, predict, inputs, outputs, device, threads, instances } = options;
+  const opened: (readonly [string, readonly NativeSession[]])[] = [];
+  try {
+    for (const [name, path] of Object.entries(weights)) {
+      // A module is frozen only where nothing but its forward is called.
+      opened.push([name, await openSessions({ path, device, threads, freeze: false }, instances)]);
+    }
+  } catch (error) {
+    await Promise.all(opened.flatMap(([, sessions]) => sessions.map((session) => session.dispose())));
+    throw error;
+  }
+  return Array.from({ length: instances }, (_, i) => {
+    const sessions = Object.fromEntries(opened.flatMap(([name, of]) => (of[i] === undefined ? [] : [[name, of[i]]])));
+    return new PredictRunner({ sessions, predict, inputs, outputs });
+  });
+}

@@ -1,0 +1,97 @@
+/** Every dtype goes through bit by bit, as PyTorch has it, in batches and in calls. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { stack } from "../src/engine/stack.ts";
+import { arrayTypes, type DType, pad, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
+import { type NativeSession, openSession } from "../src/native/binding.ts";
+import references from "./models/dtypes.json" with { type: "json" };
+
+const path = join(import.meta.dir, "models/dtypes.pt");
+const columns = 6;
+const referenceSchema = z.object({ input: z.base64(), outputs: z.array(z.base64()).length(3) });
+const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
+
+function elements(dtype: DType, text: string): Tensor["data"] {
+  return new arrayTypes[dtype](Uint8Array.fromBase64(text).buffer);
+}
+
+for (const dtype of dtypes) {
+  describe(dtype, () => {
+    const reference = referenceSchema.parse(Reflect.get(references, dtype));
+    const input = elements(dtype, reference.input);
+    const expected = reference.outputs.map(
+      (text): Tensor => ({ dtype, shape: [2, columns], data: elements(dtype, text) }),
+    );
+    const spec: TensorSpec = { dtype, dims: [columns] };
+    const open: NativeSession[] = [];
+    let session: NativeSession;
+
+    beforeAll(async () => {
+      const inputs = { x: spec };
+      const outputs = { flipped: spec, larger: spec, twice: spec };
+      session = await openSession({ path, device: "cpu", threads: 1, inputs, outputs });
+      open.push(session);
+    });
+    afterAll(() => Promise.all(open.map((each) => each.dispose())));
+
+    test("has PyTorch's values in a batch, to the ends of what it holds", async () => {
+      const rows = [0, 1].map((row): Tensor[] => [
+        { dtype, shape: [columns], data: input.slice(row * columns, (row + 1) * columns) },
+      ]);
+      expect(await session.runBatch(rows)).toEqual(expected);
+    });
+
+    test("has PyTorch's values in a call of a method", async () => {
+      const result = await session.call("forward", [{ dtype, shape: [2, columns], data: input }]);
+      expect(result).toEqual(expected);
+    });
+
+    test("is padded to the same bits by the addon and by what stacks for `predict`", async () => {
+      const fill = dtype === "bool" ? 1 : 3;
+      const dims = [pad("columns", fill)];
+      const padded = await openSession({
+        path,
+        device: "cpu",
+        threads: 1,
+        inputs: { x: { dtype, dims } },
+        outputs: { flipped: { dtype, dims }, larger: { dtype, dims }, twice: { dtype, dims } },
+      });
+      open.push(padded);
+      const items = [4, columns].map((length): Tensor[] => [{ dtype, shape: [length], data: input.slice(0, length) }]);
+      const { x } = stack({ x: { dtype, dims } }, items);
+      if (x === undefined) throw new Error("the stack has no x");
+      expect(x.shape).toEqual([2, columns]);
+      expect(await padded.runBatch(items)).toEqual(await session.runBatch(rowsOf(x)));
+    });
+  });
+}
+
+function rowsOf({ dtype, shape, data }: Tensor): Tensor[][] {
+  const [rows = 0, ...rest] = shape;
+  const size = data.length / rows;
+  return Array.from({ length: rows }, (_, i) => [{ dtype, shape: rest, data: data.slice(i * size, (i + 1) * size) }]);
+}
+
+test("two padded dimensions around a fixed one are stacked as the addon stacks them", async () => {
+  const dims = [pad("rows", -1), 2, pad("columns", 7)];
+  const item = (rows: number, columns: number): Tensor[] => {
+    const data = Float32Array.from({ length: rows * 2 * columns }, (_, i) => i + 10 * rows);
+    return [{ dtype: "float32", shape: [rows, 2, columns], data }];
+  };
+  const items = [item(3, 1), item(1, 4), item(2, 2), item(0, 3)];
+  const { x } = stack({ x: { dtype: "float32", dims } }, items);
+  if (x === undefined) throw new Error("the stack has no x");
+  const results = await Promise.all(
+    [dims, [3, 2, 4]].map(async (declared) => {
+      const spec: TensorSpec = { dtype: "float32", dims: declared };
+      const outputs = { flipped: spec, larger: spec, twice: spec };
+      const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x: spec }, outputs });
+      const result = await session.runBatch(declared === dims ? items : rowsOf(x));
+      await session.dispose();
+      return result;
+    }),
+  );
+  expect(x.shape).toEqual([4, 3, 2, 4]);
+  expect(results[0]).toEqual(results[1] ?? []);
+});

@@ -1,0 +1,32 @@
+"""Compiles triple.cc into FOLDER/operators.so and writes weights that call it: python3 make.py FOLDER"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.utils import cpp_extension
+
+here = Path(__file__).parent
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True)
+library = folder / "operators.so"
+includes = [f"-I{path}" for path in cpp_extension.include_paths()]
+libraries = [flag for path in cpp_extension.library_paths() for flag in (f"-L{path}", f"-Wl,-rpath,{path}")]
+subprocess.run(
+    [os.environ.get("CXX", "g++"), "-std=c++20", "-shared", "-fPIC", "-O1", str(here / "triple.cc"), "-o", str(library)]
+    + includes + libraries + ["-ltorch_cpu", "-lc10"],
+    check=True,
+)  # fmt: skip
+torch.ops.load_library(library)
+
+
+class Triple(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.sconce_test.triple(x)
+
+
+torch.jit.script(Triple()).save(str(folder / "triple.pt"))
+(folder / "broken.so").write_text("no library\n")

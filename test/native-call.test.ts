@@ -1,0 +1,247 @@
+/** Any method of a TorchScript module can be called, with what TorchScript takes and gives; what does not fit is refused by name. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { SconceError } from "../src/errors.ts";
+import type { CallArgument, CallResult } from "../src/model/session.ts";
+import { float32, tensor } from "../src/model/tensor.ts";
+import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+const path = join(import.meta.dir, "models/methods.pt");
+const open: NativeSession[] = [];
+let methods: NativeSession;
+let made: Fixtures;
+
+async function opened(file: string): Promise<NativeSession> {
+  const session = await openSession({ path: file, device: "cpu", threads: 1, freeze: false });
+  open.push(session);
+  return session;
+}
+
+beforeAll(async () => {
+  made = await fixtures();
+  methods = await opened(path);
+}, 600_000);
+afterAll(() => Promise.all(open.map((session) => session.dispose())));
+
+const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
+
+describe("a method gets", () => {
+  const cases: [string, string, CallArgument[], CallResult][] = [
+    ["a tensor", "forward", [floats(1, 2)], floats(2, 3)],
+    [
+      "numbers as int and float, a boolean and a string",
+      "plain",
+      [3, 2, true, "näme 😀", 0.25],
+      "3 2. True näme 😀 0.25",
+    ],
+    ["the default of an argument that is left out", "plain", [3, 0.5, false, ""], "3 0.5 False  1.5"],
+    ["a bigint as int", "plain", [2n ** 60n, 1, true, "x"], `${2n ** 60n} 1. True x 1.5`],
+    ["null as None", "optional", [null], null],
+    ["a value where None is allowed", "optional", [floats(1, 2), 3], floats(3, 6)],
+    [
+      "lists of tensors, ints and floats",
+      "lists",
+      [
+        [floats(1), floats(2)],
+        [2, 3],
+        [0.5, 0.25],
+      ],
+      floats(15.75),
+    ],
+    ["a tuple", "pair", [[floats(1), 4]], { low: floats(0), count: 5 }],
+  ];
+  for (const [what, method, args, expected] of cases) {
+    test(what, async () => {
+      expect(await methods.call(method, args)).toEqual(expected);
+    });
+  }
+});
+
+describe("a method gives", () => {
+  test("numbers, booleans, strings and None in a tuple, an int beyond 2^53 as bigint", async () => {
+    expect(await methods.call("numbers", [])).toEqual([7, 2n ** 60n, 0.5, true, "text", null]);
+  });
+
+  test("a dict of lists of tensors", async () => {
+    const x = floats(1, 2);
+    expect(await methods.call("nested", [x])).toEqual({ once: [x], twice: [x, floats(2, 4)] });
+  });
+
+  test("null where it returns nothing", async () => {
+    expect(await methods.call("bump", [])).toBeNull();
+  });
+
+  test("a tensor that later calls do not write into, though the module does", async () => {
+    const session = await opened(path);
+    const before = await session.call("keep", []);
+    await session.call("bump", []);
+    expect(before).toEqual(floats(0, 0));
+    expect(await session.call("keep", [])).toEqual(floats(1, 1));
+  });
+});
+
+describe("a module", () => {
+  test("keeps its state from call to call, and each session that was opened by itself has its own", async () => {
+    const [one, other] = await Promise.all([opened(path), opened(path)]);
+    await Promise.all([one.call("bump", []), one.call("bump", []), other.call("bump", [])]);
+    expect(await one.call("keep", [])).toEqual(floats(2, 2));
+    expect(await other.call("keep", [])).toEqual(floats(1, 1));
+  });
+
+  test("runs calls and batches in the order in which they were made", async () => {
+    const session = await opened(path);
+    const results: CallResult[] = [];
+    for (let i = 0; i < 20; i++) session.call("bump", []);
+    session.call("keep", []).then((kept) => results.push(kept));
+    for (let i = 0; i < 20; i++) session.call("bump", []);
+    results.push(await session.call("keep", []));
+    expect(results).toEqual([floats(20, 20), floats(40, 40)]);
+  });
+
+  test("gets copies: what is given may be rewritten at once", async () => {
+    const given = floats(1, 2);
+    const result = methods.call("forward", [given]);
+    given.data.fill(9);
+    expect(await result).toEqual(floats(2, 3));
+  });
+
+  test("of which forward is called in batches gives the same in a call", async () => {
+    const declared = await openSession({
+      path,
+      device: "cpu",
+      threads: 1,
+      inputs: { x: float32(2) },
+      outputs: { y: float32(2) },
+    });
+    open.push(declared);
+    const [batch] = await declared.runBatch([[floats(1, 2)], [floats(3, 4)]]);
+    const matrix = tensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
+    expect(await declared.call("forward", [matrix])).toEqual(batch ?? null);
+  });
+});
+
+describe("an AOTInductor package", () => {
+  test("has forward, whose results it gives in order", async () => {
+    const fixture = made.get("aotinductor float32 one tuple");
+    const session = await opened(fixture.path);
+    const [x] = fixture.items[5] ?? [];
+    if (x === undefined) throw new Error("the fixture has no item");
+    const result = await session.call("forward", [{ ...x, shape: [1, ...x.shape] }]);
+    const rows = fixture.expected.map(({ dtype, shape, data }) => {
+      const size = data.length / (shape[0] ?? 1);
+      return { dtype, shape: [1, ...shape.slice(1)], data: data.slice(5 * size, 6 * size) };
+    });
+    expect(result).toEqual(rows);
+  });
+
+  test("has no other method, and takes tensors only", async () => {
+    const session = await opened(made.get("aotinductor float32 one tuple").path);
+    expect(await failure(session.call("reset", []))).toBe(
+      "run_failed: an AOTInductor package has no method reset; it has (forward)",
+    );
+    expect(await failure(session.call("forward", [1]))).toBe(
+      "tensor_invalid: forward, argument 0: expected Tensor, received the number 1",
+    );
+  });
+});
+
+describe("what does not fit is refused:", () => {
+  const cases: [string, string, CallArgument[], string][] = [
+    [
+      "an unknown method",
+      "vote",
+      [],
+      "run_failed: the weights have no method vote; they have (forward, bump, by_number, complex, keep, lists, nested, numbers, optional, pair, plain, raises)",
+    ],
+    [
+      "a number with a fraction for an int",
+      "plain",
+      [1.5, 1, true, ""],
+      "tensor_invalid: plain, argument times: expected int, received the number 1.5",
+    ],
+    [
+      "a string for a float",
+      "plain",
+      [1, "1", true, ""],
+      "tensor_invalid: plain, argument scale: expected float, received a string",
+    ],
+    [
+      "a number for a tensor",
+      "forward",
+      [1],
+      "tensor_invalid: forward, argument x: expected Tensor, received the number 1",
+    ],
+    [
+      "a wrong element of a list",
+      "lists",
+      [[floats(1)], [1, true], []],
+      "tensor_invalid: lists, argument whole[1]: expected int, received a boolean",
+    ],
+    [
+      "a tuple of another length",
+      "pair",
+      [[floats(1)]],
+      "tensor_invalid: pair, argument given: expected 2 elements, received 1",
+    ],
+    [
+      "too few arguments",
+      "plain",
+      [1],
+      "tensor_invalid: plain takes (times: int, scale: float, flag: bool, text: str, number: float?), received 1 argument",
+    ],
+    ["too many arguments", "bump", [1, 2], "tensor_invalid: bump takes (), received 2 arguments"],
+    [
+      "a bigint beyond 64 bits",
+      "plain",
+      [2n ** 63n, 1, true, ""],
+      "tensor_invalid: plain, argument 0: the bigint does not fit in 64 bits",
+    ],
+    [
+      "a tensor whose shape and data differ",
+      "forward",
+      [{ dtype: "float32", shape: [3], data: new Float32Array(2) }],
+      "tensor_invalid: forward, argument 0: float32(3) needs 3 elements, its data has 2",
+    ],
+    [
+      "a tensor with another array than its dtype has",
+      "forward",
+      [{ dtype: "float32", shape: [2], data: new Float64Array(2) }],
+      "tensor_invalid: forward, argument 0: float32 needs its data in a Float32Array",
+    ],
+    [
+      "a dict whose keys are no strings",
+      "by_number",
+      [floats(1)],
+      "weights_invalid: by_number gave a dict whose keys are no strings",
+    ],
+    [
+      "complex numbers",
+      "complex",
+      [floats(1)],
+      "weights_invalid: complex gave ComplexFloat(1), a dtype that sconce lacks",
+    ],
+    ["what the method raises", "raises", [floats(1)], "run_failed: this is not wanted"],
+  ];
+  for (const [what, method, args, message] of cases) {
+    test(what, async () => {
+      expect(await failure(methods.call(method, args))).toBe(message);
+      expect(await methods.call("forward", [floats(0)])).toEqual(floats(1));
+    });
+  }
+
+  test("a call of a session that was disposed of", async () => {
+    const session = await opened(path);
+    await session.dispose();
+    expect(await failure(session.call("keep", []))).toBe("session_closed: the session was used after dispose()");
+  });
+});
+
+async function failure(promise: Promise<unknown>): Promise<string> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof SconceError)) throw new Error("expected a SconceError", { cause: error });
+  return `${error.code}: ${error.message}`;
+}
