@@ -1,0 +1,90 @@
+"""Writes test/data/digits/: one handwritten seven in every kind of picture that cameras, scanners and drawing programs write.
+
+    pip install pillow==13.0.0 numpy && python test/data/digits.py
+
+Where a picture has several frames the later ones show a three; where it has an orientation it is stored turned or mirrored.
+"""
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+here = Path(__file__).parent / "digits"
+here.mkdir(exist_ok=True)
+samples = Path(__file__).parents[2] / "examples/digits/samples"
+
+
+def drawn(name: str) -> Image.Image:
+    """Taller than wide, so that a turned one is seen to be turned."""
+    paper = Image.open(samples / name).convert("RGB").resize((48, 48), Image.Resampling.BOX)
+    return paper.crop((4, 0, 44, 48))
+
+
+seven, three = drawn("7.png"), drawn("3.png")
+ink = Image.fromarray(255 - np.asarray(seven.convert("L")))
+# Black ink on nothing: what is not laid over a light background is black on black.
+cutout = Image.new("RGB", seven.size)
+cutout.putalpha(ink)
+
+seven.save(here / "plain.png")
+seven.save(here / "progressive.jpg", quality=85, progressive=True)
+seven.convert("CMYK").save(here / "cmyk.jpg", quality=85)
+seven.convert("CMYK").save(here / "cmyk-progressive.jpg", quality=85, progressive=True)
+seven.save(here / "lossy.webp", quality=80)
+seven.save(here / "lossless.webp", lossless=True)
+cutout.save(here / "transparent.webp", quality=80)
+cutout.save(here / "transparent.png")
+seven.convert("1").save(here / "bilevel.png")
+Image.fromarray(np.asarray(seven.convert("L")).astype(np.uint16) * 257).save(here / "grey16.png")
+frames = dict(save_all=True, append_images=[three], duration=100)
+seven.save(here / "animated.gif", **frames)
+seven.save(here / "animated.webp", quality=80, **frames)
+seven.save(here / "animated.png", **frames)
+
+palette = seven.quantize(8)
+shades = np.asarray(palette.getpalette()).reshape(-1, 3).sum(1)
+palette.save(here / "palette.png", transparency=int(shades.argmax()))
+# Every shade is black, and more or less of it is seen.
+palette.putpalette([0] * 24)
+palette.save(here / "palette-shades.png", transparency=bytes(255 - int(shade) // 3 for shade in shades))
+
+stored = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+for orientation, transpose in stored.items():
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    seven.transpose(transpose).save(here / f"orientation-{orientation}.jpg", quality=80, exif=exif)
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def write16(name: str, color_type: int, pixels: np.ndarray, *chunks: bytes) -> None:
+    """A PNG of 16 bits a channel, which Pillow writes in grey only."""
+    height, width = pixels.shape[:2]
+    rows = b"".join(b"\0" + (row.astype(">u2") * 257).astype(">u2").tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 16, color_type, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), *chunks, chunk(b"IDAT", zlib.compress(rows, 9)), chunk(b"IEND", b"")]
+    (here / name).write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+
+
+write16("rgb16.png", 2, np.asarray(seven))
+write16("rgba16.png", 6, np.asarray(cutout))
+write16("grey-alpha16.png", 4, np.stack([np.zeros_like(np.asarray(ink)), np.asarray(ink)], -1))
+# One colour counts as nothing: the paper's left half, which is black unless that is heeded.
+half = np.maximum(np.asarray(seven), 16)
+half[:, :20][half[:, :20].min(-1) > 127] = 0
+write16("rgb16-key.png", 2, half, chunk(b"tRNS", struct.pack(">HHH", 0, 0, 0)))
+
+for path in sorted(here.iterdir()):
+    print(path.name, path.stat().st_size)
