@@ -8,7 +8,7 @@
 #include "device.h"
 #include "host.h"
 #include "operators.h"
-#include "value.h"
+#include "call_value.h"
 #include "values.h"
 
 namespace sconce {

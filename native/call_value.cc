@@ -1,4 +1,4 @@
-#include "value.h"
+#include "call_value.h"
 
 #include <cmath>
 

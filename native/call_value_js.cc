@@ -5,7 +5,7 @@
 
 #include "error.h"
 #include "tensor.h"
-#include "value.h"
+#include "call_value.h"
 #include "values.h"
 
 namespace sconce {

@@ -17,7 +17,7 @@
 #include "batch.h"
 #include "error.h"
 #include "tensor.h"
-#include "value.h"
+#include "call_value.h"
 #include "weights.h"
 
 namespace sconce {

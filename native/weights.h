@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "value.h"
+#include "call_value.h"
 
 namespace sconce {
 

@@ -4,7 +4,10 @@ import { join } from "node:path";
 import model from "../examples/upscale/model.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { cli } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");
 const script = join(example, "upscale.pt");
@@ -30,6 +33,35 @@ test("AOTInductor and TorchScript enlarge pictures of any size, alone and in bat
     await Promise.all([plain.dispose(), ahead.dispose()]);
   }
 }, 600_000);
+
+test("weights that were compiled take the place of the model's with `build --weights`, and are served", async () => {
+  await using dir = await tempDir();
+  const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
+  const compiled = await compiledUpscale();
+  expect((await build(example, "--weights", compiled, "--tag", "aot")).code).toBe(0);
+  expect((await build(example, "--tag", "script")).code).toBe(0);
+  const store = new ModelStore(dir.path);
+  const [plain, ahead] = await Promise.all(["upscale:script", "upscale:aot"].map((name) => store.resolve(name)));
+  expect(ahead?.layer("upscale.pt").size).toBe(Bun.file(compiled).size);
+  expect(ahead?.digest).not.toBe(plain?.digest);
+  const predicted = await cli(["predict", "upscale:aot", `image=${join(example, "samples/coffee.jpg")}`], {
+    env: { SCONCE_HOME: dir.path },
+  });
+  expect(predicted.stdout).toContain("data:image/png;base64,");
+}, 600_000);
+
+test("`build --weights` refuses a file that is not there, and a model with several files of weights", async () => {
+  await using dir = await tempDir();
+  const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
+  expect(await build(example, "--weights", "missing.pt2")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--weights: missing.pt2 is not a file"),
+  });
+  expect(await build(join(import.meta.dir, "models/page"), "--weights", script)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--weights stands in for one file, this model has 2"),
+  });
+});
 
 function open(path: string): Promise<NativeSession> {
   return openSession({ path, device: "cpu", threads: 1, ...model.tensors });

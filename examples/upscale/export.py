@@ -1,12 +1,11 @@
-"""Compiles the weights ahead of time for this machine: writes aot/, the same model with an AOTInductor package.
+"""Compiles the weights ahead of time for this machine: writes FOLDER/upscale.pt2, an AOTInductor package.
 
     pip install torch==2.13.0        (and a C++ compiler)
-    python export.py [FOLDER]
+    python export.py [FOLDER]        (default: this folder)
 
 TorchScript runs the network step by step and anywhere; AOTInductor makes one native library of it, for the kind of processor
 that it was compiled on. Width, height and batch size stay free.
 """
-import shutil
 import sys
 from pathlib import Path
 
@@ -34,11 +33,7 @@ def main(folder: Path) -> None:
     torch._inductor.aoti_compile_and_package(
         program, package_path=str(folder / "upscale.pt2"), inductor_configs=options
     )
-    model = (here / "model.ts").read_text()
-    assert model.count('"upscale.pt"') == 1
-    (folder / "model.ts").write_text(model.replace('"upscale.pt"', '"upscale.pt2"'))
-    shutil.copytree(here / "samples", folder / "samples", dirs_exist_ok=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else here / "aot")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else here)

@@ -42,6 +42,13 @@ export const build = command({
       described: "none",
       parse: z.string().min(1, "must be a tag"),
     }),
+    weights: openOption<string>({
+      description: "Weights to package in place of the model's, e.g. compiled for a processor",
+      valueHint: "file",
+      alias: "w",
+      described: "the model's",
+      parse: z.string().min(1, "must be a file"),
+    }),
   },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options, positionals: [given = "."] }) {
@@ -55,8 +62,9 @@ export const build = command({
     const model = await loadModel(bundle, "build");
     const example = await resolveExample(model, dir);
     const files = filesOf(model);
+    const pathOf = pathsIn(dir, model, options.weights);
     for (const name of files.keys()) requireFile(dir, name);
-    await tryOut(model, dir, example);
+    await tryOut(model, pathOf, example);
     const repository = options.name ?? model.name;
     const progress = new Progress({ verb: "Copying" });
     const putting = new ModelStore().put({
@@ -65,7 +73,7 @@ export const build = command({
       config: configOf(model, example),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(bundle) },
-        ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: join(dir, title) })),
+        ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),
       ],
       onProgress: (step) => progress.update(step),
     });
@@ -81,6 +89,17 @@ function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, Lay
     ...operators.map((name) => [name, mediaTypes.operators] as const),
     ...Object.values(weights).map((name) => [name, mediaTypes.weights] as const),
   ]);
+}
+
+/** Where the model's files lie; other weights stand in for the model's, under its name. */
+function pathsIn(dir: string, { weights }: Model, other: string | undefined): (name: string) => string {
+  if (other === undefined) return (name) => join(dir, name);
+  const [own, ...more] = Object.values(weights);
+  if (more.length > 0) {
+    throw new SconceError("usage", `--weights stands in for one file, this model has ${more.length + 1}`);
+  }
+  if (!existsSync(other)) throw new SconceError("usage", `--weights: ${other} is not a file`);
+  return (name) => (name === own ? resolve(other) : join(dir, name));
 }
 
 function configOf(model: Model, example: unknown): ModelConfig {
@@ -110,11 +129,11 @@ function requireFile(dir: string, name: string): void {
 }
 
 /** Loads the weights and runs the example, so that a model that cannot be served is not packaged. */
-async function tryOut(model: Model, dir: string, example: unknown): Promise<void> {
+async function tryOut(model: Model, pathOf: (name: string) => string, example: unknown): Promise<void> {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const running = await setUp({
     model,
-    pathOf: (name) => join(dir, name),
+    pathOf,
     example,
     settings: {
       batchSize: undefined,
