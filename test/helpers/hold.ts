@@ -13,7 +13,8 @@ interface Gate {
   readonly released: PromiseWithResolvers<void>;
 }
 
-export function hold(): Hold {
+/** @param options.body what every answer holds */
+export function hold({ body = "go on" }: { readonly body?: string | Uint8Array<ArrayBuffer> } = {}): Hold {
   const gates = new Map<string, Gate>();
   const gate = (name: string): Gate => {
     const known = gates.get(name);
@@ -30,7 +31,7 @@ export function hold(): Hold {
       const { arrived, released } = gate(new URL(request.url).pathname.slice(1));
       arrived.resolve();
       await released.promise;
-      return new Response("go on");
+      return new Response(body);
     },
   });
   return {

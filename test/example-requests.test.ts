@@ -1,0 +1,187 @@
+/** Bad requests to the examples as they are served: each is refused alone, and a neighbour that is under way never notices. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { preparedModel } from "../examples/minilm/prepared.ts";
+import type { ServeConfig } from "../src/config.ts";
+import { badRequests } from "./helpers/bad-requests.ts";
+import { problemOf } from "./helpers/client.ts";
+import { type Answer, Family, paths } from "./helpers/family.ts";
+import { type Hold, hold } from "./helpers/hold.ts";
+import { sendRaw } from "./helpers/raw-client.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+const examples = join(import.meta.dir, "../examples");
+const picture = Bun.file(join(import.meta.dir, "data/digits/plain.png"));
+const image = `data:image/png;base64,${(await picture.bytes()).toBase64()}`;
+const limits = { maxInputs: 100, maxDemoInputs: 100, maxQueuedItems: 100, maxBodyBytes: 2 ** 20 };
+
+interface Example {
+  readonly name: string;
+  readonly folder: () => Promise<string>;
+  readonly config: Partial<ServeConfig>;
+  readonly field: string;
+  readonly value: string;
+  /** Inputs that make a batch of their own. */
+  readonly batch: number;
+  /** Whether inputs stay under way by waiting for more of them, or else for a file. */
+  readonly waitsForBatch: boolean;
+}
+
+/** Fewer inputs than fill a batch wait for more of them, longer than any test. */
+const waiting = { maxQueueDelay: 600_000 };
+
+const table: readonly Example[] = [
+  {
+    name: "digits",
+    folder: async () => join(examples, "digits"),
+    config: { allowPrivateUrls: true },
+    field: "image",
+    value: image,
+    batch: 1,
+    waitsForBatch: false,
+  },
+  {
+    name: "upscale",
+    folder: async () => join(examples, "upscale"),
+    config: waiting,
+    field: "image",
+    value: image,
+    batch: 4,
+    waitsForBatch: true,
+  },
+  {
+    name: "minilm",
+    folder: async () => (await preparedModel()).folder,
+    config: waiting,
+    field: "text",
+    value: "A torch needs a bracket.",
+    batch: 16,
+    waitsForBatch: true,
+  },
+];
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith(...(await Promise.all(table.map(({ folder }) => folder()))));
+}, 600_000);
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+describe.each(table.map((example) => [example.name, example] as const))("%s", (name, example) => {
+  const { field, value, batch, waitsForBatch } = example;
+  const good = { [field]: value };
+  let server: TestServer;
+  let gate: Hold;
+
+  beforeAll(async () => {
+    gate = hold({ body: await picture.bytes() });
+    server = await store.serve(name, { ...limits, ...example.config });
+  });
+
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]();
+    await gate[Symbol.asyncDispose]();
+  });
+
+  /** An input that stays under way until it is let go. */
+  const held = (until: string) => (waitsForBatch ? good : { [field]: gate.url(until) });
+
+  describe.each(paths)("POST %s", (path) => {
+    let family: Family;
+    let neighbour: Answer;
+    let expected: Answer["outputs"];
+
+    beforeAll(async () => {
+      family = new Family(server.client, path);
+      expected = (await family.predict(Array(batch).fill(good))).outputs;
+      neighbour = await family.create([held(path.slice(1))]);
+    });
+
+    test("has a neighbour under way", async () => {
+      expect(expected?.length).toBe(batch);
+      expect(["pending", "running"]).toContain((await family.read(neighbour.id)).status);
+    });
+
+    const list = badRequests({ field, value, ...limits });
+    test.each(list.map((bad) => [bad.name, bad] as const))("refuses %s", async (_, bad) => {
+      const problem = await family.refused(bad.body, bad.headers);
+      expect(problem).toMatchObject({ status: bad.status, type: `urn:sconce:problem:${bad.code}` });
+      expect(problem.errors?.map(({ pointer }) => pointer).sort()).toEqual(bad.pointers?.toSorted());
+      expect(problem.detail.length).toBeGreaterThan(0);
+      expect(problem.detail.length).toBeLessThan(400);
+    });
+
+    test("refuses a body that is cut off half-way without failing itself", async () => {
+      const before = await server.client.metric('sconce_requests_rejected_total{code="400"}');
+      const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n`;
+      await sendRaw(server.url, `${head}[{"${field}": "`, { end: true });
+      while ((await server.client.metric('sconce_requests_rejected_total{code="400"}')) === before);
+      expect(await server.client.metric('sconce_requests_rejected_total{code="500"}')).toBe(0);
+    });
+
+    test("answers 429 when the queue has no room for all of the inputs, and takes none of them", async () => {
+      const response = await family.post(Array(limits.maxInputs).fill(good));
+      expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+      expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
+      expect(await server.client.metric("sconce_predictions_active")).toBe(1);
+    });
+
+    test("knows no id that it did not give", async () => {
+      const unknown = { status: 404, type: "urn:sconce:problem:prediction_not_found" };
+      for (const id of ["AAAAAAAAAAAAAAAA", "%00", "a".repeat(5000), "..%2f.."]) {
+        expect(await problemOf(await server.client.fetch(`${path}/${id}`))).toMatchObject(unknown);
+        const canceling = await server.client.fetch(`${path}/${id}/cancel`, { method: "POST" });
+        expect(await problemOf(canceling)).toMatchObject(unknown);
+      }
+    });
+
+    test("leaves the neighbour as it was, and goes on", async () => {
+      expect(await server.client.metric("sconce_predictions_active")).toBe(1);
+      gate.release(path.slice(1));
+      const others = waitsForBatch ? batch - 1 : 1;
+      const [own, after] = await Promise.all([
+        family.end(neighbour.id),
+        family.predict(Array(others).fill(good)),
+      ]);
+      expect(own.status).toBe("success");
+      expect(rounded(own.outputs)).toEqual(rounded(expected?.slice(0, 1)));
+      expect(rounded(after.outputs)).toEqual(rounded(expected?.slice(0, others)));
+    });
+
+    test("can be canceled before it runs", async () => {
+      const { id } = await family.create([held("never")]);
+      expect(await family.cancel(id)).toMatchObject({ status: "failed", error_message: "Canceled" });
+      expect(await server.client.metric("sconce_queued_items")).toBe(0);
+    });
+
+    test("can be canceled while it runs", async () => {
+      // Those that fill a batch run, and the last one is not done before it is let go; a demo of digits is long enough.
+      const inputs = path === "/demo" && !waitsForBatch ? Array(64).fill(good) : [...Array(batch).fill(good), held("too")];
+      const { id } = await family.create(inputs);
+      await family.until(id, "running");
+      const canceled = await family.cancel(id);
+      expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
+      expect(await server.client.metric("sconce_predictions_active")).toBe(0);
+      expect((await family.predict(Array(batch).fill(good))).status).toBe("success");
+      expect(await family.read(id)).toEqual(canceled);
+    });
+
+    test("stays as it is when it is canceled after its end", async () => {
+      const ended = await family.predict(Array(batch).fill(good));
+      expect(ended.status).toBe("success");
+      expect(await family.cancel(ended.id)).toEqual(await family.read(ended.id));
+      expect((await family.read(ended.id)).outputs).toEqual(ended.outputs);
+    });
+  });
+});
+
+/** Without what a number's last digits owe to its place in the batch. */
+function rounded(value: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(value ?? null, (_, part) => (typeof part === "number" ? Math.round(part * 1e4) / 1e4 : part)),
+  );
+}
