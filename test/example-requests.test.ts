@@ -143,10 +143,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       expect(await server.client.metric("sconce_predictions_active")).toBe(1);
       gate.release(path.slice(1));
       const others = waitsForBatch ? batch - 1 : 1;
-      const [own, after] = await Promise.all([
-        family.end(neighbour.id),
-        family.predict(Array(others).fill(good)),
-      ]);
+      const [own, after] = await Promise.all([family.end(neighbour.id), family.predict(Array(others).fill(good))]);
       expect(own.status).toBe("success");
       expect(rounded(own.outputs)).toEqual(rounded(expected?.slice(0, 1)));
       expect(rounded(after.outputs)).toEqual(rounded(expected?.slice(0, others)));
@@ -160,7 +157,8 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
 
     test("can be canceled while it runs", async () => {
       // Those that fill a batch run, and the last one is not done before it is let go; a demo of digits is long enough.
-      const inputs = path === "/demo" && !waitsForBatch ? Array(64).fill(good) : [...Array(batch).fill(good), held("too")];
+      const inputs =
+        path === "/demo" && !waitsForBatch ? Array(64).fill(good) : [...Array(batch).fill(good), held("too")];
       const { id } = await family.create(inputs);
       await family.until(id, "running");
       const canceled = await family.cancel(id);

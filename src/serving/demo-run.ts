@@ -2,9 +2,12 @@
 import type { Rows } from "../engine/engine.ts";
 import type { SconceError } from "../errors.ts";
 import { withConsole } from "./captured-console.ts";
+import { atInput } from "./item-fault.ts";
 import type { ItemRun, RowsHandler } from "./item-run.ts";
 
 export interface DemoRunOptions {
+  /** The inputs of the request, whose errors tell their index there; a demo also sends others that it made itself. */
+  readonly requested?: readonly unknown[];
   /** The demo prediction's. */
   readonly signal: AbortSignal;
   readonly onRows: RowsHandler;
@@ -17,6 +20,7 @@ export class DemoRun implements ItemRun {
   readonly signal: AbortSignal;
   next = 0;
   readonly #inputs: readonly unknown[];
+  readonly #requested: readonly unknown[];
   readonly #outputs: unknown[];
   readonly #onRows: RowsHandler;
   readonly #write: (text: string) => void;
@@ -24,10 +28,11 @@ export class DemoRun implements ItemRun {
   #left: number;
   #hasFailed = false;
 
-  constructor(inputs: readonly unknown[], { signal, onRows, write }: DemoRunOptions) {
+  constructor(inputs: readonly unknown[], { requested = [], signal, onRows, write }: DemoRunOptions) {
     this.count = inputs.length;
     this.signal = signal;
     this.#inputs = inputs;
+    this.#requested = requested;
     this.#outputs = new Array<unknown>(inputs.length);
     this.#onRows = onRows;
     this.#write = write;
@@ -70,8 +75,9 @@ export class DemoRun implements ItemRun {
     if (this.#left === 0) this.#result.resolve(this.#outputs);
   }
 
-  failed(_index: number, error: SconceError): void {
-    this.end(error);
+  failed(index: number, error: SconceError): void {
+    const at = this.#requested.indexOf(this.#inputs[index]);
+    this.end(at < 0 ? error : atInput(at, error));
   }
 
   /** Gives up all that is not done. */

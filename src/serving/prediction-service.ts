@@ -9,6 +9,7 @@ import { Deadlines } from "./deadlines.ts";
 import { DemoPrediction } from "./demo-prediction.ts";
 import { DemoRun } from "./demo-run.ts";
 import { newId } from "./ids.ts";
+import { atInput } from "./item-fault.ts";
 import { ItemFlow, type ItemFlowLimits } from "./item-flow.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
 import { Prediction } from "./prediction.ts";
@@ -191,14 +192,20 @@ export class PredictionService {
   async #runDemo(demo: DemoPrediction, inputs: readonly unknown[]): Promise<void> {
     const { signal } = demo;
     const fetching = { signal: () => signal, gate: this.#flow.gate };
-    await Promise.all(inputs.map((input) => this.#pipeline.fetchFiles(input, fetching)));
+    await Promise.all(
+      inputs.map((input, index) =>
+        this.#pipeline.fetchFiles(input, fetching).catch((error: unknown) => {
+          throw atInput(index, codedError(error));
+        }),
+      ),
+    );
     if (demo.isOver) return;
     demo.started();
     const write = (text: string) => demo.write(text);
     const { outputs, demoOutputs } = await withConsole(write, () =>
       this.#pipeline.demo(inputs, {
         predict: (given) => {
-          const outputs = this.#outside(() => this.#predictFor(demo, given));
+          const outputs = this.#outside(() => this.#predictFor(demo, given, inputs));
           // The demo may be over before its author's code awaits this: then nobody is left to tell.
           outputs.catch(() => {});
           return outputs;
@@ -211,10 +218,15 @@ export class PredictionService {
   }
 
   /** Sends inputs of a demo through the same batches as everyone's. */
-  async #predictFor(demo: DemoPrediction, inputs: readonly unknown[]): Promise<unknown[]> {
+  async #predictFor(
+    demo: DemoPrediction,
+    inputs: readonly unknown[],
+    requested: readonly unknown[],
+  ): Promise<unknown[]> {
     const { signal } = demo;
     if (demo.isOver) throw new SconceError("canceled", "the demo prediction has ended");
-    const run = new DemoRun([...inputs], { signal, onRows: this.#flow.onRows, write: (text) => demo.write(text) });
+    const write = (text: string) => demo.write(text);
+    const run = new DemoRun([...inputs], { requested, signal, onRows: this.#flow.onRows, write });
     const onAbort = () => {
       run.end(new SconceError("canceled", "the demo prediction has ended"));
       this.#flow.abandon(run);
