@@ -37,7 +37,9 @@ export const addon: Step = {
     const configured = configuration();
     if (!libtorch || !configured) throw new Failure(["libtorch is not set up"]);
     // CMake remembers what it found: a build folder of another libtorch, or of a checkout at another place, is of no use.
-    if (!isStamped("addon-configuration", configured)) rmSync(build, { recursive: true, force: true });
+    if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
+      rmSync(build, { recursive: true, force: true });
+    }
     writeStamp("addon-configuration", configured);
     line.update(`compiling against libtorch ${libtorch.build}`);
     const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
@@ -61,7 +63,13 @@ function configuration(): string | undefined {
   if (!libtorch) return undefined;
   const { devDependencies } = JSON.parse(readText(join(root, "package.json")) ?? "{}");
   const versions = ["cmake-js", "node-addon-api", "node-api-headers"].map((name) => devDependencies[name]);
-  return JSON.stringify([root, libtorch.root, libtorch.build, process.platform, process.arch, versions]);
+  return JSON.stringify([libtorch.root, libtorch.build, process.platform, process.arch, versions]);
+}
+
+/** A checkout that was moved can use the addon that it has, but not compile it anew in the same folder. */
+function wasConfiguredHere(): boolean {
+  const cache = readText(join(build, "CMakeCache.txt"));
+  return cache === undefined || cache.includes(`\nCMAKE_HOME_DIRECTORY:INTERNAL=${root}\n`);
 }
 
 function sources(): [string, string | undefined][] {
