@@ -2,14 +2,22 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
 
-const writers = new AsyncLocalStorage<(text: string) => void>();
+interface Writer {
+  readonly write: (text: string) => unknown;
+  isFull: boolean;
+}
+
+const writers = new AsyncLocalStorage<Writer>();
 const methods = ["log", "info", "warn", "error", "debug", "trace"] as const;
 let isInstalled = false;
 
-/** Runs `task`; what it and all that it awaits write to `console` goes to `write`, a line a call. */
-export function withConsole<T>(write: (text: string) => void, task: () => T): T {
+/**
+ * Runs `task`; what it and all that it awaits write to `console` goes to `write`, a line a call. Once that has answered false
+ * nothing more is made into text: a task that writes for ever must cost as little as it can.
+ */
+export function withConsole<T>(write: (text: string) => unknown, task: () => T): T {
   install();
-  return writers.run(write, task);
+  return writers.run({ write, isFull: false }, task);
 }
 
 function install(): void {
@@ -18,9 +26,9 @@ function install(): void {
   for (const method of methods) {
     const original = console[method].bind(console);
     console[method] = (...values: unknown[]) => {
-      const write = writers.getStore();
-      if (write === undefined) original(...values);
-      else write(`${format(...values)}\n`);
+      const writer = writers.getStore();
+      if (writer === undefined) original(...values);
+      else if (!writer.isFull) writer.isFull = writer.write(`${format(...values)}\n`) === false;
     };
   }
 }

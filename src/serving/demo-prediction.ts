@@ -36,12 +36,18 @@ export class DemoPrediction extends PredictionRecord {
     this.startedAtMs ??= Date.now();
   }
 
-  /** Adds to the logs; nothing once the prediction has ended. */
-  write(text: string): void {
-    if (this.isOver || this.#isCut) return;
+  /** Whether what is written is kept: not once there is too much of it, or the prediction has ended. */
+  get takesLogs(): boolean {
+    return !this.isOver && !this.#isCut;
+  }
+
+  /** Adds to the logs; answers whether they take more. */
+  write(text: string): boolean {
+    if (!this.takesLogs) return false;
     const room = this.#maxLogBytes - this.#logs.length;
     this.#isCut = text.length > room;
-    this.#logs += this.#isCut ? text.slice(0, room) + CUT : text;
+    this.#logs += this.#isCut ? copyOf(text.slice(0, room)) + CUT : text;
+    return !this.#isCut;
   }
 
   /** @param outputs and @param demoOutputs JSON texts, one for each input */
@@ -59,4 +65,9 @@ export class DemoPrediction extends PredictionRecord {
   }
 
   protected override release(): void {}
+}
+
+/** A part of a text holds on to the whole of it, which may be a gigabyte; a copy does not. */
+function copyOf(text: string): string {
+  return Buffer.from(text).toString();
 }

@@ -11,8 +11,8 @@ export interface DemoRunOptions {
   /** The demo prediction's. */
   readonly signal: AbortSignal;
   readonly onRows: RowsHandler;
-  /** Takes what the model's code writes to `console` for these items. */
-  readonly write: (text: string) => void;
+  /** Takes what the model's code writes to `console` for these items; answers false once it takes no more. */
+  readonly write: (text: string) => unknown;
 }
 
 export class DemoRun implements ItemRun {
@@ -23,7 +23,7 @@ export class DemoRun implements ItemRun {
   readonly #requested: readonly unknown[];
   readonly #outputs: unknown[];
   readonly #onRows: RowsHandler;
-  readonly #write: (text: string) => void;
+  readonly #write: (text: string) => unknown;
   readonly #result = Promise.withResolvers<unknown[]>();
   #left: number;
   #hasFailed = false;

@@ -210,7 +210,9 @@ export class PredictionService {
           outputs.catch(() => {});
           return outputs;
         },
-        log: (...values) => demo.write(`${format(...values)}\n`),
+        log: (...values) => {
+          if (demo.takesLogs) write(`${format(...values)}\n`);
+        },
         signal,
       }),
     );
