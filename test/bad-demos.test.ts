@@ -1,0 +1,174 @@
+/** Demos that throw, never end or never stop writing, in a server process of its own: each harms nobody but itself. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { cli, type RunningCli, startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { Family } from "./helpers/family.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+/** 2 x + 1; what else the demo does is asked for with `act`. */
+const model = modelText({
+  name: '"acts"',
+  input: 'z.object({ x: z.number(), act: z.string().default("nothing") })',
+  preprocess: `({ x, act }) => {
+    if (act === "sends what preprocess refuses") throw new Error("no such x");
+    const steps = BigInt64Array.of(act === "sends what the network refuses" ? -1n : 0n);
+    return { x: tensor(Float32Array.of(x), []), steps: tensor(steps, []) };
+  }`,
+  demo: `{
+    output: z.object({ half: z.number() }),
+    predict(inputs, { predict, log, signal }) {
+      const { act } = inputs.at(-1);
+      log("begun");
+      if (act === "throws at once") throw new Error("the demo broke");
+      const line = "a line of a hundred characters is written again and again, until there is a gigabyte of them all";
+      const block = line.repeat(1000);
+      const acts = {
+        "throws later": async () => { await predict([{ x: 1, act }]); throw new Error("the demo broke"); },
+        "throws a text": async () => { throw "no error"; },
+        "throws nothing": async () => { throw undefined; },
+        "throws what JSON.parse threw": async () => { JSON.parse("{"); },
+        "gives nothing": async () => undefined,
+        "gives itself": async () => { const given = {}; given.outputs = given; return given; },
+        "gives too much": async () => ({ outputs: [{ y: 1 }, { y: 2 }, { y: 3 }], demoOutputs: [{ half: 1 }] }),
+        "never ends": () => new Promise(() => {}),
+        "predicts for ever": async () => { for (;;) await predict([{ x: 1, act }]); },
+        "predicts ever more": async () => { for (;;) { predict([{ x: 1, act }]); await new Promise(setImmediate); if (signal.aborted) return; } },
+        "logs blocks": async () => { for (let i = 0; i < 10_000; i++) log(i, block); },
+        "logs lines": async () => { for (let i = 0; i < 10_000_000; i++) log(line, i); },
+        "says lines": async () => { for (let i = 0; i < 10_000_000; i++) console.log(line, i); },
+        "logs for ever": async () => { while (!signal.aborted) { for (let i = 0; i < 1000; i++) console.log(block); await new Promise(setImmediate); } },
+        "forgets a promise": async () => { Promise.reject(new Error("forgotten")); },
+      };
+      const finish = async (given) => {
+        if (given !== undefined || act.startsWith("gives")) return given;
+        const outputs = await predict(inputs);
+        return { outputs, demoOutputs: outputs.map(({ y }) => ({ half: act === "ends with no number" ? "?" : y / 2 })) };
+      };
+      return Promise.resolve(acts[act]?.()).then(finish);
+    },
+  }`,
+});
+
+let home: TempDir;
+let dir: TempDir;
+let server: RunningCli;
+let client: Client;
+let demos: Family;
+
+beforeAll(async () => {
+  [home, dir] = await Promise.all([tempDir(), tempDir()]);
+  const env = { SCONCE_HOME: home.path };
+  const { code, stderr } = await cli(["build", await writeModel(dir, model)], { env });
+  if (code !== 0) throw new Error(stderr);
+  server = startCli(["serve", "acts", "-p", "0", "--host", "127.0.0.1", "--max-log-bytes", "100k"], { env });
+  client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  demos = new Family(client, "/demo");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await home[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+/** The end of a demo; a prediction and a demo that are under way at the same time end well, and so do those after it. */
+async function act(name: string, headers: Record<string, string> = {}) {
+  const [bad, prediction, demo] = await Promise.all([
+    demos.predict([{ x: 1 }, { x: 2, act: name }], headers),
+    client.predict([{ x: 4 }]),
+    demos.predict([{ x: 5 }]),
+  ]);
+  expect(prediction.outputs).toEqual([{ y: 9 }]);
+  expect(demo).toMatchObject({ outputs: [{ y: 11 }], demo_outputs: [{ half: 5.5 }], logs: "begun\n" });
+  expect((await demos.predict([{ x: 6 }])).demo_outputs).toEqual([{ half: 6.5 }]);
+  return bad;
+}
+
+test("a demo that does nothing wrong ends well", async () => {
+  expect(await act("nothing")).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }, { half: 2.5 }] });
+});
+
+describe("a demo that fails is failed with one line that says why:", () => {
+  test.each([
+    ["throws at once", "the demo failed: the demo broke"],
+    ["throws later", "the demo failed: the demo broke"],
+    ["throws a text", "the demo failed: no error"],
+    ["throws nothing", "the demo failed: undefined"],
+    ["throws what JSON.parse threw", "the demo failed: JSON Parse error: Expected '}'"],
+    ["gives nothing", "the demo must give one of outputs per input: 2, not none"],
+    ["gives itself", "the demo must give one of outputs per input: 2, not none"],
+    ["gives too much", "the demo must give one of outputs per input: 2, not 3"],
+    ["ends with no number", "the model's demo output does not fit its declared demo output: demo output.half: "],
+    ["sends what preprocess refuses", "input 1: preprocess failed: no such x"],
+    ["sends what the network refuses", "input 1: "],
+  ])("one that %s", async (name, message) => {
+    const { status, error_message, logs } = await act(name);
+    expect(status).toBe("failed");
+    expect(error_message).toStartWith(message);
+    expect(error_message).not.toMatch(/\n|\.(ts|js|py|cc|cpp)\b|\bat .+:\d+|\/tmp|\/home/);
+    expect(logs).toBe("begun\n");
+  });
+
+  test("one that forgets a promise which fails goes on", async () => {
+    expect((await act("forgets a promise")).status).toBe("success");
+    expect(await server.line("Unhandled rejection")).toContain("forgotten");
+  });
+});
+
+describe("a demo that never ends", () => {
+  const endless = ["never ends", "predicts for ever", "predicts ever more", "logs for ever"];
+
+  test.each(endless)("(one that %s) is ended by its time limit", async (name) => {
+    const body = await act(name, { "Cancel-After": "0.2" });
+    expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.2 s" });
+    expect(body.logs).toStartWith("begun\n");
+  });
+
+  test.each(endless)("(one that %s) is ended when it is canceled", async (name) => {
+    const { id } = await demos.create([{ x: 2, act: name }]);
+    await demos.until(id, "running");
+    const canceled = await demos.cancel(id);
+    expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
+    expect((await client.predict([{ x: 4 }])).outputs).toEqual([{ y: 9 }]);
+    expect(await demos.read(id)).toEqual(canceled);
+  });
+
+  test("leaves nothing behind", async () => {
+    expect(await client.metric("sconce_predictions_active")).toBe(0);
+    expect(await client.metric("sconce_queued_items")).toBe(0);
+  });
+});
+
+describe("a demo that writes a gigabyte of logs", () => {
+  test.each(["logs blocks", "logs lines", "says lines"])(
+    "(one that %s) keeps the first of them and says so",
+    async (name) => {
+      const before = peakBytes();
+      const began = performance.now();
+      const { status, logs = "" } = await act(name);
+      expect(status).toBe("success");
+      expect(logs).toStartWith("begun\n");
+      expect(logs).toEndWith("\n[the logs are longer than this server keeps]\n");
+      expect(logs.length).toBeLessThan(103_000);
+      expect(performance.now() - began).toBeLessThan(20_000);
+      if (before !== undefined) expect((peakBytes() ?? 0) - before).toBeLessThan(200 * 2 ** 20);
+    },
+  );
+});
+
+test("a server that ran all of these stops as always", async () => {
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+});
+
+/** The most memory that the server ever had; only Linux tells. */
+function peakBytes(): number | undefined {
+  const path = `/proc/${server.pid}/status`;
+  if (!existsSync(path)) return undefined;
+  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(path, "utf8"))?.[1]) * 1024;
+}

@@ -1,0 +1,102 @@
+/**
+ * Pictures of every kind that is read, through the examples as they are served: animations (their first frame counts), CMYK and
+ * progressive JPEGs, PNGs of 16 bits or with a palette and transparency, WebP, and every EXIF orientation.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { inflateSync } from "node:zlib";
+import { Image, type Pixels } from "../src/model/media.ts";
+import { Family, paths } from "./helpers/family.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+const data = join(import.meta.dir, "data");
+const examples = join(import.meta.dir, "../examples");
+
+const demonstrated = /^(animated\.gif|cmyk\.jpg|progressive|palette\.png|plain|rgba16|orientation-6|transparent\.webp)/;
+
+let store: TestStore;
+let digits: TestServer;
+let upscale: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith(join(examples, "digits"), join(examples, "upscale"));
+  digits = await store.serve("digits");
+  upscale = await store.serve("upscale");
+});
+
+afterAll(async () => {
+  await digits[Symbol.asyncDispose]();
+  await upscale[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+/** Whatever it is, it is sent as a JPEG: the content decides. */
+const asData = (bytes: Uint8Array) => `data:image/jpeg;base64,${bytes.toBase64()}`;
+
+async function fromData(uri: unknown): Promise<Pixels> {
+  const bytes = Buffer.from(String(uri).replace(/^data:image\/png;base64,/, ""), "base64");
+  return new Image({ bytes, mediaType: "image/png" }).pixels();
+}
+
+function scoreOfSeven(output: Readonly<Record<string, unknown>> = {}): number {
+  return Array.isArray(output.scores) ? Number(output.scores[7]) : 0;
+}
+
+describe.each(paths)("POST %s", (path) => {
+  test("digits reads the same seven in every kind of picture", async () => {
+    const all = readdirSync(join(data, "digits")).sort();
+    expect(all.length).toBeGreaterThan(20);
+    // A demo covers each picture part by part, which takes its time.
+    const names = path === "/demo" ? all.filter((name) => demonstrated.test(name)) : all;
+    const files = await Promise.all(names.map((name) => Bun.file(join(data, "digits", name)).bytes()));
+    const body = await new Family(digits.client, path).predict(files.map((bytes) => ({ image: asData(bytes) })));
+    expect(body.error_message).toBeUndefined();
+    const scores = new Map(names.map((name, i) => [name, scoreOfSeven(body.outputs?.[i])]));
+    const plain = scores.get("plain.png") ?? 0;
+    expect(plain).toBeGreaterThan(0.8);
+    // Colours that were reduced to a few, or to black and white, change the strokes a little.
+    const strange = [...scores].filter(([, score]) => Math.abs(score - plain) > 0.12);
+    expect(strange).toEqual([]);
+    expect(body.outputs?.map(({ digit }) => digit)).toEqual(names.map(() => 7));
+    for (const output of body.demo_outputs ?? []) {
+      expect(output.digit).toBe(7);
+      // Upright like the picture, which is 40 × 48, whatever way it was stored.
+      const { width, height } = await fromData(output.heatMap);
+      expect([width, height]).toEqual([213, 256]);
+    }
+  });
+
+  test("upscale enlarges every kind of picture like the plain one with the same pixels", async () => {
+    const cases = (await Bun.file(join(data, "media/expected.jsonl")).text())
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { file: string; options: object; width: number; height: number; data: string })
+      .filter(({ options }) => Object.keys(options).length === 0);
+    expect(cases.length).toBeGreaterThan(15);
+    const images = await Promise.all(
+      cases.map(async ({ file, width, height, data: zipped }) => {
+        const pixels = inflateSync(Buffer.from(zipped, "base64"));
+        const plain = await Image.fromPixels({ data: pixels, width, height, channels: 3 });
+        return [asData(await Bun.file(join(data, "media", file)).bytes()), plain.toDataUri()];
+      }),
+    );
+    const inputs = images.flat().map((image) => ({ image }));
+    const body = await new Family(upscale.client, path).predict(inputs);
+    expect(body.error_message).toBeUndefined();
+    const outputs = path === "/demo" ? body.demo_outputs : body.outputs;
+    for (const [i, { file, width, height }] of cases.entries()) {
+      const [odd, plain] = [await fromData(outputs?.[2 * i]?.image), await fromData(outputs?.[2 * i + 1]?.image)];
+      expect([file, odd.width, odd.height]).toEqual([file, 2 * width, 2 * height]);
+      const difference = odd.data.reduce(
+        (most, value, at) => Math.max(most, Math.abs(value - (plain.data[at] ?? 0))),
+        0,
+      );
+      // Decoders differ by 1 of 255, by 2 where there is transparency; sharpening makes more of it.
+      if (difference > 8) expect([file, difference]).toEqual([file, 8]);
+    }
+  });
+});
