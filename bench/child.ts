@@ -55,15 +55,9 @@ export class Child implements AsyncDisposable {
     return JSON.parse((await answer)[0]);
   }
 
-  /** Seconds of work of its main thread, which runs its JS; undefined where the system does not say (it does on Linux). */
+  /** As the function of this name. */
   mainThreadSeconds(): number | undefined {
-    const { pid } = this.#process;
-    try {
-      const [nanoseconds] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
-      return Number(nanoseconds) / 1e9;
-    } catch {
-      return undefined;
-    }
+    return mainThreadSeconds(this.#process.pid);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -104,5 +98,15 @@ export class Child implements AsyncDisposable {
     const { exitCode, signalCode } = this.#process;
     const lines = this.#lines.slice(-KEPT_LINES).join("\n");
     return new Error(`this ended with ${signalCode ?? `code ${exitCode}`}: ${this.#command.join(" ")}\n${lines}`);
+  }
+}
+
+/** Seconds of work of a process' main thread, which runs its JS; undefined where the system does not say (it does on Linux). */
+export function mainThreadSeconds(pid: number): number | undefined {
+  try {
+    const [nanoseconds] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+    return Number(nanoseconds) / 1e9;
+  } catch {
+    return undefined;
   }
 }

@@ -11,7 +11,7 @@ const [folder = "", name = ""] = process.argv.slice(2);
 if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchmark`);
 const reader = new InputReader(networks[name].model.input, { maxBodyBytes: 64 * 2 ** 20, maxInputs: 10_000 });
 const { outputs } = await readSamples(folder);
-const [y] = outputs;
+const [output] = outputs;
 const id = "AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
 
@@ -21,7 +21,7 @@ app.post("/predictions", async (c) => {
   const prediction = {
     prediction_id: id,
     status: "success",
-    outputs: inputs.map(() => ({ y })),
+    outputs: inputs.map(() => output),
     created_at: time,
     started_at: time,
     finished_at: time,

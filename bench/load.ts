@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
+import { sum } from "./turns.ts";
 
 export interface Load {
   /** Requests that were answered with 2xx or 3xx. */
@@ -21,6 +22,11 @@ export interface LoadOptions {
   readonly connections: number;
   /** A whole number. */
   readonly seconds: number;
+  /**
+   * Answers come a batch at a time, and a batch takes a good part of the load: counted over the whole time, up to a batch too few or
+   * too many would be in it. Then the rate is the slope of the answers over time, which that does not bend.
+   */
+  readonly hasSlowBatches?: boolean;
 }
 
 /** One line on how to get wrk; undefined if it is there. */
@@ -28,16 +34,27 @@ export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
-export async function load({ url, bodies, connections, seconds }: LoadOptions): Promise<Load> {
+export async function load(options: LoadOptions): Promise<Load> {
+  const { url, bodies, connections, seconds, hasSlowBatches = false } = options;
   const script = join(import.meta.dir, "load.lua");
   const timeout = ["--timeout", "30s"];
   const line = await Child.run(
     ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, ...timeout, "-s", script, `${url}/predictions`],
-    { BENCH_BODIES: bodies },
+    { BENCH_BODIES: bodies, ...(hasSlowBatches ? { BENCH_ARRIVALS: "1" } : {}) },
   );
-  const { requests, refused, broken, seconds: took, p50Ms, p99Ms } = answerSchema.parse(JSON.parse(line));
+  const { requests, refused, broken, seconds: took, p50Ms, p99Ms, arrivals } = answerSchema.parse(JSON.parse(line));
   const answered = requests - refused;
-  return { answered, perSecond: answered / took, failed: refused + broken, p50Ms, p99Ms };
+  const perSecond = hasSlowBatches ? 1000 * slope(arrivals) : answered / took;
+  return { answered, perSecond, failed: refused + broken, p50Ms, p99Ms };
+}
+
+/** By least squares, of a count that goes up by one at each of the times. Of a staircase with even steps it is exactly their rate. */
+function slope(times: readonly number[]): number {
+  const [middleTime, middleCount] = [sum(times) / times.length, (times.length - 1) / 2];
+  const [first = 0, last = 0] = [times[0], times.at(-1)];
+  if (!(last > first)) throw new Error(`${times.length} answers at one moment have no rate: give more --seconds`);
+  const together = sum(times.map((time, count) => (time - middleTime) * (count - middleCount)));
+  return together / sum(times.map((time) => (time - middleTime) ** 2));
 }
 
 const answerSchema = z.object({
@@ -47,4 +64,5 @@ const answerSchema = z.object({
   broken: z.number(),
   p50Ms: z.number(),
   p99Ms: z.number(),
+  arrivals: z.array(z.number()),
 });

@@ -1,10 +1,21 @@
-/** What a case of the benchmark found. */
+/** What a case of the benchmark is given, and what it found. */
+import type { Canary } from "./canary.ts";
 import type { Spread } from "./turns.ts";
+
+export interface CaseOptions {
+  /** How long one turn takes; a whole number. */
+  readonly seconds: number;
+  readonly repeats: number;
+  readonly canary: Canary;
+}
 
 export interface Goal {
   readonly is: "at least" | "at most";
   readonly value: number;
 }
+
+export const atLeast = (value: number): Goal => ({ is: "at least", value });
+export const atMost = (value: number): Goal => ({ is: "at most", value });
 
 export interface Measurement {
   /** "mlp, 256 connections" */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 import { type Load, type LoadOptions, load } from "./load.ts";
-import { type Network, sconceCommand, storeEnv } from "./networks.ts";
+import { type Network, type Output, outputSchema, sconceCommand, storeEnv } from "./networks.ts";
 
 /** What the server says of the work it has done. */
 export interface Work {
@@ -20,7 +20,8 @@ export interface TargetLoad extends Load {
 
 /** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
 const TOLERANCE = 1e-4;
-const CHECKED = 8;
+/** Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see. */
+export const WARM_UP_S = 3;
 
 export class Target implements AsyncDisposable {
   readonly url: string;
@@ -37,7 +38,7 @@ export class Target implements AsyncDisposable {
   }
 
   /** The same route without a record and a model. */
-  static async echo({ folder, name }: Network): Promise<Target> {
+  static async echo({ folder, name }: Pick<Network, "folder" | "name">): Promise<Target> {
     return Target.start([process.execPath, join(import.meta.dir, "echo.ts"), folder, name]);
   }
 
@@ -48,20 +49,20 @@ export class Target implements AsyncDisposable {
     return new Target(child, url);
   }
 
-  /** @throws Error when the server does not say what PyTorch says */
-  async check({ samples, name }: Network): Promise<void> {
+  /** @throws Error when the server does not give the samples' outputs for their inputs, all in one request */
+  async check({ samples, name }: Pick<Network, "samples" | "name">): Promise<void> {
     const { inputs, outputs } = samples;
     const response = await fetch(`${this.url}/predictions`, {
       method: "POST",
       headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: JSON.stringify(inputs.slice(0, CHECKED).map((x) => ({ x }))),
+      body: JSON.stringify(inputs),
     });
     const text = await response.text();
     const answer = answerSchema.safeParse(JSON.parse(text));
     const isRight =
       answer.success &&
-      answer.data.outputs.length === CHECKED &&
-      answer.data.outputs.every(({ y }, i) => areClose(y, outputs[i] ?? []));
+      answer.data.outputs.length === outputs.length &&
+      answer.data.outputs.every((output, i) => areAlike(output, outputs[i] ?? {}));
     if (!isRight) throw new Error(`${name} was answered wrongly (${response.status}): ${text.slice(0, 500)}`);
   }
 
@@ -88,10 +89,25 @@ export class Target implements AsyncDisposable {
   }
 }
 
-const answerSchema = z.looseObject({
-  status: z.literal("success"),
-  outputs: z.array(z.object({ y: z.array(z.number()) })),
-});
+const answerSchema = z.looseObject({ status: z.literal("success"), outputs: z.array(outputSchema) });
+
+/** Failed predictions beyond those that the load left behind: at its end it closes every connection, which cancels what is under way. */
+export function lost(failedPredictions: number, load: { readonly runs: number; readonly connections: number }): number {
+  return Math.max(0, failedPredictions - load.runs * load.connections);
+}
+
+export function refuseFailures(done: TargetLoad): TargetLoad {
+  if (done.failed > 0) throw new Error(`${done.failed} requests failed at the echo, which then is no yardstick`);
+  return done;
+}
+
+function areAlike(given: Output, expected: Output): boolean {
+  const names = Object.keys(expected);
+  return (
+    names.length === Object.keys(given).length &&
+    names.every((name) => areClose(given[name] ?? [], expected[name] ?? []))
+  );
+}
 
 function areClose(given: readonly number[], expected: readonly number[]): boolean {
   return (

@@ -18,6 +18,10 @@ export function spread(values: readonly number[]): Spread {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
 export interface Turn<A, B> {
   /** What was measured before and after, one after the other in one place. */
   readonly before: A;

@@ -5,7 +5,7 @@ import { cases } from "../bench/cases.ts";
 
 const usage = `USAGE bench [CASE…] [--seconds N] [--repeats N] [--json FILE]
 
-  --seconds N   how long one turn takes (default: 2)
+  --seconds N   how long one turn takes (default: 2); five times as long for images and minilm, whose batches are slow
   --repeats N   how often each comparison is made (default: 5)
   --json FILE   saves what was measured, repeat by repeat`;
 

@@ -1,0 +1,118 @@
+/** Connections that fall silent: they are closed in the end, and hold a server that stops up for a moment only. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { startCli } from "./helpers/cli.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+/** A connection of which a test sees each byte. */
+interface Wire extends Disposable {
+  write(text: string): void;
+  /** Resolves once this has been received. */
+  received(part: string): Promise<void>;
+  /** All that was received; resolves when the server has closed the connection. */
+  readonly closed: Promise<string>;
+}
+
+function wire(url: URL): Wire {
+  const socket: Socket = connect({ host: url.hostname, port: Number(url.port) });
+  const closed = Promise.withResolvers<string>();
+  const more = new Set<() => void>();
+  let text = "";
+  socket.on("data", (chunk) => {
+    text += chunk.toString("latin1");
+    for (const look of more) look();
+  });
+  socket.on("error", () => {});
+  socket.on("close", () => closed.resolve(text));
+  return {
+    write: (part) => socket.write(part, "latin1"),
+    received: (part) =>
+      new Promise((resolve) => {
+        const look = () => {
+          if (!text.includes(part)) return;
+          more.delete(look);
+          resolve();
+        };
+        more.add(look);
+        look();
+      }),
+    closed: closed.promise,
+    [Symbol.dispose]: () => socket.destroy(),
+  };
+}
+
+const post = (body: string, { length = body.length, prefer = "" } = {}) =>
+  `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${prefer}Content-Length: ${length}\r\n\r\n${body}`;
+
+describe.concurrent("a connection that is silent is closed", () => {
+  test("after an answer that it had waited for, too", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { idleTimeout: 1 });
+    using silent = wire(server.url);
+    silent.write(post(`[{"x": 1, "before": "${gate.url("a")}"}]`, { prefer: "Prefer: wait\r\n" }));
+    await gate.arrived("a");
+    gate.release("a");
+    await silent.received('"status":"success"');
+    expect(await silent.closed).toStartWith("HTTP/1.1 200 ");
+  });
+});
+
+describe.concurrent("SIGTERM while a client has sent half of its body", () => {
+  test.each([
+    ["that says how long it is", post('[{"x": 1', { length: 1000 })],
+    [
+      "that comes in chunks",
+      'POST /demo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n[{"x": 1\r\n',
+    ],
+  ])("(%s) ends the server with code 0, all the same, once accepted work is done", async (_, half) => {
+    await using gate = hold();
+    const args = ["serve", "lab", "-p", "0", "--host", "127.0.0.1"];
+    await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
+    const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
+    using stuck = wire(url);
+    using waiting = wire(url);
+    stuck.write(half);
+    waiting.write(post(`[{"x": 1, "before": "${gate.url("a")}"}]`, { prefer: "Prefer: wait\r\n" }));
+    await gate.arrived("a");
+    server.kill("SIGTERM");
+    await server.line("Stopping");
+    gate.release("a");
+    await waiting.received('"status":"success"');
+    const began = performance.now();
+    expect(await server.exited).toBe(0);
+    expect(performance.now() - began).toBeLessThan(8000);
+    expect(await stuck.closed).not.toContain("HTTP/1.1 200");
+  });
+
+  test("answers 503 when the rest of the body comes in time", async () => {
+    await using gate = hold();
+    const args = ["serve", "lab", "-p", "0", "--host", "127.0.0.1"];
+    await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
+    const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
+    using late = wire(url);
+    using waiting = wire(url);
+    late.write(post('[{"x": 1', { length: 10 }));
+    waiting.write(post(`[{"x": 1, "before": "${gate.url("a")}"}]`, { prefer: "Prefer: wait\r\n" }));
+    await gate.arrived("a");
+    server.kill("SIGTERM");
+    await server.line("Stopping");
+    late.write("}]");
+    await late.received("urn:sconce:problem:not_ready");
+    gate.release("a");
+    await waiting.received('"status":"success"');
+    expect(await server.exited).toBe(0);
+    expect(await late.closed).toStartWith("HTTP/1.1 503 ");
+  });
+});
