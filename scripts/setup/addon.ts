@@ -75,6 +75,7 @@ function wasConfiguredHere(): boolean {
 function sources(): [string, string | undefined][] {
   const native = join(root, "native");
   const names = existsSync(native) ? readdirSync(native, { recursive: true, encoding: "utf8" }).sort() : [];
-  const files = [join(root, "CMakeLists.txt"), ...names.map((name) => join(native, name))];
-  return files.filter((file) => existsSync(file) && statSync(file).isFile()).map((file) => [file, readText(file)]);
+  const files = ["CMakeLists.txt", ...names.map((name) => join("native", name))];
+  const isFile = (file: string) => statSync(join(root, file), { throwIfNoEntry: false })?.isFile() === true;
+  return files.filter(isFile).map((file) => [file, readText(join(root, file))]);
 }
