@@ -23,6 +23,10 @@ export class LimitedGate implements Gate {
     this.#options = options;
   }
 
+  get running(): number {
+    return this.#running;
+  }
+
   async run<T>(task: () => Promise<T>): Promise<T> {
     await new Promise<void>((resolve) => {
       this.#waiting.push(resolve);

@@ -3,7 +3,7 @@ import type { Engine, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
 import { codedError } from "../errors.ts";
 import { type Gate, LimitedGate } from "./gate.ts";
-import type { ItemPipeline } from "./item-pipeline.ts";
+import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import type { ItemRun } from "./item-run.ts";
 
 export interface ItemFlowLimits {
@@ -26,6 +26,9 @@ export class ItemFlow {
   readonly #maxAhead: number;
   readonly #preparingOf = new Map<ItemRun, number>();
   readonly #gate: LimitedGate;
+  readonly #preparing: LimitedGate;
+  /** Bytes that an item with files is expected to have once it is ready, by those before it; undefined before the first one. */
+  #expectedBytes: number | undefined;
   #isPreparingNext = false;
 
   constructor({ engine, pipeline, limits }: { engine: Engine; pipeline: ItemPipeline; limits: ItemFlowLimits }) {
@@ -34,6 +37,7 @@ export class ItemFlow {
     this.#limits = limits;
     this.#maxAhead = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
     this.#gate = new LimitedGate({ maxRunning: limits.maxFetches, hasRoom: () => this.#hasRoom() });
+    this.#preparing = new LimitedGate({ maxRunning: Infinity, hasRoom: () => this.#hasRoomForOneMore() });
     engine.onDispatch = () => this.prepareNext();
   }
 
@@ -79,6 +83,7 @@ export class ItemFlow {
     this.#isPreparingNext = true;
     try {
       this.#gate.open();
+      this.#preparing.open();
       let skipped = 0;
       for (let run = this.#waiting.first; run !== undefined && this.#hasRoom(); run = this.#waiting.first) {
         if ((this.#preparingOf.get(run) ?? 0) >= MAX_PREPARING_OF_ONE) {
@@ -102,10 +107,20 @@ export class ItemFlow {
     return items < this.#maxAhead && bytes < this.#limits.maxReadyBytes;
   }
 
+  /** Beside what is ready and what is being made ready; one alone is always let in. */
+  #hasRoomForOneMore(): boolean {
+    const { items, bytes } = this.#engine.ready;
+    const { running } = this.#preparing;
+    if (items + running === 0) return true;
+    if (this.#expectedBytes === undefined) return running < this.#maxAhead;
+    return bytes + running * this.#expectedBytes < this.#limits.maxReadyBytes;
+  }
+
   #prepare(run: ItemRun, index: number): void {
     try {
       const input = run.input(index);
-      const tensors = run.scope(() => this.#pipeline.prepare(input, { signal: () => run.signal, gate: this.#gate }));
+      const fetching = { signal: () => run.signal, gate: this.#gate, preparing: this.#preparing };
+      const tensors = run.scope(() => this.#pipeline.prepare(input, fetching));
       if (!(tensors instanceof Promise)) {
         this.#engine.submit(run, index, tensors);
         return;
@@ -113,7 +128,10 @@ export class ItemFlow {
       this.#preparingOf.set(run, (this.#preparingOf.get(run) ?? 0) + 1);
       tensors
         .then((ready) => {
-          if (!run.isOver) this.#engine.submit(run, index, ready, this.#fileBytesOf(input));
+          const fileBytes = this.#fileBytesOf(input);
+          if (run.isOver) return;
+          this.#engine.submit(run, index, ready, fileBytes);
+          if (fileBytes > 0) this.#expect(fileBytes + tensorBytesOf(ready));
         })
         .catch((error: unknown) => run.failed(index, codedError(error)))
         .finally(() => {
@@ -133,7 +151,16 @@ export class ItemFlow {
     else this.#preparingOf.set(run, held - 1);
   }
 
+  /** The largest of late counts, so that few large items among many small ones are not underrated for long. */
+  #expect(bytes: number): void {
+    this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
+  }
+
   #fileBytesOf(input: unknown): number {
     return this.#pipeline.filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
   }
+}
+
+function tensorBytesOf(tensors: Tensors): number {
+  return Object.values(tensors).reduce((sum, { data }) => sum + (data?.byteLength ?? 0), 0);
 }

@@ -8,7 +8,7 @@ import type { Tensor } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
 import { isDataUrl } from "./data-url.ts";
 import type { Fetcher } from "./fetcher.ts";
-import type { Gate } from "./gate.ts";
+import { type Gate, openGate } from "./gate.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
@@ -20,6 +20,8 @@ export interface Fetching {
   /** Ends the fetching; made only if there is something to fetch. */
   readonly signal: () => AbortSignal;
   readonly gate: Gate;
+  /** Limits what is made of files that are there: a picture's pixels take far more room than the picture. */
+  readonly preparing?: Gate;
 }
 
 export interface DemoResult {
@@ -54,8 +56,13 @@ export class ItemPipeline {
    */
   prepare(input: unknown, fetching: Fetching): Tensors | Promise<Tensors> {
     const files = this.filesOf(input);
-    if (files.length > 0) return this.#fetchAll(files, fetching).then(() => this.#preprocess(input));
-    return this.#preprocess(input);
+    if (files.length === 0) return this.#preprocess(input);
+    const { preparing = openGate } = fetching;
+    const preprocess = async () => {
+      if (fetching.signal().aborted) throw new SconceError("canceled", "Canceled");
+      return this.#preprocess(input);
+    };
+    return this.#fetchAll(files, fetching).then(() => preparing.run(preprocess));
   }
 
   #preprocess(input: unknown): Tensors | Promise<Tensors> {

@@ -1,0 +1,72 @@
+/** `--max-ready-bytes`: how much is prepared ahead of the batches, whoever it is for. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { Image } from "../src/model/media.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+/** No two inputs have the same shape, so none fills a batch: what is ready stays ready. */
+const config = { maxReadyBytes: 20_000, maxQueueDelay: 600_000 };
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("shapes", join(import.meta.dir, "../examples/upscale"));
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+/** Three predictions at once of 40 inputs each, until no more of them becomes ready; then they are canceled. */
+async function mostReady(
+  server: TestServer,
+  inputOf: (i: number) => unknown,
+): Promise<{ items: number; bytes: number }> {
+  const lists = await Promise.all(
+    [0, 1, 2].map((k) => Promise.all(Array.from({ length: 40 }, (_, i) => inputOf(k * 40 + i)))),
+  );
+  const predictions = await Promise.all(lists.map((inputs) => server.client.create(inputs)));
+  const read = async () => ({
+    items: await server.client.metric("sconce_ready_items"),
+    bytes: await server.client.metric("sconce_ready_bytes"),
+  });
+  let most = await read();
+  for (let same = 0; same < 30; ) {
+    const now = await read();
+    same = most.items > 0 && now.bytes === most.bytes ? same + 1 : 0;
+    if (now.bytes > most.bytes) most = now;
+  }
+  for (const { prediction_id: id } of predictions) await server.client.cancel(id);
+  expect(await read()).toEqual({ items: 0, bytes: 0 });
+  return most;
+}
+
+test("inputs that are at hand become ready up to that many bytes, and one more", async () => {
+  await using server = await store.serve("shapes", config);
+  const { items, bytes } = await mostReady(server, (i) => {
+    const vector = Array(1000 + i).fill(1);
+    return { matrix: [vector], vector, mask: [1] };
+  });
+  expect(items).toBe(3);
+  expect(bytes).toBeLessThan(20_000 + 9000);
+  const vector = [1, 2];
+  const same = Array(8).fill({ matrix: [vector], vector, mask: [0] });
+  expect((await server.client.predict(same)).status).toBe("success");
+});
+
+test("so do pictures, which are decoded side by side", async () => {
+  await using server = await store.serve("upscale", config);
+  const inputOf = async (i: number) => {
+    const [width, height] = [50, 40 + i];
+    const data = new Uint8Array(width * height * 3);
+    return { image: (await Image.fromPixels({ data, width, height, channels: 3 })).toDataUri() };
+  };
+  // How large one is shows once some have been prepared.
+  await mostReady(server, inputOf);
+  const { items, bytes } = await mostReady(server, inputOf);
+  expect(items).toBeGreaterThan(0);
+  expect(bytes).toBeLessThan(20_000 + 2 * 24_000);
+  const same = Array(4).fill(await inputOf(0));
+  expect((await server.client.predict(same)).status).toBe("success");
+});
