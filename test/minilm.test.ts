@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type PreparedModel, preparedModel, type Reference } from "../examples/minilm/prepared.ts";
 import { WordPieces } from "../examples/minilm/word-pieces.ts";
+import { z } from "../src/index.ts";
+import { Family, paths } from "./helpers/family.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 let model: PreparedModel;
@@ -120,4 +122,50 @@ test("input that is no text is refused with its place", async () => {
     expect(answer.status).toBe(422);
     expect(await answer.text()).toContain(`"${pointer}"`);
   }
+});
+
+describe.each(paths)("POST %s", (path) => {
+  /** Embeddings of texts that are written as JSON. */
+  async function embedJson(texts: readonly string[]): Promise<number[][]> {
+    const family = new Family(server.client, path);
+    const answer = await family.post(`[${texts.map((text) => `{"text": ${text}}`).join()}]`, { Prefer: "wait" });
+    const { status, outputs } = z
+      .looseObject({ status: z.string(), outputs: z.array(z.object({ embedding: z.array(z.number()) })) })
+      .parse(await answer.json());
+    expect(status).toBe("success");
+    return outputs.map(({ embedding }) => embedding);
+  }
+
+  const odd = [
+    ["the empty text", '""', '""'],
+    ["half a character", '"\\ud800"', '""'],
+    ["half a character between words", '"a \\udc00 b"', '"a b"'],
+    ["two halves in the wrong order", '"a \\ude00\\ud83d b"', '"a b"'],
+    ["a NUL", '"\\u0000"', '""'],
+    ["a NUL within a word", '"to\\u0000rch"', '"torch"'],
+    ["white space of many kinds", '" \\t\\n\\u00a0\\u3000a\\u2028b"', '"a b"'],
+    ["marks that turn the direction of writing", '"\\u202ea\\u202c b\\u200f"', '"a b"'],
+    ["escaped and plain emoji", '"\\ud83d\\ude00 👩‍👩‍👧‍👦"', '"😀 👩‍👩‍👧‍👦"'],
+    ["text from right to left", '"שלום עולם"', '"\\u05e9\\u05dc\\u05d5\\u05dd \\u05e2\\u05d5\\u05dc\\u05dd"'],
+    ["more than the model takes", JSON.stringify("word ".repeat(100_000)), JSON.stringify("word ".repeat(254))],
+    ["a megabyte without a space", JSON.stringify("x".repeat(1e6)), JSON.stringify("x".repeat(5e5))],
+  ] as const;
+
+  test("reads odd texts, each like the plain one that says the same, beside a good neighbour", async () => {
+    const [embeddings, plain, [neighbour], [alone]] = await Promise.all([
+      embedJson(odd.map(([, text]) => text)),
+      embedJson(odd.map(([, , text]) => text)),
+      embedJson(['"A torch needs a bracket."']),
+      embed(["A torch needs a bracket."]),
+    ]);
+    for (const [i, [name]] of odd.entries()) {
+      expect([name, embeddings[i]?.length, Math.hypot(...(embeddings[i] ?? [])).toFixed(4)]).toEqual([
+        name,
+        384,
+        "1.0000",
+      ]);
+      if (cosine(embeddings[i] ?? [], plain[i] ?? []) < 0.9999) expect([name, embeddings[i]]).toEqual([name, plain[i]]);
+    }
+    expect(cosine(neighbour ?? [], alone ?? [])).toBeGreaterThan(0.9999);
+  }, 60_000);
 });
