@@ -42,6 +42,7 @@ const model = modelText({
         "logs lines": async () => { for (let i = 0; i < 10_000_000; i++) log(line, i); },
         "says lines": async () => { for (let i = 0; i < 10_000_000; i++) console.log(line, i); },
         "logs for ever": async () => { while (!signal.aborted) { for (let i = 0; i < 1000; i++) console.log(block); await new Promise(setImmediate); } },
+        "throws in a timer": async () => { setTimeout(() => { throw new Error("nobody's"); }); await new Promise((resolve) => setTimeout(resolve)); },
         "forgets a promise": async () => { Promise.reject(new Error("forgotten")); },
       };
       const finish = async (given) => {
@@ -117,6 +118,11 @@ describe("a demo that fails is failed with one line that says why:", () => {
   test("one that forgets a promise which fails goes on", async () => {
     expect((await act("forgets a promise")).status).toBe("success");
     expect(await server.line("Unhandled rejection")).toContain("forgotten");
+  });
+
+  test("one that throws in a timer, where nobody hears it, goes on", async () => {
+    expect((await act("throws in a timer")).status).toBe("success");
+    expect(await server.line("Uncaught exception")).toContain("nobody's");
   });
 });
 

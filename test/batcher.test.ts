@@ -176,6 +176,19 @@ test("an item's delay counts from when it became ready, and a full batch does no
   expect(simulation.batches.at(-1)?.startedAtMs).toBe(100);
 });
 
+test("when no more items will come, those that wait for others are dispatched at once, and so are later ones", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 60_000 });
+  simulation.add({}, 2);
+  expect(simulation.batches.length).toBe(0);
+  simulation.batcher.hurry();
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([2]);
+  await simulation.clock.drain();
+  simulation.add({}, 1);
+  expect(simulation.batches.at(-1)?.items.length).toBe(1);
+  await simulation.clock.drain();
+  expect(simulation.done).toEqual([0, 1, 2]);
+});
+
 test("a batch that fails is halved until the bad item fails alone", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);

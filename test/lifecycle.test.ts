@@ -164,6 +164,16 @@ describe.each(["SIGTERM", "SIGINT"] as const)("%s", (signal) => {
     expect(server.lines.at(-1)).toContain("Stopped");
   });
 
+  test("does not let items wait any longer for a fuller batch", async () => {
+    await using server = serve(["lab", "--max-queue-delay", "600000"]);
+    const client = await clientOf(server);
+    const waiting = client.predict([{ x: 1 }]);
+    while ((await client.metric("sconce_ready_items")) < 1);
+    server.kill(signal);
+    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await server.exited).toBe(0);
+  });
+
   test("ends an idle server at once with code 0", async () => {
     await using server = serve();
     await server.line("Listening on");

@@ -21,8 +21,9 @@ export const serve = command({
   ],
   async run({ options, positionals: [reference] }) {
     const packaged = await new ModelStore().resolve(reference);
-    // A promise that the model's code forgot must not end the server for everybody.
+    // What the model's code forgot, a promise or a timer, must not end the server for everybody.
     process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
+    process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
     let server: Server | undefined;
     stopOnSignals(async () => server?.stop());
     server = await startServer(packaged, options);

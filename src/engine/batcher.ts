@@ -53,9 +53,11 @@ export class Batcher<T extends Queued, R> {
   /** Halves of batches that failed. They go first and are not mixed with others, so that a bad item is found in log2 runs. */
   #halves: T[][] = [];
   #cancelTimer: (() => void) | undefined;
+  #maxQueueDelayMs: number;
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
+    this.#maxQueueDelayMs = options.maxQueueDelayMs;
     this.#slots = options.runners.map((runner) => ({ runner, inFlight: 0, beganAtMs: 0 }));
   }
 
@@ -83,6 +85,12 @@ export class Batcher<T extends Queued, R> {
         .filter((half) => half.length > 0);
     }
     return [...halves, ...this.#queue.remove(lane)];
+  }
+
+  /** From now on no item waits for a fuller batch: no others will come. */
+  hurry(): void {
+    this.#maxQueueDelayMs = 0;
+    this.pump();
   }
 
   /** Dispatches all that the rule allows now. */
@@ -125,9 +133,8 @@ export class Batcher<T extends Queued, R> {
 
   /** When a batch of `group` may be dispatched: at once, unless a delay was asked for and it is not full. */
   #dueAtMs(group: Group<T>): number {
-    const { maxBatchSize, maxQueueDelayMs } = this.#options;
-    if (maxQueueDelayMs === 0 || group.length >= maxBatchSize) return -Infinity;
-    return group.oldestReadyAtMs() + maxQueueDelayMs;
+    if (this.#maxQueueDelayMs === 0 || group.length >= this.#options.maxBatchSize) return -Infinity;
+    return group.oldestReadyAtMs() + this.#maxQueueDelayMs;
   }
 
   #dispatch(slot: Slot<T, R>, batch: T[] | undefined): void {

@@ -38,6 +38,8 @@ export interface Engine {
   submit(sink: ItemSink, index: number, tensors: Readonly<Record<string, Tensor>>, heldBytes?: number): void;
   /** Takes a sink's waiting items away. Running ones run on, for the sake of their neighbours; the sink ignores what it is told of them. */
   cancel(sink: ItemSink): void;
+  /** From now on no item waits for a fuller batch. */
+  hurry(): void;
   /** Closes the runners. Items still there fail with `session_closed`. */
   close(): Promise<void>;
 }
@@ -140,6 +142,10 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
 
   cancel(sink: ItemSink): void {
     this.#batcher.remove(sink);
+  }
+
+  hurry(): void {
+    this.#batcher.hurry();
   }
 
   async close(): Promise<void> {

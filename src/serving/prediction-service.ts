@@ -49,6 +49,7 @@ export interface NewPrediction {
 }
 
 export class PredictionService {
+  readonly #engine: Engine;
   readonly #pipeline: ItemPipeline;
   readonly #limits: ServiceLimits;
   readonly #metrics: Metrics;
@@ -64,6 +65,7 @@ export class PredictionService {
   #drained = Promise.withResolvers<void>();
 
   constructor({ engine, pipeline, limits, metrics, onFault }: ServiceOptions) {
+    this.#engine = engine;
     this.#flow = new ItemFlow({ engine, pipeline, limits });
     this.#pipeline = pipeline;
     this.#limits = limits;
@@ -134,6 +136,7 @@ export class PredictionService {
   /** Takes nothing new and resolves when all that was accepted has ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
+    this.#engine.hurry();
     if (this.#store.active === 0) this.#drained.resolve();
     return this.#drained.promise;
   }
