@@ -21,7 +21,7 @@ export interface TargetLoad extends Load {
 /** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
 const TOLERANCE = 1e-4;
 /** Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see. */
-export const WARM_UP_S = 3;
+export const WARM_UP_S = 15;
 
 export class Target implements AsyncDisposable {
   readonly url: string;

@@ -33,6 +33,9 @@ export interface BatcherOptions<T, R> {
   readonly isWorthHalving: (cause: unknown) => boolean;
 }
 
+/** Batches that a runner is given at once: one that runs, and the next. */
+const MAX_IN_FLIGHT = 2;
+
 interface Slot<T, R> {
   readonly runner: BatchRunner<T, R>;
   /** Batches given to the runner that have not ended: 1 runs, 2 means that the next is committed. */
@@ -63,12 +66,20 @@ export class Batcher<T extends Queued, R> {
 
   /** Items that wait for a batch. */
   get length(): number {
+    // Asked for with every item, and halves are rare.
+    if (this.#halves.length === 0) return this.#queue.length;
     return this.#queue.length + this.#halves.reduce((sum, half) => sum + half.length, 0);
   }
 
   /** Bytes of the items that wait for a batch. */
   get bytes(): number {
+    if (this.#halves.length === 0) return this.#queue.bytes;
     return this.#queue.bytes + this.#halves.flat().reduce((sum, item) => sum + item.bytes, 0);
+  }
+
+  /** Whether no runner takes another batch before one ends. */
+  get isSaturated(): boolean {
+    return this.#slots.every(({ inFlight }) => inFlight >= MAX_IN_FLIGHT);
   }
 
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
@@ -100,8 +111,11 @@ export class Batcher<T extends Queued, R> {
     }
     // Halves wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#halves.length > 0 || this.#queue.length < this.#options.maxBatchSize) return;
+    if (this.isSaturated) return;
     // The one that has run the longest is likely to be free first.
-    const busy = this.#slots.filter(({ inFlight }) => inFlight === 1).sort((a, b) => a.beganAtMs - b.beganAtMs);
+    const busy = this.#slots
+      .filter(({ inFlight }) => inFlight < MAX_IN_FLIGHT)
+      .sort((a, b) => a.beganAtMs - b.beganAtMs);
     for (const slot of busy) this.#dispatch(slot, this.#full());
   }
 

@@ -128,8 +128,8 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     });
     if (this.#batcher.length >= this.maxBatchSize) {
       // A full batch does not wait for the rest of what is at hand: reading that may take longer than the device is busy.
-      for (const runner of this.#runners) runner.settle();
-      this.#batcher.pump();
+      if (this.#batcher.isSaturated) for (const runner of this.#runners) runner.settle();
+      else this.#batcher.pump();
     }
     if (this.#isPumpScheduled) return;
     this.#isPumpScheduled = true;

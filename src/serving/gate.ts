@@ -42,15 +42,14 @@ export class LimitedGate implements Gate {
 
   /** Lets in whom there is room for; to be called when there may be more of it. */
   open(): void {
-    while (this.#running < this.#options.maxRunning && this.#options.hasRoom()) {
-      const next = this.#waiting[this.#head++];
-      if (next === undefined) {
-        this.#waiting = [];
-        this.#head = 0;
-        return;
-      }
+    // Mostly nobody waits, and then there is no need to know whether there is room.
+    while (this.#head < this.#waiting.length) {
+      if (this.#running >= this.#options.maxRunning || !this.#options.hasRoom()) return;
       this.#running += 1;
-      next();
+      this.#waiting[this.#head++]?.();
     }
+    if (this.#head === 0) return;
+    this.#waiting = [];
+    this.#head = 0;
   }
 }
