@@ -38,7 +38,10 @@ test("every command of the README does what it says, in its order", async () => 
     if (block.language !== "sh" || block.content.trim() === "npm test") continue;
     const commands = commandsOf(block);
     const output = await run(commands.filter((command) => !isServer(command)));
-    for (const command of commands.filter(isServer)) await serve(command);
+    for (const command of commands.filter(isServer)) {
+      if (command === "npm start") await start(command);
+      else await serve(command);
+    }
     const next = blocks[i + 1];
     if (next?.language !== "json") continue;
     const shown: unknown = JSON.parse(next.content);
@@ -94,17 +97,38 @@ async function run(commands: readonly string[]): Promise<string> {
   return output;
 }
 
-/** Starts a command that goes on, on a port of its own, and waits until it says that it listens. */
-async function serve(command: string): Promise<void> {
+/** Starts what ends with a request to paste, and pastes it. */
+async function start(command: string): Promise<void> {
+  // The request names the port, so it must be known beforehand.
+  const free = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+  const { port = 0 } = free;
+  await free.stop(true);
+  const output = await serve(command, port);
+  let text = "";
+  for await (const chunk of output.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    const request = /^ *(curl .*)\n/m.exec(text)?.[1];
+    if (request === undefined) continue;
+    expect(request).toContain(`localhost:${port}/predictions`);
+    expect(JSON.parse(await run([request]))).toMatchObject({
+      status: "success",
+      outputs: [{ digit: expect.any(Number) }],
+    });
+    return;
+  }
+  throw new Error(`${command} showed no request: ${text}`);
+}
+
+/** Starts a command that goes on, on a port of its own, and waits until it says that it listens; gives its standard output. */
+async function serve(command: string, wanted = 0): Promise<ReadableStream<Uint8Array>> {
   await stop();
   const child = Bun.spawn(["bash", "-c", `exec ${command}`], {
     cwd: checkout.path,
-    env: environment(0),
+    env: environment(wanted),
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
   });
-  child.stdout.pipeTo(new WritableStream()).catch(() => {});
   let text = "";
   const decoder = new TextDecoder();
   const reader = child.stderr.getReader();
@@ -117,7 +141,7 @@ async function serve(command: string): Promise<void> {
     server = { process: child, port: Number(port) };
     reader.releaseLock();
     child.stderr.pipeTo(new WritableStream()).catch(() => {});
-    return;
+    return child.stdout;
   }
 }
 

@@ -106,6 +106,34 @@ test("libtorch is looked for again after another $LIBTORCH, another Python or th
   expect(await isDone({ path })).toBe("false");
 });
 
+test("the addon is compiled anew after a change of its sources or its libtorch, and not because its checkout was moved", async () => {
+  const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
+  const torch = fakeLibtorch("2.13.0");
+  const path = fakePython({ torch });
+  await runLibtorch(checkout, { path });
+  const isAddonDone = async (where: string) =>
+    (await runScript(where, "console.log(isDone(addon))", { path })).output.trim();
+  // As if it had been compiled: what is told here is when that counts.
+  mkdirSync(join(checkout, "build/Release"), { recursive: true });
+  writeFileSync(join(checkout, "build/Release/sconce.node"), "");
+  await runScript(checkout, `writeStamp("addon", addon.inputs())`, { path });
+  expect(await isAddonDone(checkout)).toBe("true");
+  const moved = join(folder(), "elsewhere");
+  cpSync(checkout, moved, { recursive: true });
+  expect(await isAddonDone(moved)).toBe("true");
+  const source = join(checkout, "native/session.cc");
+  const text = readFileSync(source, "utf8");
+  writeFileSync(source, `${text}\n`);
+  expect(await isAddonDone(checkout)).toBe("false");
+  writeFileSync(source, text);
+  expect(await isAddonDone(checkout)).toBe("true");
+  writeFileSync(join(checkout, "native/another.cc"), "");
+  expect(await isAddonDone(checkout)).toBe("false");
+  rmSync(join(checkout, "native/another.cc"));
+  await runLibtorch(checkout, { path, LIBTORCH: fakeLibtorch("2.11.0") });
+  expect(await isAddonDone(checkout)).toBe("false");
+});
+
 test("two set-ups at once take turns", async () => {
   const checkout = copy("scripts");
   const turn = `await withLock(async () => {
@@ -233,7 +261,8 @@ function runScript(checkout: string, statements: string, { path, LIBTORCH }: Run
     import { libtorch } from "./scripts/setup/libtorch.ts";
     import { run } from "./scripts/setup/command.ts";
     import { withLock } from "./scripts/setup/lock.ts";
-    import { isDone, perform } from "./scripts/setup/step.ts";
+    import { addon } from "./scripts/setup/addon.ts";
+    import { isDone, perform, writeStamp } from "./scripts/setup/step.ts";
     ${statements}`;
   writeFileSync(join(checkout, "script.ts"), script);
   return run([process.execPath, "script.ts"], { cwd: checkout, ...(path ? { path } : {}), env: { LIBTORCH } });
