@@ -105,8 +105,9 @@ async function start(command: string): Promise<void> {
   await free.stop(true);
   const output = await serve(command, port);
   let text = "";
-  for await (const chunk of output.pipeThrough(new TextDecoderStream())) {
-    text += chunk;
+  const decoder = new TextDecoder();
+  for await (const chunk of output) {
+    text += decoder.decode(chunk, { stream: true });
     const request = /^ *(curl .*)\n/m.exec(text)?.[1];
     if (request === undefined) continue;
     expect(request).toContain(`localhost:${port}/predictions`);
