@@ -1,10 +1,10 @@
 /** Any method of a TorchScript module can be called, with what TorchScript takes and gives; what does not fit is refused by name. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { SconceError } from "../src/errors.ts";
 import type { CallArgument, CallResult } from "../src/model/session.ts";
 import { float32, tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { failureOf } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
@@ -238,10 +238,6 @@ describe("what does not fit is refused:", () => {
 });
 
 async function failure(promise: Promise<unknown>): Promise<string> {
-  const error = await promise.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof SconceError)) throw new Error("expected a SconceError", { cause: error });
-  return `${error.code}: ${error.message}`;
+  const { code, message } = await failureOf(promise);
+  return `${code}: ${message}`;
 }

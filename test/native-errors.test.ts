@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SconceError } from "../src/errors.ts";
 import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
 import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
+import { failureOf } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let made: Fixtures;
@@ -42,12 +42,8 @@ async function session(file: string, options: Partial<SessionOptions> = {}): Pro
 }
 
 async function failure(promise: Promise<unknown>): Promise<string> {
-  const error = await promise.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof SconceError)) throw new Error("expected a SconceError", { cause: error });
-  return `${error.code}: ${error.message}`;
+  const { code, message } = await failureOf(promise);
+  return `${code}: ${message}`;
 }
 
 describe("items", () => {

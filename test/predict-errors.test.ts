@@ -1,10 +1,11 @@
 /** What a model's own `predict` does wrong is told in one line, and its runner goes on. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { openRunners, type Runner } from "../src/engine/runner.ts";
-import { SconceError } from "../src/errors.ts";
+import { openRunners } from "../src/engine/open-runners.ts";
+import type { Runner } from "../src/engine/runner.ts";
 import type { Predict } from "../src/model/session.ts";
 import { float32, int64, type Tensor, tensor } from "../src/model/tensor.ts";
+import { failureOf } from "./helpers/failure.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
 const item = (value: number): Tensor[] => [tensor(Float32Array.of(value, value), [2])];
@@ -36,12 +37,8 @@ beforeAll(async () => {
 afterAll(() => runner.dispose());
 
 async function failure(promise: Promise<unknown>): Promise<string> {
-  const error = await promise.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof SconceError)) throw new Error("expected a SconceError", { cause: error });
-  return `${error.code}: ${error.message}`;
+  const { code, message } = await failureOf(promise);
+  return `${code}: ${message}`;
 }
 
 describe("a batch fails when predict", () => {

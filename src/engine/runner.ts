@@ -1,9 +1,6 @@
 /** What runs batches: opens weights, runs, disposes. Takes and gives plain bytes, so that it can move to a child process. */
 import type { Predict } from "../model/session.ts";
 import type { Tensor, TensorSpecs } from "../model/tensor.ts";
-import { loadOperators } from "../native/binding.ts";
-import { openPredictRunners } from "./predict-runner.ts";
-import { openThreadRunners } from "./thread-runner.ts";
 
 export interface RunnerOptions {
   /** Paths of the weights, by the names of their sessions; TorchScript or AOTInductor, told apart by content. */
@@ -34,11 +31,4 @@ export interface Runner {
   setThreads(threads: number): Promise<void>;
   /** May be called twice. Batches that wait are rejected with `session_closed`; resolves when the weights are freed. */
   dispose(): Promise<void>;
-}
-
-/** Opens `instances` runners on the same weights; none stays open when one fails. */
-export async function openRunners(options: RunnerOptions): Promise<Runner[]> {
-  for (const path of options.operators) await loadOperators(path);
-  const { predict } = options;
-  return predict === undefined ? openThreadRunners(options) : openPredictRunners({ ...options, predict });
 }

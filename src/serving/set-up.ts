@@ -1,7 +1,7 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
 import { resolveDevice } from "../engine/device.ts";
 import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
-import { openRunners } from "../engine/runner.ts";
+import { openRunners } from "../engine/open-runners.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
