@@ -9,6 +9,8 @@ import { type Network, type Output, outputSchema, sconceCommand, storeEnv } from
 export interface Work {
   readonly batches: number;
   readonly items: number;
+  /** From a batch's dispatch to its rows, of all batches together. */
+  readonly batchSeconds: number;
   readonly failedPredictions: number;
 }
 
@@ -80,6 +82,7 @@ export class Target implements AsyncDisposable {
     return {
       batches: read("sconce_batch_size_count"),
       items: read("sconce_batch_size_sum"),
+      batchSeconds: read("sconce_batch_seconds_sum"),
       failedPredictions: read('sconce_predictions_total{status="failed"}'),
     };
   }
