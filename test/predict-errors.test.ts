@@ -62,17 +62,22 @@ describe("a batch fails when predict", () => {
     [
       "gives a row too few",
       wrong({ y: y(1), n: n(2) }),
-      'run_failed: predict gave "y" as float32(1, 2) with 2 elements; declared for 2 items: float32(2, 2)',
+      'run_failed: predict gave "y" as float32(1, 2) with 2 elements in a Float32Array; declared for 2 items: float32(2, 2)',
     ],
     [
       "gives another dtype",
       wrong({ y: y(2), n: tensor(new Int32Array(2), [2]) }),
-      'run_failed: predict gave "n" as int32(2) with 2 elements; declared for 2 items: int64(2)',
+      'run_failed: predict gave "n" as int32(2) with 2 elements in a Int32Array; declared for 2 items: int64(2)',
     ],
     [
       "gives a shape that does not fit the data",
       wrong({ y: { dtype: "float32", shape: [2, 2], data: new Float32Array(3) }, n: n(2) }),
-      'run_failed: predict gave "y" as float32(2, 2) with 3 elements; declared for 2 items: float32(2, 2)',
+      'run_failed: predict gave "y" as float32(2, 2) with 3 elements in a Float32Array; declared for 2 items: float32(2, 2)',
+    ],
+    [
+      "gives the elements of another dtype",
+      wrong({ y: { dtype: "float32", shape: [2, 2], data: new Float64Array(4) }, n: n(2) }),
+      'run_failed: predict gave "y" as float32(2, 2) with 4 elements in a Float64Array; declared for 2 items: float32(2, 2)',
     ],
     [
       "throws",

@@ -111,7 +111,6 @@ export class Batcher<T extends Queued, R> {
     }
     // Halves wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#halves.length > 0 || this.#queue.length < this.#options.maxBatchSize) return;
-    if (this.isSaturated) return;
     // The one that has run the longest is likely to be free first.
     const busy = this.#slots
       .filter(({ inFlight }) => inFlight < MAX_IN_FLIGHT)

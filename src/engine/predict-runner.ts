@@ -1,7 +1,7 @@
 /** Runners whose batches go through the model's own `predict`, which calls the sessions as it likes. */
 import { messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
-import { describeTensor, type Tensor, type TensorSpec, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, describeTensor, type Tensor, type TensorSpec, type TensorSpecs } from "../model/tensor.ts";
 import type { NativeSession } from "../native/binding.ts";
 import type { Runner, RunnerOptions } from "./runner.ts";
 import { openSessions } from "./sessions.ts";
@@ -87,7 +87,7 @@ function checkedOutputs(specs: TensorSpecs, given: unknown, rows: number): reado
     const { dtype, shape, data } = output;
     if (!fits(spec, output, rows)) {
       throw unfit(
-        `"${name}" as ${describeTensor(dtype, shape)} with ${data.length} elements; declared for ${rows} items: ${describeTensor(spec.dtype, [rows, ...spec.dims])}`,
+        `"${name}" as ${describeTensor(dtype, shape)} with ${data.length} elements in a ${data.constructor.name}; declared for ${rows} items: ${describeTensor(spec.dtype, [rows, ...spec.dims])}`,
       );
     }
     return { dtype, shape, data: data.slice() };
@@ -110,6 +110,7 @@ function fits({ dtype, dims }: TensorSpec, output: Tensor, rows: number): boolea
   const { shape, data } = output;
   return (
     output.dtype === dtype &&
+    data instanceof arrayTypes[dtype] &&
     shape.length === dims.length + 1 &&
     shape[0] === rows &&
     dims.every((dim, i) => typeof dim !== "number" || dim === shape[i + 1]) &&

@@ -123,7 +123,7 @@ export class ItemPipeline {
     };
   }
 
-  /** Fetches the files of an input, where it has any. */
+  /** Fetches the files of an input. */
   fetchFiles(input: unknown, fetching: Fetching): Promise<void> {
     return this.#fetchAll(this.filesOf(input), fetching);
   }
