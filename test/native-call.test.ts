@@ -13,7 +13,7 @@ let methods: NativeSession;
 let made: Fixtures;
 
 async function opened(file: string): Promise<NativeSession> {
-  const session = await openSession({ path: file, device: "cpu", threads: 1, freeze: false });
+  const session = await openSession({ path: file, device: "cpu", threads: 1 });
   open.push(session);
   return session;
 }

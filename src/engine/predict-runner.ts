@@ -128,8 +128,7 @@ export async function openPredictRunners(options: RunnerOptions & { readonly pre
   const opened: (readonly [string, readonly NativeSession[]])[] = [];
   try {
     for (const [name, path] of Object.entries(weights)) {
-      // A module is frozen only where nothing but its forward is called.
-      opened.push([name, await openSessions({ path, device, threads, freeze: false }, instances)]);
+      opened.push([name, await openSessions({ path, device, threads }, instances)]);
     }
   } catch (error) {
     await Promise.all(opened.flatMap(([, sessions]) => sessions.map((session) => session.dispose())));

@@ -20,7 +20,7 @@ export interface SessionOptions {
    */
   readonly inputs?: Readonly<Record<string, TensorSpec>>;
   readonly outputs?: Readonly<Record<string, TensorSpec>>;
-  /** Folds a TorchScript module's constants in, and drops every method but `forward` (default true). */
+  /** Folds a TorchScript module's constants in, and drops every method but `forward`. Default: unless the session is for `call` alone. */
   readonly freeze?: boolean;
   /** How many sessions will share these weights and run side by side (default 1); AOTInductor must know beforehand. */
   readonly instances?: number;
@@ -75,7 +75,7 @@ export async function openSession(options: SessionOptions): Promise<NativeSessio
       inputs: inputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
       outputs: outputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
       callable: options.inputs === undefined,
-      freeze: options.freeze ?? true,
+      freeze: options.freeze ?? options.inputs !== undefined,
       instances: options.instances ?? 1,
       share: options.share === undefined ? undefined : Session.handleOf(options.share),
     });
