@@ -112,11 +112,15 @@ describe("a prediction that has ended", () => {
     expect(prediction.input(0)).toBeUndefined();
   });
 
-  test("wakes those who wait, and nobody waits for it any more", async () => {
+  test("calls back those who asked for it, once, and none who asked to be left out", () => {
     const { add } = storeWith({});
     const prediction = add();
-    const waiting = [prediction.wait(60_000, undefined), prediction.wait(60_000, new AbortController().signal)];
+    const called: string[] = [];
+    const [first, second, third] = ["first", "second", "third"].map((name) => () => called.push(name));
+    for (const callback of [first, second, third]) prediction.onceOver(callback ?? (() => {}));
+    prediction.forgo(second ?? (() => {}));
     prediction.end("Canceled");
-    await Promise.all([...waiting, prediction.wait(60_000, undefined)]);
+    prediction.end("Timed out");
+    expect(called).toEqual(["first", "third"]);
   });
 });

@@ -1,6 +1,7 @@
 /** Items that wait, taken in turn over the lanes they wait in, in order within a lane, and alike within a batch. */
 
-import { Ring } from "./ring.ts";
+import { Fifo } from "./fifo.ts";
+import { type InRing, Ring } from "./ring.ts";
 
 /** What the queue needs to know of an item. */
 export interface Queued {
@@ -16,50 +17,27 @@ export interface Queued {
 }
 
 /** The items of one lane in one bucket, in order. */
-class Line<T extends Queued> {
+class Line<T extends Queued> implements InRing<Line<T>> {
   readonly lane: Lane<T>;
   readonly bucket: Bucket<T>;
-  #items: T[] = [];
-  #head = 0;
+  readonly items = new Fifo<T>();
+  ring: InRing<Line<T>>["ring"] = undefined;
+  before: Line<T> | undefined = undefined;
+  after: Line<T> | undefined = undefined;
 
   constructor(lane: Lane<T>, bucket: Bucket<T>) {
     this.lane = lane;
     this.bucket = bucket;
   }
-
-  get length(): number {
-    return this.#items.length - this.#head;
-  }
-
-  get first(): T | undefined {
-    return this.#items[this.#head];
-  }
-
-  push(item: T): void {
-    this.#items.push(item);
-  }
-
-  /** Takes the first item; a line in a bucket has one. */
-  shift(): T {
-    const item = this.#items[this.#head++];
-    if (item === undefined) throw new RangeError("an empty line has no first item");
-    // Dropping the used half now and then keeps a shift cheap however long the line is.
-    if (this.#head > 32 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
-    return item;
-  }
-
-  rest(): T[] {
-    return this.#items.slice(this.#head);
-  }
 }
 
 /** One prediction's lines; nearly always a single one, or one for each length. */
-class Lane<T extends Queued> {
+class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
-  readonly lines = new Map<Bucket<T>, Line<T>>();
+  readonly lines: Line<T>[] = [];
+  ring: InRing<Lane<T>>["ring"] = undefined;
+  before: Lane<T> | undefined = undefined;
+  after: Lane<T> | undefined = undefined;
 
   constructor(key: object) {
     this.key = key;
@@ -67,9 +45,10 @@ class Lane<T extends Queued> {
 
   /** The lines, beginning with the one whose first item has been ready the longest. */
   inOrder(): readonly Line<T>[] {
-    const lines = [...this.lines.values()];
-    if (lines.length < 2) return lines;
-    return lines.sort((a, b) => (a.first?.readyAtMs ?? Infinity) - (b.first?.readyAtMs ?? Infinity));
+    if (this.lines.length < 2) return this.lines;
+    return this.lines.toSorted(
+      (a, b) => (a.items.first?.readyAtMs ?? Infinity) - (b.items.first?.readyAtMs ?? Infinity),
+    );
   }
 }
 
@@ -111,7 +90,7 @@ export class Group<T extends Queued> {
   oldestReadyAtMs(): number {
     let oldest = Infinity;
     for (const { lines } of this.buckets.values()) {
-      for (const { first } of lines) if (first !== undefined && first.readyAtMs < oldest) oldest = first.readyAtMs;
+      for (const { items } of lines) oldest = Math.min(oldest, items.first?.readyAtMs ?? Infinity);
     }
     return oldest;
   }
@@ -148,7 +127,7 @@ export class FairQueue<T extends Queued> {
   readonly #lanes = new Map<object, Lane<T>>();
   readonly #turns = new Ring<Lane<T>>();
   /** Lanes that were served by the last batch: their turn comes after all others', and after those that come before the next batch. */
-  #served = new Ring<Lane<T>>();
+  readonly #served = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
   #length = 0;
   #bytes = 0;
@@ -164,7 +143,7 @@ export class FairQueue<T extends Queued> {
   add(item: T): void {
     const group = this.#group(item.key);
     const line = this.#line(this.#lane(item.lane), this.#bucket(group, stepOf(item)));
-    line.push(item);
+    line.items.push(item);
     group.length += 1;
     this.#length += 1;
     this.#bytes += item.bytes;
@@ -188,8 +167,10 @@ export class FairQueue<T extends Queued> {
   take(group: Group<T>, max: number): T[] {
     const leader = this.#leader(group);
     if (leader === undefined) return [];
-    for (const lane of this.#served) this.#turns.add(lane);
-    this.#served = new Ring();
+    for (let lane = this.#served.first; lane !== undefined; lane = this.#served.first) {
+      this.#served.delete(lane);
+      this.#turns.add(lane);
+    }
     const batch = [this.#takeFirst(leader)];
     for (const { lines } of group.near(leader.bucket)) {
       for (let line = lines.first; line !== undefined && batch.length < max; line = lines.first) {
@@ -207,9 +188,9 @@ export class FairQueue<T extends Queued> {
     this.#lanes.delete(lane);
     this.#turns.delete(known);
     this.#served.delete(known);
-    return [...known.lines.values()].flatMap((line) => {
+    return known.lines.flatMap((line) => {
       this.#leave(line);
-      const items = line.rest();
+      const items = line.items.rest();
       for (const item of items) this.#forget(item, line.bucket.group);
       return items;
     });
@@ -241,10 +222,10 @@ export class FairQueue<T extends Queued> {
   }
 
   #line(lane: Lane<T>, bucket: Bucket<T>): Line<T> {
-    const known = lane.lines.get(bucket);
+    const known = lane.lines.find((line) => line.bucket === bucket);
     if (known !== undefined) return known;
     const line = new Line(lane, bucket);
-    lane.lines.set(bucket, line);
+    lane.lines.push(line);
     bucket.lines.add(line);
     return line;
   }
@@ -265,16 +246,17 @@ export class FairQueue<T extends Queued> {
 
   /** Takes the first item of a line that has one, and ends the turn of the line and of its lane. */
   #takeFirst(line: Line<T>): T {
-    const item = line.shift();
-    const { lane, bucket } = line;
-    if (line.length > 0) {
+    const { lane, bucket, items } = line;
+    const item = items.shift();
+    if (item === undefined) throw new RangeError("an empty line has no first item");
+    if (items.length > 0) {
       bucket.lines.moveToEnd(line);
     } else {
       this.#leave(line);
-      lane.lines.delete(bucket);
+      lane.lines.splice(lane.lines.indexOf(line), 1);
     }
     this.#turns.delete(lane);
-    if (lane.lines.size > 0) {
+    if (lane.lines.length > 0) {
       this.#served.add(lane);
     } else {
       this.#served.delete(lane);

@@ -1,69 +1,69 @@
 /** Things in turn: the first is the next, and any of them can leave or go to the end at no more cost however many there are. */
 
-interface Node<T> {
-  readonly value: T;
-  previous: Node<T> | undefined;
-  next: Node<T> | undefined;
+/** What can be in a ring, one at a time: it holds its own place, so that coming and going cost neither memory nor a look-up. */
+export interface InRing<T extends InRing<T>> {
+  ring: Ring<T> | undefined;
+  before: T | undefined;
+  after: T | undefined;
 }
 
-/**
- * A linked list with a look-up. (A `Set` keeps the order too, but finding its first element walks over the places of those that
- * were deleted, which makes a long queue slow.)
- */
-export class Ring<T> implements Iterable<T> {
-  readonly #nodes = new Map<T, Node<T>>();
-  #first: Node<T> | undefined;
-  #last: Node<T> | undefined;
+/** A linked list through its members. */
+export class Ring<T extends InRing<T>> implements Iterable<T> {
+  #first: T | undefined;
+  #last: T | undefined;
+  #size = 0;
 
   get size(): number {
-    return this.#nodes.size;
+    return this.#size;
   }
 
   get first(): T | undefined {
-    return this.#first?.value;
+    return this.#first;
   }
 
   /** To the end; does nothing to one that is there. */
-  add(value: T): void {
-    if (this.#nodes.has(value)) return;
-    const node = { value, previous: undefined, next: undefined };
-    this.#nodes.set(value, node);
-    this.#append(node);
+  add(member: T): void {
+    if (member.ring === this) return;
+    if (member.ring !== undefined) throw new Error("a member of one ring cannot join another");
+    member.ring = this;
+    this.#size += 1;
+    this.#append(member);
   }
 
-  delete(value: T): boolean {
-    const node = this.#nodes.get(value);
-    if (node === undefined) return false;
-    this.#nodes.delete(value);
-    this.#unlink(node);
+  delete(member: T): boolean {
+    if (member.ring !== this) return false;
+    this.#unlink(member);
+    member.ring = undefined;
+    member.before = undefined;
+    member.after = undefined;
+    this.#size -= 1;
     return true;
   }
 
   /** Ends the turn of one that is there. */
-  moveToEnd(value: T): void {
-    const node = this.#nodes.get(value);
-    if (node === undefined || node === this.#last) return;
-    this.#unlink(node);
-    this.#append(node);
+  moveToEnd(member: T): void {
+    if (member.ring !== this || member === this.#last) return;
+    this.#unlink(member);
+    this.#append(member);
   }
 
   /** In turn; the ring must not change meanwhile. */
   *[Symbol.iterator](): Generator<T> {
-    for (let node = this.#first; node !== undefined; node = node.next) yield node.value;
+    for (let member = this.#first; member !== undefined; member = member.after) yield member;
   }
 
-  #append(node: Node<T>): void {
-    node.previous = this.#last;
-    node.next = undefined;
-    if (this.#last === undefined) this.#first = node;
-    else this.#last.next = node;
-    this.#last = node;
+  #append(member: T): void {
+    member.before = this.#last;
+    member.after = undefined;
+    if (this.#last === undefined) this.#first = member;
+    else this.#last.after = member;
+    this.#last = member;
   }
 
-  #unlink(node: Node<T>): void {
-    if (node.previous === undefined) this.#first = node.next;
-    else node.previous.next = node.next;
-    if (node.next === undefined) this.#last = node.previous;
-    else node.next.previous = node.previous;
+  #unlink({ before, after }: T): void {
+    if (before === undefined) this.#first = after;
+    else before.after = after;
+    if (after === undefined) this.#last = before;
+    else after.before = before;
   }
 }

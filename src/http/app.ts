@@ -5,6 +5,7 @@ import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 import type * as z from "../model/z.ts";
 import type { PredictionService } from "../serving/prediction-service.ts";
+import { HeldAnswers, type OnHold } from "./held-answers.ts";
 import { type InputLimits, InputReader } from "./inputs.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes } from "./openapi.ts";
@@ -38,8 +39,7 @@ export interface AppOptions {
   readonly version: string;
   /** Told of errors that are answered with 500. */
   readonly onInternalError: (error: unknown) => void;
-  /** Told when an answer begins to be held back, and when that ends: the connection is silent, but not idle. */
-  readonly onHold?: (request: Request, isHeld: boolean) => void;
+  readonly onHold?: OnHold;
 }
 
 export function createApp({
@@ -59,7 +59,7 @@ export function createApp({
     predictions: new InputReader(model.input, limits),
     demos: new InputReader(model.input, { ...limits, maxInputs: limits.maxDemoInputs }),
   };
-  addPredictionRoutes(app, { service, readers, onHold });
+  addPredictionRoutes(app, { service, readers, held: new HeldAnswers(onHold) });
   addHealthRoutes(app, lifecycle);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>

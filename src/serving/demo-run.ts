@@ -19,6 +19,9 @@ export class DemoRun implements ItemRun {
   readonly count: number;
   readonly signal: AbortSignal;
   next = 0;
+  ring: ItemRun["ring"] = undefined;
+  before: ItemRun | undefined = undefined;
+  after: ItemRun | undefined = undefined;
   readonly #inputs: readonly unknown[];
   readonly #requested: readonly unknown[];
   readonly #outputs: unknown[];

@@ -1,16 +1,20 @@
 /** Short ids that cannot be guessed. */
 
-const ID_BYTES = 12;
-const pool = new Uint8Array(ID_BYTES * 256);
-let used = pool.length;
+/** 96 random bits. */
+const BYTES = 12;
+/** What 12 bytes are in base64, which has four characters for three bytes. */
+const LENGTH = 16;
+/** Made at a time: a call for random bytes costs far more than the bytes. */
+const COUNT = 256;
+let pool = "";
+let used = 0;
 
 /** 96 random bits as 16 characters that need no escaping in a URL. */
 export function newId(): string {
   if (used === pool.length) {
-    crypto.getRandomValues(pool);
+    pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
     used = 0;
   }
-  const id = pool.subarray(used, used + ID_BYTES).toBase64({ alphabet: "base64url" });
-  used += ID_BYTES;
-  return id;
+  used += LENGTH;
+  return pool.slice(used - LENGTH, used);
 }

@@ -1,7 +1,8 @@
 /** Inputs on their way to outputs: what the service needs to know to bring them there in turn with those of all others. */
 import type { ItemSink, Rows } from "../engine/engine.ts";
+import type { InRing } from "../engine/ring.ts";
 
-export interface ItemRun extends ItemSink {
+export interface ItemRun extends ItemSink, InRing<ItemRun> {
   readonly count: number;
   /** Index of the next input that has not been begun. */
   next: number;

@@ -1,5 +1,5 @@
 /** Finds predictions by id and forgets ended ones by count, age and bytes. */
-import { Ring } from "../engine/ring.ts";
+import { Fifo } from "../engine/fifo.ts";
 import type { PredictionRecord } from "./record.ts";
 
 export interface RetentionLimits {
@@ -19,7 +19,7 @@ export class PredictionStore {
   readonly #now: () => number;
   readonly #predictions = new Map<string, PredictionRecord>();
   /** Ended ones, in the order in which they ended. */
-  readonly #ended = new Ring<PredictionRecord>();
+  readonly #ended = new Fifo<PredictionRecord>();
   #bytes = 0;
 
   constructor(limits: RetentionLimits, now: () => number = Date.now) {
@@ -29,11 +29,11 @@ export class PredictionStore {
 
   /** Predictions that have not ended. */
   get active(): number {
-    return this.#predictions.size - this.#ended.size;
+    return this.#predictions.size - this.#ended.length;
   }
 
   get retained(): { count: number; bytes: number } {
-    return { count: this.#ended.size, bytes: this.#bytes };
+    return { count: this.#ended.length, bytes: this.#bytes };
   }
 
   add(prediction: PredictionRecord): void {
@@ -47,23 +47,20 @@ export class PredictionStore {
 
   /** To be told once, when a prediction has ended. */
   ended(prediction: PredictionRecord): void {
-    this.#ended.add(prediction);
+    this.#ended.push(prediction);
     this.#bytes += bytesOf(prediction);
     this.#sweep();
-  }
-
-  forget(prediction: PredictionRecord): void {
-    if (!this.#predictions.delete(prediction.id)) return;
-    if (this.#ended.delete(prediction)) this.#bytes -= bytesOf(prediction);
   }
 
   #sweep(): void {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
     const tooOld = this.#now() - maxAgeMs;
     for (let oldest = this.#ended.first; oldest !== undefined; oldest = this.#ended.first) {
-      const isOver = this.#ended.size > maxCount || (this.#bytes > maxBytes && this.#ended.size > 1);
+      const isOver = this.#ended.length > maxCount || (this.#bytes > maxBytes && this.#ended.length > 1);
       if (!isOver && (oldest.finishedAtMs ?? 0) >= tooOld) return;
-      this.forget(oldest);
+      this.#ended.shift();
+      this.#predictions.delete(oldest.id);
+      this.#bytes -= bytesOf(oldest);
     }
   }
 }

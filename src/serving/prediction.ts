@@ -19,6 +19,9 @@ export interface PredictionOptions extends RecordOptions {
 
 export class Prediction extends PredictionRecord implements ItemRun {
   next = 0;
+  ring: ItemRun["ring"] = undefined;
+  before: ItemRun | undefined = undefined;
+  after: ItemRun | undefined = undefined;
   #inputs: unknown[];
   #outputs: (string | undefined)[] = [];
   #faults: ItemFault[] = [];

@@ -31,7 +31,7 @@ export abstract class PredictionRecord {
   finishedAtMs: number | undefined;
   outcome: Outcome | undefined;
   #onEnd: ((record: PredictionRecord) => void) | undefined;
-  #waiters: Set<() => void> | undefined;
+  #waiters: (() => void)[] = [];
   #abort: AbortController | undefined;
 
   constructor({ id, count, bytes, deadlineMs, onEnd }: RecordOptions) {
@@ -71,21 +71,14 @@ export abstract class PredictionRecord {
     if (this.outcome === undefined) this.finish({ status: "failed", members: this.failure(errorMessage) });
   }
 
-  /** Resolves at the end, after `timeoutMs`, or when `signal` fires, whichever comes first. */
-  wait(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
-    if (this.outcome !== undefined || timeoutMs <= 0 || signal?.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = () => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", done);
-        this.#waiters?.delete(done);
-        resolve();
-      };
-      const timer = setTimeout(done, timeoutMs);
-      signal?.addEventListener("abort", done);
-      this.#waiters ??= new Set();
-      this.#waiters.add(done);
-    });
+  /** Calls back once, at the end; not for one that has ended. */
+  onceOver(callback: () => void): void {
+    this.#waiters.push(callback);
+  }
+
+  /** Takes a callback back. */
+  forgo(callback: () => void): void {
+    this.#waiters = this.#waiters.filter((waiter) => waiter !== callback);
   }
 
   /** The members of a failure. */
@@ -101,10 +94,10 @@ export abstract class PredictionRecord {
     this.#abort?.abort();
     this.#abort = undefined;
     const waiters = this.#waiters;
-    this.#waiters = undefined;
+    this.#waiters = [];
     const onEnd = this.#onEnd;
     this.#onEnd = undefined;
     onEnd?.(this);
-    for (const resolve of waiters ?? []) resolve();
+    for (const callback of waiters) callback();
   }
 }

@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import { DemoPrediction } from "../../serving/demo-prediction.ts";
 import type { NewPrediction, PredictionService } from "../../serving/prediction-service.ts";
 import type { PredictionRecord } from "../../serving/record.ts";
+import type { HeldAnswers } from "../held-answers.ts";
 import type { InputReader } from "../inputs.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
@@ -11,8 +12,7 @@ import { ProblemError } from "../problem.ts";
 export interface PredictionRoutes {
   readonly service: PredictionService;
   readonly readers: { readonly predictions: InputReader; readonly demos: InputReader };
-  /** Told when an answer begins to be held back, and when that ends. */
-  readonly onHold: (request: Request, isHeld: boolean) => void;
+  readonly held: HeldAnswers;
 }
 
 /** One family of routes; predictions and demo predictions have the same. */
@@ -23,7 +23,7 @@ interface Family {
   get(id: string): PredictionRecord | undefined;
 }
 
-export function addPredictionRoutes(app: OpenAPIHono, { service, readers, onHold }: PredictionRoutes): void {
+export function addPredictionRoutes(app: OpenAPIHono, { service, readers, held }: PredictionRoutes): void {
   const families: readonly Family[] = [
     {
       path: "/predictions",
@@ -41,30 +41,23 @@ export function addPredictionRoutes(app: OpenAPIHono, { service, readers, onHold
   for (const family of families) {
     const { path } = family;
     app.post(path, async (c) => {
-      const { headers, signal } = c.req.raw;
-      const timeoutMs = cancelAfterMsOf(headers.get("cancel-after"));
-      const waitMs = waitMsOf(headers.get("prefer"));
+      const { raw } = c.req;
+      const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
+      const waitMs = waitMsOf(raw.headers.get("prefer"));
       const { inputs, bytes } = await family.reader.read(c);
       const record = family.create({ inputs, bytes, timeoutMs });
       if (waitMs > 0) {
-        onHold(c.req.raw, true);
-        await record.wait(waitMs, signal);
-        onHold(c.req.raw, false);
+        await held.until(record, raw, waitMs);
         // A client that left was never told the id: nobody can read the outcome.
-        if (signal.aborted) service.cancel(record);
+        if (!record.isOver && raw.signal.aborted) service.cancel(record);
       }
       return answer(record, { Location: `${path}/${record.id}` });
     });
 
     app.get(`${path}/:id`, async (c) => {
       const record = find(family, c);
-      const { headers, signal } = c.req.raw;
-      const waitMs = waitMsOf(headers.get("prefer"));
-      if (waitMs > 0) {
-        onHold(c.req.raw, true);
-        await record.wait(waitMs, signal);
-        onHold(c.req.raw, false);
-      }
+      const { raw } = c.req;
+      await held.until(record, raw, waitMsOf(raw.headers.get("prefer")));
       return answer(record);
     });
 

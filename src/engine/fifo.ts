@@ -1,0 +1,34 @@
+/** A queue that costs the same however long it is. */
+export class Fifo<T> {
+  #items: T[] = [];
+  #head = 0;
+
+  get length(): number {
+    return this.#items.length - this.#head;
+  }
+
+  get first(): T | undefined {
+    return this.#items[this.#head];
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head];
+    if (this.#head === this.#items.length) return undefined;
+    this.#head += 1;
+    // Dropping the used half now and then keeps a shift cheap, and what was taken from being held.
+    if (this.#head > 32 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+
+  /** All that is left, in order. */
+  rest(): T[] {
+    return this.#items.slice(this.#head);
+  }
+}
