@@ -3,13 +3,15 @@
  * the same shape; no record, no model. Prints its address.
  */
 import { Hono } from "hono";
+import { InputDecoder } from "../src/http/input-decoder.ts";
 import { InputReader } from "../src/http/inputs.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { isNetworkName, networks, readSamples } from "./networks.ts";
 
 const [folder = "", name = ""] = process.argv.slice(2);
 if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchmark`);
-const reader = new InputReader(networks[name].model.input, { maxBodyBytes: 64 * 2 ** 20, maxInputs: 10_000 });
+const decoder = new InputDecoder(networks[name].model.input);
+const reader = new InputReader({ decoder, maxBodyBytes: 64 * 2 ** 20, maxInputs: 10_000 });
 const { outputs } = await readSamples(folder);
 const [output] = outputs;
 const id = "AAAAAAAAAAAAAAAA";
@@ -17,11 +19,11 @@ const time = new Date().toISOString();
 
 const app = new Hono({ strict: false });
 app.post("/predictions", async (c) => {
-  const { inputs } = await reader.read(c);
+  const { inputs } = await reader.read(c.req.raw);
   const prediction = {
     prediction_id: id,
     status: "success",
-    outputs: inputs.map(() => output),
+    outputs: Array.from({ length: inputs.length }, () => output),
     created_at: time,
     started_at: time,
     finished_at: time,

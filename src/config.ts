@@ -162,8 +162,8 @@ export const serveOptions = {
   maxBodyBytes: option({
     description: "Most bytes of a request's body",
     valueHint: "bytes",
-    default: 16 * MiB,
-    described: "16m",
+    default: 64 * MiB,
+    described: "64m",
     parse: someBytes,
   }),
   maxQueuedItems: option({

@@ -3,6 +3,8 @@ import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
 import { type ErrorCode, messageOf, SconceError } from "./errors.ts";
 import { type AppOptions, createApp } from "./http/app.ts";
+import { InputDecoder } from "./http/input-decoder.ts";
+import { LargeBodies } from "./http/large-bodies.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { log } from "./log.ts";
@@ -34,7 +36,7 @@ export async function startServer(packaged: PackagedModel, config: ServeConfig):
   const lifecycle = new Lifecycle();
   const listener = listen(config, createStartingApp(lifecycle).fetch);
   try {
-    const { app, service, running, fetcher } = await setUpApp(packaged, config, {
+    const { app, service, running, large, fetcher } = await setUpApp(packaged, config, {
       lifecycle,
       // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
       onHold: (request, isHeld) => listener.timeout(request, isHeld ? 0 : config.idleTimeout),
@@ -50,6 +52,7 @@ export async function startServer(packaged: PackagedModel, config: ServeConfig):
       await Promise.race([listener.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
       await listener.stop(true);
       await running.engine.close();
+      large[Symbol.dispose]();
       fetcher[Symbol.dispose]();
     };
     return { url: listener.url, stop: () => (stopped ??= stop()) };
@@ -132,6 +135,8 @@ async function setUpApp(
       retention: { maxCount: config.retainCount, maxAgeMs: config.retainAge * 1000, maxBytes: config.retainBytes },
     },
   });
+  const decoder = new InputDecoder(model.input);
+  const large = new LargeBodies({ path: packaged.bundle.path, digest: packaged.digest }, decoder);
   const app = createApp({
     model: {
       name: packaged.repository,
@@ -143,10 +148,11 @@ async function setUpApp(
       inputSchema: packaged.config.inputSchema,
       outputSchema: packaged.config.outputSchema,
       demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
-      input: model.input,
       example: packaged.config.example,
     },
     service,
+    decoder,
+    large,
     metrics,
     lifecycle,
     limits: { maxBodyBytes: config.maxBodyBytes, maxInputs, maxDemoInputs: Math.min(config.maxDemoInputs, maxInputs) },
@@ -154,7 +160,7 @@ async function setUpApp(
     onInternalError: (error) => log.error(error),
     onHold,
   });
-  return { app, service, running, fetcher };
+  return { app, service, running, large, fetcher };
 }
 
 function logRunning({ engine, device, threads, forwardMs }: RunningModel): void {

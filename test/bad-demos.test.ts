@@ -1,8 +1,8 @@
 /** Demos that throw, never end or never stop writing, in a server process of its own: each harms nobody but itself. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
-import { cli, type RunningCli, startCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
+import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -67,7 +67,7 @@ beforeAll(async () => {
   const { code, stderr } = await cli(["build", await writeModel(dir, model)], { env });
   if (code !== 0) throw new Error(stderr);
   server = startCli(["serve", "acts", "-p", "0", "--host", "127.0.0.1", "--max-log-bytes", "100k"], { env });
-  client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  client = await clientOf(server);
   demos = new Family(client, "/demo");
 });
 

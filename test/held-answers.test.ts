@@ -1,6 +1,7 @@
 /** Answers that are held back for the end of a prediction, or until a client has waited enough, or has left. */
 import { describe, expect, test } from "bun:test";
 import { HeldAnswers } from "../src/http/held-answers.ts";
+import { ReadyInputs } from "../src/serving/input-list.ts";
 import { Prediction } from "../src/serving/prediction.ts";
 
 function open(): Prediction {
@@ -9,7 +10,7 @@ function open(): Prediction {
     count: 1,
     bytes: 1,
     deadlineMs: Infinity,
-    inputs: [1],
+    inputs: new ReadyInputs([1]),
     onEnd() {},
     onRows() {},
     onFault() {},

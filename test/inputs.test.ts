@@ -1,16 +1,21 @@
 /** From a body to inputs: what schemas of other shapes than the test models' make of it. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
+import { InputDecoder } from "../src/http/input-decoder.ts";
 import { InputReader } from "../src/http/inputs.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
+import { allOf } from "../src/serving/input-list.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
 async function read(schema: z.ZodType, body: string): Promise<unknown> {
-  const reader = new InputReader(schema, { maxBodyBytes: 2 ** 24, maxInputs: 10_000 });
+  const reader = new InputReader({ decoder: new InputDecoder(schema), maxBodyBytes: 2 ** 24, maxInputs: 10_000 });
   const app = new Hono();
-  app.post("/", async (c) => c.json(await reader.read(c)));
+  app.post("/", async (c) => {
+    const { inputs, bytes } = await reader.read(c.req.raw);
+    return c.json({ inputs: allOf(inputs), bytes });
+  });
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   const headers = { "Content-Type": "application/json", "Content-Length": String(Buffer.byteLength(body)) };
   return (await app.request("/", { method: "POST", headers, body })).json();

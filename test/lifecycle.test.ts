@@ -1,6 +1,6 @@
 /** A server's life as its operator sees it: start, ready, drain, end. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cli, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -21,11 +21,6 @@ afterAll(() => store[Symbol.asyncDispose]());
 /** `sconce serve` on a free port of loopback. */
 function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {
   return startCli(["serve", ...args, "-p", "0", "--host", "127.0.0.1"], { env: { SCONCE_HOME: store.home, ...env } });
-}
-
-async function clientOf(server: RunningCli): Promise<Client> {
-  const line = await server.line("Listening on");
-  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
 }
 
 /** The setup of a build answers at once, that of a server when it is told to. */

@@ -1,6 +1,7 @@
 /** Which ended predictions are kept, by count, age and bytes. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/errors.ts";
+import { ReadyInputs } from "../src/serving/input-list.ts";
 import { Prediction } from "../src/serving/prediction.ts";
 import { PredictionStore, type RetentionLimits } from "../src/serving/prediction-store.ts";
 import type { PredictionRecord } from "../src/serving/record.ts";
@@ -25,7 +26,7 @@ function storeWith(limits: Partial<RetentionLimits>) {
     store,
     clock,
     add(): Prediction {
-      const prediction = new Prediction({ ...shared, id: `id-${next++}`, inputs: [1] });
+      const prediction = new Prediction({ ...shared, id: `id-${next++}`, inputs: new ReadyInputs([1]) });
       store.add(prediction);
       return prediction;
     },

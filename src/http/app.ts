@@ -3,10 +3,11 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
-import type * as z from "../model/z.ts";
 import type { PredictionService } from "../serving/prediction-service.ts";
 import { HeldAnswers, type OnHold } from "./held-answers.ts";
+import type { InputDecoder } from "./input-decoder.ts";
 import { type InputLimits, InputReader } from "./inputs.ts";
+import type { LargeBodies } from "./large-bodies.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes } from "./openapi.ts";
 import { pathOf } from "./path.ts";
@@ -26,13 +27,14 @@ export interface ServedModel {
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
   readonly demoOutputSchema: JsonSchema;
-  readonly input: z.ZodType;
   readonly example: unknown;
 }
 
 export interface AppOptions {
   readonly model: ServedModel;
   readonly service: PredictionService;
+  readonly decoder: InputDecoder;
+  readonly large: LargeBodies;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
   readonly limits: InputLimits & { readonly maxDemoInputs: number };
@@ -45,6 +47,8 @@ export interface AppOptions {
 export function createApp({
   model,
   service,
+  decoder,
+  large,
   metrics,
   lifecycle,
   limits,
@@ -56,8 +60,8 @@ export function createApp({
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
   const readers = {
-    predictions: new InputReader(model.input, limits),
-    demos: new InputReader(model.input, { ...limits, maxInputs: limits.maxDemoInputs }),
+    predictions: new InputReader({ decoder, large, ...limits }),
+    demos: new InputReader({ decoder, large, ...limits, maxInputs: limits.maxDemoInputs }),
   };
   addPredictionRoutes(app, { service, readers, held: new HeldAnswers(onHold) });
   addHealthRoutes(app, lifecycle);

@@ -13,6 +13,8 @@ export interface ItemFlowLimits {
   readonly maxFetches: number;
 }
 
+/** Inputs are begun no longer than this without anybody else having their turn: the model's code may take its time with each. */
+const MAX_HOLD_MS = 4;
 /** Inputs of one run that are fetched or preprocessed at the same time: those that hang must not hold up everybody. */
 const MAX_PREPARING_OF_ONE = 32;
 
@@ -30,6 +32,7 @@ export class ItemFlow {
   /** Bytes that an item with files is expected to have once it is ready, by those before it; undefined before the first one. */
   #expectedBytes: number | undefined;
   #isPreparingNext = false;
+  #willGoOn = false;
 
   constructor({ engine, pipeline, limits }: { engine: Engine; pipeline: ItemPipeline; limits: ItemFlowLimits }) {
     this.#engine = engine;
@@ -84,6 +87,8 @@ export class ItemFlow {
     try {
       this.#gate.open();
       this.#preparing.open();
+      if (this.#waiting.size === 0) return;
+      const begin = performance.now();
       let skipped = 0;
       for (let run = this.#waiting.first; run !== undefined && this.#hasRoom(); run = this.#waiting.first) {
         if ((this.#preparingOf.get(run) ?? 0) >= MAX_PREPARING_OF_ONE) {
@@ -96,10 +101,24 @@ export class ItemFlow {
         if (run.next < run.count) this.#waiting.moveToEnd(run);
         else this.#waiting.delete(run);
         this.#prepare(run, index);
+        if (performance.now() - begin > MAX_HOLD_MS) {
+          this.#goOn();
+          return;
+        }
       }
     } finally {
       this.#isPreparingNext = false;
     }
+  }
+
+  /** After whatever else is at hand. */
+  #goOn(): void {
+    if (this.#willGoOn) return;
+    this.#willGoOn = true;
+    setImmediate(() => {
+      this.#willGoOn = false;
+      this.prepareNext();
+    });
   }
 
   #hasRoom(): boolean {

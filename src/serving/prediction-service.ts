@@ -9,6 +9,7 @@ import { Deadlines } from "./deadlines.ts";
 import { DemoPrediction } from "./demo-prediction.ts";
 import { DemoRun } from "./demo-run.ts";
 import { newId } from "./ids.ts";
+import { allOf, type InputList } from "./input-list.ts";
 import { atInput } from "./item-fault.ts";
 import { ItemFlow, type ItemFlowLimits } from "./item-flow.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
@@ -40,8 +41,8 @@ export interface ServiceOptions {
 }
 
 export interface NewPrediction {
-  /** Decoded inputs; the prediction owns the list. */
-  readonly inputs: unknown[];
+  /** The prediction owns the list. */
+  readonly inputs: InputList;
   /** Bytes of the request's body. */
   readonly bytes: number;
   /** A client may ask for less than the service's time limit. */
@@ -110,7 +111,7 @@ export class PredictionService {
   createDemo(request: NewPrediction): DemoPrediction {
     const demo = new DemoPrediction({ ...this.#admit(request), maxLogBytes: this.#limits.maxLogBytes });
     this.#begin(demo);
-    this.#runDemo(demo, request.inputs).catch((error: unknown) => {
+    this.#runDemo(demo, allOf(request.inputs)).catch((error: unknown) => {
       const coded = codedError(error);
       if (!demo.isOver) this.#onFault?.(`demo prediction ${demo.id}`, coded);
       demo.end(coded.message);

@@ -1,13 +1,14 @@
 /** One prediction: a list of inputs on its way to a list of outputs. */
 import type { Rows } from "../engine/engine.ts";
 import type { SconceError } from "../errors.ts";
+import { type InputList, noInputs } from "./input-list.ts";
 import { type ItemFault, summaryOf } from "./item-fault.ts";
 import type { ItemRun, RowsHandler } from "./item-run.ts";
 import { PredictionRecord, type RecordOptions } from "./record.ts";
 
 export interface PredictionOptions extends RecordOptions {
-  /** Decoded inputs; the prediction owns the list and empties it. */
-  readonly inputs: unknown[];
+  /** The prediction owns the list and empties it. */
+  readonly inputs: InputList;
   readonly onRows: RowsHandler;
   /** An output as JSON text; throws SconceError `output_invalid`. */
   readonly encode: (output: unknown) => string;
@@ -22,7 +23,7 @@ export class Prediction extends PredictionRecord implements ItemRun {
   ring: ItemRun["ring"] = undefined;
   before: ItemRun | undefined = undefined;
   after: ItemRun | undefined = undefined;
-  #inputs: unknown[];
+  #inputs: InputList;
   #outputs: (string | undefined)[] = [];
   #faults: ItemFault[] = [];
   #succeeded = 0;
@@ -52,7 +53,7 @@ export class Prediction extends PredictionRecord implements ItemRun {
   }
 
   input(index: number): unknown {
-    return this.#inputs[index];
+    return this.#inputs.get(index);
   }
 
   scope<T>(task: () => T): T {
@@ -88,7 +89,7 @@ export class Prediction extends PredictionRecord implements ItemRun {
   }
 
   #itemEnded(index: number): void {
-    this.#inputs[index] = undefined;
+    this.#inputs.drop(index);
     this.#ended += 1;
     if (!this.isComplete) return;
     if (this.#faults.length === 0) {
@@ -110,7 +111,7 @@ export class Prediction extends PredictionRecord implements ItemRun {
   }
 
   protected override release(): void {
-    this.#inputs = [];
+    this.#inputs = noInputs;
     this.#outputs = [];
     this.#faults = [];
   }

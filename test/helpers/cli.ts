@@ -1,5 +1,6 @@
 /** The command line as a process of its own, without the set-up. */
 import { fileURLToPath } from "node:url";
+import { Client } from "./client.ts";
 
 const script = fileURLToPath(new URL("./sconce.ts", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -88,4 +89,10 @@ function spawn(args: readonly string[], { env = {}, cwd = root }: CliOptions) {
     stdout: "pipe",
     stderr: "pipe",
   });
+}
+
+/** Of a server that was started as a command, once it is ready. */
+export async function clientOf(server: RunningCli): Promise<Client> {
+  const line = await server.line("Listening on");
+  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
 }

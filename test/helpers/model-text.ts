@@ -28,9 +28,13 @@ ${lines.join("\n")}
 `;
 }
 
-/** A model folder with this model.ts and the weights of `test/models/lab`. */
-export async function writeModel(dir: TempDir, text: string): Promise<string> {
-  await Bun.write(dir.join("model.ts"), text);
-  await copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("lab.pt"));
-  return dir.path;
+/**
+ * A model folder with this model.ts and the weights of `test/models/lab`.
+ *
+ * @param name of a folder in `dir`; without it `dir` itself is the model's
+ */
+export async function writeModel(dir: TempDir, text: string, name = "."): Promise<string> {
+  await Bun.write(dir.join(name, "model.ts"), text);
+  await copyFile(join(modelFolder("lab"), "lab.pt"), dir.join(name, "lab.pt"));
+  return dir.join(name);
 }

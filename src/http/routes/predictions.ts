@@ -44,7 +44,7 @@ export function addPredictionRoutes(app: OpenAPIHono, { service, readers, held }
       const { raw } = c.req;
       const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const { inputs, bytes } = await family.reader.read(c);
+      const { inputs, bytes } = await family.reader.read(raw);
       const record = family.create({ inputs, bytes, timeoutMs });
       if (waitMs > 0) {
         await held.until(record, raw, waitMs);

@@ -1,0 +1,171 @@
+/** From JSON to decoded inputs, or to a problem that names every fault. */
+import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
+import type * as z from "../model/z.ts";
+import { type Fault, ProblemError } from "./problem.ts";
+
+/** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
+const MAX_FAULTS = 1000;
+
+export class InputDecoder {
+  readonly #input: z.ZodType;
+  readonly #isPlain: PlainCheck | undefined;
+
+  /** @param input the schema of one input */
+  constructor(input: z.ZodType) {
+    this.#input = input;
+    this.#isPlain = plainCheck(input);
+  }
+
+  /**
+   * @param body the text of a whole body
+   * @throws ProblemError 400 or 422
+   */
+  body(body: string, maxInputs: number): unknown[] {
+    const list = listOf(parseJson(body), maxInputs);
+    const faults = new Faults();
+    const inputs = this.list(list, 0, faults);
+    faults.refuse();
+    return inputs;
+  }
+
+  /** @param first the index of the first element in its body; stops when there are more faults than are told */
+  list(list: readonly unknown[], first: number, faults: Faults): unknown[] {
+    const inputs: unknown[] = [];
+    for (let i = 0; i < list.length && !faults.isFull; i++) {
+      const element = list[i];
+      if (this.#isPlain?.(element)) {
+        inputs.push(element);
+        continue;
+      }
+      const parsed = safeParse(this.#input, element);
+      if (parsed.success) inputs.push(parsed.data);
+      else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
+    }
+    return inputs;
+  }
+}
+
+/** What is wrong with a body. */
+export class Faults {
+  readonly #faults: Fault[] = [];
+
+  /** Beyond what is told nothing more is looked for: finding a fault costs far more than finding none. */
+  get isFull(): boolean {
+    return this.#faults.length > MAX_FAULTS;
+  }
+
+  /** A zod issue as faults: one for each unknown field, and for a union those of its nearest option. */
+  add(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {
+    const path = [...base, ...issue.path];
+    if (issue.code === "unrecognized_keys") {
+      const keys = issue.keys.slice(0, MAX_FAULTS + 1);
+      for (const key of keys) {
+        this.#faults.push({ pointer: pointerTo([...path, key]), detail: "is not a field of this input" });
+      }
+      return;
+    }
+    if (issue.code === "invalid_union" && issue.errors.length > 0) {
+      const nearest = issue.errors.reduce((best, option) => (option.length < best.length ? option : best));
+      for (const inner of nearest) this.add(inner, path);
+      if (nearest.length > 0) return;
+    }
+    this.#faults.push({ pointer: pointerTo(path), detail: detailOf(issue.message) });
+  }
+
+  /** @throws ProblemError 422 if there are faults */
+  refuse(): void {
+    if (this.#faults.length > 0) throw unfit(this.#faults);
+  }
+}
+
+/** Before every element is looked at: a list that is too long is refused for its length alone. */
+function listOf(body: unknown, maxInputs: number): readonly unknown[] {
+  if (!Array.isArray(body)) {
+    throw unfit([
+      { pointer: "", detail: `expected a list of inputs, received ${nameOf(body)}; put a single input in [ ]` },
+    ]);
+  }
+  if (body.length === 0) throw unfit([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
+  refuseTooMany(body.length, maxInputs);
+  return body;
+}
+
+/** @throws ProblemError 422 */
+export function refuseTooMany(count: number, maxInputs: number): void {
+  if (count <= maxInputs) return;
+  throw unfit([
+    {
+      pointer: "",
+      detail: `expected at most ${maxInputs} inputs, received ${count}; send them in several requests`,
+    },
+  ]);
+}
+
+/** @throws ProblemError 400 */
+export function utf8(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw notUtf8(error);
+  }
+}
+
+export function notUtf8(cause?: unknown): ProblemError {
+  return badRequest("not_json", "the body is not JSON: it is not UTF-8", cause);
+}
+
+export function badRequest(code: string, detail: string, cause?: unknown): ProblemError {
+  return new ProblemError({ status: 400, title: "Bad request", code, detail }, { cause });
+}
+
+function parseJson(text: string): unknown {
+  if (text === "") throw badRequest("not_json", "expected a JSON list of inputs, received an empty body");
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw badRequest("not_json", `the body is not JSON: ${reasonOf(error)}`, error);
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof RangeError) return "it is nested too deeply";
+  return error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
+}
+
+function unfit(faults: readonly Fault[]): ProblemError {
+  const shown = faults.slice(0, MAX_FAULTS);
+  const [first] = shown;
+  const count = faults.length > MAX_FAULTS ? `more than ${MAX_FAULTS} faults` : `${faults.length} faults`;
+  const one = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
+  return new ProblemError({
+    status: 422,
+    title: "Unprocessable content",
+    code: "inputs_invalid",
+    detail: faults.length === 1 ? one : `${count}, the first: ${one}`,
+    errors: shown,
+  });
+}
+
+/** @throws ProblemError 422 for an input that is nested more deeply than the schema can be followed */
+function safeParse(schema: z.ZodType, input: unknown) {
+  try {
+    return schema.safeParse(input);
+  } catch (error) {
+    if (error instanceof RangeError) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
+    throw error;
+  }
+}
+
+/** zod's message in the words of all the others: what was expected, what was received. */
+function detailOf(message: string): string {
+  return message.replace(/^Invalid input: /, "").replace(/received undefined$/, "but it is missing");
+}
+
+function pointerTo(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+}
+
+function nameOf(value: unknown): string {
+  if (value === null) return "null";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}

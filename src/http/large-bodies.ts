@@ -1,0 +1,93 @@
+/** Checks large bodies on a thread of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
+import { messageOf } from "../errors.ts";
+import { log } from "../log.ts";
+import { type InputList, ReadyInputs } from "../serving/input-list.ts";
+import { type InputDecoder, utf8 } from "./input-decoder.ts";
+import { LateInputs } from "./late-inputs.ts";
+import type { ListScan } from "./list-scan.ts";
+import { type Problem, ProblemError } from "./problem.ts";
+
+/** What the thread needs to know the schema of an input: the model's code. */
+export interface BundleSource {
+  readonly path: string;
+  readonly digest: string;
+}
+
+export interface CheckRequest {
+  readonly id: number;
+  readonly bundle: BundleSource;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly maxInputs: number;
+}
+
+/** `error`: it could not be checked, for a reason that is not the body's. */
+export interface CheckAnswer {
+  readonly id: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly scan?: ListScan | undefined;
+  readonly problem?: Problem | undefined;
+  readonly error?: string | undefined;
+}
+
+interface Waiting {
+  resolve(answer: CheckAnswer): void;
+  reject(error: unknown): void;
+}
+
+export class LargeBodies {
+  readonly #bundle: BundleSource;
+  readonly #decoder: InputDecoder;
+  readonly #waiting = new Map<number, Waiting>();
+  #worker: Worker | undefined;
+  #nextId = 0;
+
+  constructor(bundle: BundleSource, decoder: InputDecoder) {
+    this.#bundle = bundle;
+    this.#decoder = decoder;
+  }
+
+  /**
+   * @param given a body, whose memory is given away
+   * @throws ProblemError 400 or 422
+   */
+  async read(given: Uint8Array<ArrayBuffer>, maxInputs: number): Promise<InputList> {
+    const { bytes, scan, problem, error } = await this.#check(given, maxInputs);
+    if (problem !== undefined) throw new ProblemError(problem);
+    if (error !== undefined) log.debug(`A large body is read on the main thread: ${error}`);
+    if (scan === undefined) return new ReadyInputs(this.#decoder.body(utf8(bytes), maxInputs));
+    return new LateInputs(bytes, scan, this.#decoder);
+  }
+
+  [Symbol.dispose](): void {
+    this.#worker?.terminate();
+    this.#lose("the server is stopping");
+  }
+
+  #check(bytes: Uint8Array<ArrayBuffer>, maxInputs: number): Promise<CheckAnswer> {
+    this.#worker ??= this.#start();
+    const id = this.#nextId++;
+    const { promise, resolve, reject } = Promise.withResolvers<CheckAnswer>();
+    this.#waiting.set(id, { resolve, reject });
+    const request: CheckRequest = { id, bundle: this.#bundle, bytes, maxInputs };
+    this.#worker.postMessage(request, [bytes.buffer]);
+    return promise;
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL("./large-body-worker.ts", import.meta.url), { ref: false });
+    worker.onmessage = ({ data }: MessageEvent<CheckAnswer>) => {
+      const waiting = this.#waiting.get(data.id);
+      this.#waiting.delete(data.id);
+      waiting?.resolve(data);
+    };
+    worker.onerror = (event) => this.#lose(messageOf(event.message));
+    return worker;
+  }
+
+  /** The next body gets a new thread. */
+  #lose(reason: string): void {
+    this.#worker = undefined;
+    for (const { reject } of this.#waiting.values()) reject(new Error(`a body was not read: ${reason}`));
+    this.#waiting.clear();
+  }
+}

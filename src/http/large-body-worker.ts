@@ -1,0 +1,28 @@
+/** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
+import { messageOf } from "../errors.ts";
+import { loadModel } from "../model/load.ts";
+import { InputDecoder } from "./input-decoder.ts";
+import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
+import { checkLargeBody } from "./large-body.ts";
+import { ProblemError } from "./problem.ts";
+
+declare const self: Worker;
+
+let decoder: Promise<InputDecoder> | undefined;
+
+self.onmessage = async ({ data: { id, bundle, bytes, maxInputs } }: MessageEvent<CheckRequest>) => {
+  let answer: CheckAnswer;
+  try {
+    decoder ??= open(bundle);
+    answer = { id, bytes, scan: checkLargeBody(bytes, await decoder, maxInputs) };
+  } catch (error) {
+    answer =
+      error instanceof ProblemError ? { id, bytes, problem: error.problem } : { id, bytes, error: messageOf(error) };
+  }
+  self.postMessage(answer, [bytes.buffer]);
+};
+
+async function open({ path, digest }: BundleSource): Promise<InputDecoder> {
+  const { input } = await loadModel(await Bun.file(path).text(), digest);
+  return new InputDecoder(input);
+}

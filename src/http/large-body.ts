@@ -1,0 +1,60 @@
+/** Reads a large body part by part, so that it is never there as a whole but in bytes. */
+import { Faults, type InputDecoder, refuseTooMany, utf8 } from "./input-decoder.ts";
+import { type ListScan, scanList } from "./list-scan.ts";
+
+/** Elements are parsed together up to about this many bytes: a fraction of a millisecond of work. */
+const PART_BYTES = 16 * 1024;
+
+/**
+ * Checks a body and finds its parts; each is parsed, decoded and let go.
+ *
+ * @param bytes a body that may hold anything
+ * @returns what `partOf` needs; undefined for a body that does not fall into parts
+ * @throws ProblemError 400 or 422, the same as for a small body; any error that the author's schema throws
+ */
+export function checkLargeBody(
+  bytes: Uint8Array,
+  decoder: InputDecoder,
+  maxInputs: number,
+  partBytes = PART_BYTES,
+): ListScan | undefined {
+  const scan = scanList(bytes, partBytes);
+  if (scan === undefined) return refuseWhole(bytes, decoder, maxInputs);
+  refuseTooMany(scan.count, maxInputs);
+  const faults = new Faults();
+  for (let part = 0; part < partsOf(scan) && !faults.isFull; part++) {
+    const { first, count } = rangeOf(scan, part);
+    const elements = parsePart(bytes, scan, part);
+    // The parser of the whole says what is wrong, in the words that it has for small bodies.
+    if (elements?.length !== count) return refuseWhole(bytes, decoder, maxInputs);
+    decoder.list(elements, first, faults);
+  }
+  faults.refuse();
+  return scan;
+}
+
+function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): undefined {
+  decoder.body(utf8(bytes), maxInputs);
+}
+
+export function partsOf({ parts }: ListScan): number {
+  return parts.length / 2 - 1;
+}
+
+/** The elements of a part: the index of the first, and how many. */
+export function rangeOf({ parts }: ListScan, part: number): { readonly first: number; readonly count: number } {
+  const [first = 0, next = 0] = [parts[2 * part], parts[2 * part + 2]];
+  return { first, count: next - first };
+}
+
+/** @returns the elements of a part; undefined if it isn't JSON */
+export function parsePart(bytes: Uint8Array, { parts }: ListScan, part: number): unknown[] | undefined {
+  const [begin = 0, next = 0] = [parts[2 * part + 1], parts[2 * part + 3]];
+  const text = utf8(bytes.subarray(begin, next - 1));
+  try {
+    const elements: unknown = JSON.parse(`[${text}]`);
+    return Array.isArray(elements) ? elements : undefined;
+  } catch {
+    return undefined;
+  }
+}

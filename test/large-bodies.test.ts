@@ -1,0 +1,206 @@
+/** Bodies that are too large to be parsed at once: they come to the same as small ones, and hold nobody up. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { InputDecoder } from "../src/http/input-decoder.ts";
+import { checkLargeBody } from "../src/http/large-body.ts";
+import { LateInputs } from "../src/http/late-inputs.ts";
+import { scanList } from "../src/http/list-scan.ts";
+import { ProblemError } from "../src/http/problem.ts";
+import { z } from "../src/index.ts";
+import { allOf } from "../src/serving/input-list.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { type PredictionBody, problemOf } from "./helpers/client.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(60_000);
+
+const anything = new InputDecoder(z.unknown());
+const MAX_INPUTS = 50;
+
+const outcomeOf = (read: () => unknown) => {
+  try {
+    return { value: read() };
+  } catch (error) {
+    if (error instanceof ProblemError) return { problem: error.problem };
+    throw error;
+  }
+};
+
+/** What becomes of a body in parts of a few bytes, or as a whole where it does not fall into parts. */
+function readInParts(body: string, decoder: InputDecoder): unknown {
+  const bytes = new TextEncoder().encode(body);
+  const scan = checkLargeBody(bytes, decoder, MAX_INPUTS, 8);
+  return scan === undefined ? decoder.body(body, MAX_INPUTS) : allOf(new LateInputs(bytes, scan, decoder));
+}
+
+const space = fc.stringMatching(/^[ \t\n\r]{0,3}$/);
+/** JSON as people and programs write it, with white space where it may be. */
+const listText = fc
+  .tuple(fc.array(fc.jsonValue({ maxDepth: 4 }), { maxLength: 60 }), space, space, fc.constantFrom(undefined, 1, "\t"))
+  .map(([list, before, after, indent]) => `${before}${JSON.stringify(list, null, indent)}${after}`);
+/** The same with a character too many, too few, or another. */
+const brokenText = fc
+  .tuple(listText, fc.nat(), fc.constantFrom("", ",", "]", "[", "{", "}", '"', "\\", "1", "é", "\u0000"), fc.nat(2))
+  .map(([text, at, insert, cut]) => {
+    const place = text.length === 0 ? 0 : at % text.length;
+    return text.slice(0, place) + insert + text.slice(place + cut);
+  });
+
+describe("a body that is read in parts", () => {
+  test("gives the inputs that it gives as a whole", () => {
+    fc.assert(
+      fc.property(listText, (text) => {
+        expect(outcomeOf(() => readInParts(text, anything))).toEqual(outcomeOf(() => anything.body(text, MAX_INPUTS)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("is refused for the reason for which it is refused as a whole", () => {
+    fc.assert(
+      fc.property(brokenText, (text) => {
+        expect(outcomeOf(() => readInParts(text, anything))).toEqual(outcomeOf(() => anything.body(text, MAX_INPUTS)));
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  test("has its faults at the places that they have as a whole", () => {
+    const decoder = new InputDecoder(z.object({ x: z.number(), text: z.string().optional() }));
+    const body = JSON.stringify(
+      Array.from({ length: 40 }, (_, x) => (x % 7 === 3 ? { x: `${x}`, text: 'a],"b' } : { x, text: "é\\" })),
+    );
+    const inParts = outcomeOf(() => readInParts(body, decoder));
+    expect(inParts).toEqual(outcomeOf(() => decoder.body(body, MAX_INPUTS)));
+    expect(inParts.problem?.errors?.[0]).toEqual({ pointer: "/3/x", detail: "expected number, received string" });
+  });
+});
+
+test("a list falls into parts where its elements end, and nowhere else", () => {
+  const text = '[ {"a": [1, 2]}, "x,\\"],", [[3]] ,4]';
+  const scan = scanList(new TextEncoder().encode(text), 1);
+  const parts = [...(scan?.parts ?? [])];
+  const texts = Array.from({ length: parts.length / 2 - 1 }, (_, i) =>
+    text.slice(parts[2 * i + 1], (parts[2 * i + 3] ?? 0) - 1),
+  );
+  expect(texts).toEqual([' {"a": [1, 2]}', ' "x,\\"],"', " [[3]] ", "4"]);
+  expect(scan?.count).toBe(4);
+});
+
+describe.concurrent("a server", () => {
+  let store: TestStore;
+  const numbers = "z.object({ x: z.number(), numbers: z.array(z.number()) })";
+  const elsewhere = 'if (!Bun.isMainThread) throw new Error("not on this thread");';
+
+  beforeAll(async () => {
+    await using dirs = await tempDir();
+    const folders = [
+      modelText({ name: '"numbers"', input: numbers, example: "{ x: 1, numbers: [] }" }),
+      modelText({
+        name: '"checks-on-main"',
+        input: `z.object({ x: z.number().refine((x) => { ${elsewhere} return x < 1e6; }) })`,
+      }),
+      `${elsewhere}\n${modelText({ name: '"loads-on-main"' })}`,
+    ].map((text, i) => writeModel(dirs, text, String(i)));
+    store = await storeWith("lab", ...(await Promise.all(folders)));
+  });
+
+  afterAll(() => store[Symbol.asyncDispose]());
+
+  /** White space makes a body as large as one likes. */
+  const spaced = (inputs: readonly unknown[]) =>
+    inputs.map((input) => JSON.stringify(input)).join(`,${" ".repeat(300)}`);
+  const xs = (count: number) => Array.from({ length: count }, (_, x) => ({ x }));
+  const right = xs(2000).map(({ x }) => 2 * x + 1);
+
+  test("gives an output for each input of a large body, in their order", async () => {
+    await using server = await store.serve("lab", { batchSize: 64 });
+    const response = await server.client.post(`[${spaced(xs(2000))}]`, { Prefer: "wait" });
+    const { status, outputs } = (await response.json()) as PredictionBody;
+    expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
+  });
+
+  test("takes a large body in chunks, too", async () => {
+    await using server = await store.serve("lab", { batchSize: 64 });
+    const chunks = `[${spaced(xs(2000))}]`.match(/.{1,50000}/gs) ?? [];
+    const body = new ReadableStream({
+      pull(controller) {
+        const chunk = chunks.shift();
+        if (chunk === undefined) controller.close();
+        else controller.enqueue(new TextEncoder().encode(chunk));
+      },
+    });
+    const headers = { "Content-Type": "application/json", Prefer: "wait" };
+    const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
+    const { status, outputs } = (await response.json()) as PredictionBody;
+    expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
+  });
+
+  test.each([
+    ["is not JSON", (list: string) => `[${list},]`, { status: 400, title: "Bad request" }],
+    ["is not UTF-8", (list: string) => new Blob([`[${list}, "`, Uint8Array.of(0xff), '"]']), { status: 400 }],
+    ["is no list", (list: string) => `{"inputs": [${list}]}`, { status: 422 }],
+    ["has too many inputs", (list: string) => `[${list},${list},{"x":1}]`, { status: 422 }],
+    [
+      "has a wrong input",
+      (list: string) => `[${list},{"x":"1"}]`,
+      { status: 422, errors: [{ pointer: "/2000/x", detail: "expected number, received string" }] },
+    ],
+  ])("refuses a large body that %s", async (_, bodyOf, problem) => {
+    await using server = await store.serve("lab", { maxInputs: 4000 });
+    const headers = { "Content-Type": "application/json" };
+    const body = bodyOf(spaced(xs(2000)));
+    const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
+    expect(await problemOf(response)).toMatchObject(problem);
+    expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+  });
+
+  test("takes a large body of a demo", async () => {
+    await using server = await store.serve("lab");
+    const body = `[${Array.from({ length: 4 }, (_, x) => JSON.stringify({ x })).join(`,${" ".repeat(100_000)}`)}]`;
+    const headers = { "Content-Type": "application/json", Prefer: "wait" };
+    const response = await server.client.fetch("/demo", { method: "POST", headers, body });
+    expect(await response.json()).toMatchObject({ status: "success", outputs: [1, 3, 5, 7].map((y) => ({ y })) });
+  });
+
+  test.each(["checks-on-main", "loads-on-main"])(
+    "reads a large body of a model that works on the main thread alone (%s)",
+    async (name) => {
+      await using server = await store.serve(name, { batchSize: 64 });
+      const response = await server.client.post(`[${spaced(xs(2000))}]`, { Prefer: "wait" });
+      const { status, outputs } = (await response.json()) as PredictionBody;
+      expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
+    },
+  );
+
+  // Alone and in another process, as it is about time.
+  test.serial("answers others while it reads a large body", async () => {
+    await using server = startCli(["serve", "numbers", "-p", "0", "--host", "127.0.0.1", "--batch-size", "64"], {
+      env: { SCONCE_HOME: store.home },
+    });
+    const client = await clientOf(server);
+    const input = { x: 1, numbers: Array.from({ length: 1000 }, (_, i) => Math.sin(i)) };
+    const text = `[${Array(2500).fill(JSON.stringify(input)).join()}]`;
+    const begin = performance.now();
+    JSON.parse(text);
+    const parseMs = performance.now() - begin;
+    const body = new TextEncoder().encode(text);
+    let isAccepted = false;
+    const headers = { "Content-Type": "application/json" };
+    const created = client.fetch("/predictions", { method: "POST", headers, body }).finally(() => {
+      isAccepted = true;
+    });
+    let longestMs = 0;
+    while (!isAccepted) {
+      const asked = performance.now();
+      await client.fetch("/health/live");
+      longestMs = Math.max(longestMs, performance.now() - asked);
+    }
+    const { prediction_id } = (await (await created).json()) as PredictionBody;
+    expect((await client.end(prediction_id)).outputs?.length).toBe(2500);
+    expect(longestMs).toBeLessThan(parseMs / 2);
+  });
+});
