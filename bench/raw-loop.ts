@@ -8,7 +8,7 @@ import { loadModel } from "../src/model/load.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import { z } from "../src/model/z.ts";
 import { openSession } from "../src/native/binding.ts";
-import { decodeDataUrl } from "../src/serving/data-url.ts";
+import { decodeDataUrl } from "../src/model/data-url.ts";
 import { mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { outputSchema } from "./networks.ts";

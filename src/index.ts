@@ -4,6 +4,7 @@ export { defineModel, type Model, type ModelDeclaration, type SetupContext } fro
 export { file, image } from "./model/fields.ts";
 export { ModelFile } from "./model/file.ts";
 export { Image } from "./model/media.ts";
+export { ndarray } from "./model/ndarray.ts";
 export type { CallArgument, CallResult, ModelSession, Sessions } from "./model/session.ts";
 export {
   bfloat16,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { decodeDataUrl } from "../src/model/data-url.ts";
 import { AddressGuard } from "../src/serving/address-guard.ts";
-import { decodeDataUrl } from "../src/serving/data-url.ts";
 import { Fetcher } from "../src/serving/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 

@@ -1,4 +1,5 @@
 /** The tensors of a batch's items as one tensor for each declared input, padded where that is declared. */
+import { bfloat16Bits, float16Bits } from "../model/elements.ts";
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 
 /**
@@ -67,14 +68,7 @@ function fillWith(to: Elements, value: number | bigint, begin: number, end: numb
 /** The value as the dtype's array holds it: 16-bit floats are held as their bits. */
 function elementOf(dtype: DType, value: number): number | bigint {
   if (dtype === "int64") return BigInt(value);
-  if (dtype === "float16") return new Uint16Array(Float16Array.of(value).buffer)[0] ?? 0;
+  if (dtype === "float16") return float16Bits(value);
   if (dtype === "bfloat16") return bfloat16Bits(value);
   return value;
-}
-
-/** The upper half of a float32, rounded to nearest, to even where two are as near. */
-function bfloat16Bits(value: number): number {
-  const bits = new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0;
-  if (Number.isNaN(value)) return 0x7fc0;
-  return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
 }

@@ -1,9 +1,9 @@
 /** Fetches the files that clients name by URL, within limits, and only from addresses that the guard lets pass. */
 import { SconceError } from "../errors.ts";
+import { decodeDataUrl, isDataUrl } from "../model/data-url.ts";
 import { urlLabel } from "../model/url-label.ts";
 import type { AddressGuard } from "./address-guard.ts";
 import { decodeContent } from "./content-encoding.ts";
-import { decodeDataUrl, isDataUrl } from "./data-url.ts";
 
 export interface FetcherOptions {
   readonly guard: AddressGuard;

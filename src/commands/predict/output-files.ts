@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { SconceError } from "../../errors.ts";
-import { decodeDataUrl } from "../../serving/data-url.ts";
+import { decodeDataUrl } from "../../model/data-url.ts";
 import { formatBytes } from "../table.ts";
 
 /** Standard output as the place for a file. */

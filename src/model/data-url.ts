@@ -1,6 +1,6 @@
 /** Decodes data URIs (RFC 2397), strictly: what browsers quietly repair or cut is an error that names the fault. */
 import { SconceError } from "../errors.ts";
-import { dataLabel } from "../model/url-label.ts";
+import { dataLabel } from "./url-label.ts";
 
 export interface DecodedData {
   readonly bytes: Uint8Array;

@@ -1,0 +1,208 @@
+/** Tensors as they cross the wire: nested lists of numbers, or a data URI with the bytes of their elements. */
+import { messageOf } from "../errors.ts";
+import { decodeDataUrl, isDataUrl } from "./data-url.ts";
+import { elements } from "./elements.ts";
+import {
+  type ArrayOf,
+  arrayTypes,
+  type DType,
+  describeTensor,
+  type Tensor,
+  type TensorData,
+  type TensorSpec,
+} from "./tensor.ts";
+
+/** What is wrong with a value, and where in it. */
+export interface ArrayFault {
+  readonly path: readonly number[];
+  readonly message: string;
+}
+
+/** Where there are faults the array is none that may be used. */
+export interface ReadArray<D extends DType> {
+  readonly array: Tensor<D>;
+  readonly faults: readonly ArrayFault[];
+}
+
+/** More would only make a small request a large answer. */
+const MAX_FAULTS = 1000;
+
+/** An array from nested lists of numbers. */
+export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
+  const shape = shapeOf(spec, value);
+  const faults: ArrayFault[] = [];
+  checkLists(value, { spec, shape, faults }, []);
+  if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
+  const data = newData(
+    spec.dtype,
+    shape.reduce((product, size) => product * size, 1),
+  );
+  fill(data, value, { spec, shape, faults }, []);
+  return { array: { dtype: spec.dtype, shape, data }, faults };
+}
+
+/** An array from a data URI. */
+export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
+  const fail = (message: string) => ({ array: emptyOf(spec.dtype), faults: [{ path: [], message }] });
+  const declared = describeTensor(spec.dtype, spec.dims);
+  if (!isDataUrl(uri)) {
+    return fail(
+      `expected lists of numbers for ${declared}, or data:application/octet-stream;base64,… with their bytes`,
+    );
+  }
+  let bytes: Uint8Array;
+  try {
+    ({ bytes } = decodeDataUrl(uri, Number.MAX_SAFE_INTEGER));
+  } catch (error) {
+    return fail(messageOf(error));
+  }
+  const elementBytes = arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
+  const shape = shapeOfBytes(spec, uri, bytes.length / elementBytes);
+  if (shape === undefined) {
+    return fail(
+      `${bytes.length} bytes are no ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
+    );
+  }
+  const data = newData(spec.dtype, bytes.length / elementBytes);
+  // Copied, because the bytes may begin where no element can.
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
+  const odd = spec.dtype === "bool" ? bytes.findIndex((byte) => byte > 1) : -1;
+  if (odd >= 0) return fail(`byte ${odd} is ${bytes[odd]}, and bool has 0 and 1 alone`);
+  return { array: { dtype: spec.dtype, shape, data }, faults: [] };
+}
+
+/** Nested lists from an array; faults where JSON has no word for an element. */
+export function listsFromArray({ dtype, shape, data }: Tensor): {
+  readonly lists: unknown;
+  readonly faults: readonly ArrayFault[];
+} {
+  const { write } = elements[dtype];
+  const faults: ArrayFault[] = [];
+  let at = 0;
+  const build = (dim: number, path: readonly number[]): unknown => {
+    if (dim < shape.length) return Array.from({ length: shape[dim] ?? 0 }, (_, i) => build(dim + 1, [...path, i]));
+    const stored = data[at++] ?? 0;
+    const value = write(stored);
+    if (value === undefined && faults.length < MAX_FAULTS) {
+      faults.push({ path, message: `is ${stored}, which JSON has no number for` });
+    }
+    return value;
+  };
+  return { lists: build(0, []), faults };
+}
+
+/** What reading lists needs to know at every depth. */
+interface Reading {
+  readonly spec: TensorSpec;
+  readonly shape: readonly number[];
+  readonly faults: ArrayFault[];
+}
+
+/** The declared sizes; free ones are those of the first lists. */
+function shapeOf({ dims }: TensorSpec, value: unknown): number[] {
+  let list = value;
+  return dims.map((dim) => {
+    const size = typeof dim === "number" ? dim : Array.isArray(list) ? list.length : 0;
+    list = Array.isArray(list) ? list[0] : undefined;
+    return size;
+  });
+}
+
+/** Looks at the lists, and not yet at what the innermost hold: there is room made only for what is there. */
+function checkLists(value: unknown, reading: Reading, path: readonly number[]): void {
+  const { shape, faults } = reading;
+  const size = shape[path.length];
+  if (size === undefined || faults.length >= MAX_FAULTS) return;
+  if (!Array.isArray(value)) {
+    faults.push({ path, message: `expected a list of ${size}, received ${nameOf(value)}` });
+  } else if (value.length !== size) {
+    faults.push({ path, message: `expected a list of ${size}, received one of ${value.length}` });
+  } else if (path.length + 1 < shape.length) {
+    for (let i = 0; i < size; i++) checkLists(value[i], reading, [...path, i]);
+  }
+}
+
+function fill(data: TensorData, value: unknown, reading: Reading, path: readonly number[], offset = 0): number {
+  const { spec, shape, faults } = reading;
+  if (path.length < shape.length - 1 && Array.isArray(value)) {
+    let at = offset;
+    for (let i = 0; i < value.length; i++) at = fill(data, value[i], reading, [...path, i], at);
+    return at;
+  }
+  const list = shape.length === 0 ? [value] : Array.isArray(value) ? value : [];
+  const isPlain =
+    data instanceof Float32Array || data instanceof Float64Array
+      ? fillFloats(data, list, offset)
+      : fillOthers(data, spec.dtype, list, offset);
+  if (!isPlain) {
+    const { read, expected } = elements[spec.dtype];
+    for (const [i, element] of list.entries()) {
+      if (read(element) !== undefined || faults.length >= MAX_FAULTS) continue;
+      const received = typeof element === "number" ? element : nameOf(element);
+      faults.push({
+        path: shape.length === 0 ? path : [...path, i],
+        message: `expected ${expected}, received ${received}`,
+      });
+    }
+  }
+  return offset + list.length;
+}
+
+/** The loop that matters has no call in it. @returns whether all were numbers that the array can hold */
+function fillFloats(data: Float32Array | Float64Array, list: readonly unknown[], offset: number): boolean {
+  for (let i = 0; i < list.length; i++) {
+    const value = list[i];
+    if (typeof value !== "number") return false;
+    data[offset + i] = value;
+    // Only NaN and the infinities differ from 0 when 0 is their factor.
+    if ((data[offset + i] ?? Number.NaN) * 0 !== 0) return false;
+  }
+  return true;
+}
+
+function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], offset: number): boolean {
+  const { read } = elements[dtype];
+  for (let i = 0; i < list.length; i++) {
+    const stored = read(list[i]);
+    if (stored === undefined) return false;
+    if (data instanceof BigInt64Array) data[offset + i] = BigInt(stored);
+    else data[offset + i] = Number(stored);
+  }
+  return true;
+}
+
+function shapeOfBytes(spec: TensorSpec, uri: string, count: number): number[] | undefined {
+  const { dims } = spec;
+  const stated = /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
+    .exec(uri.slice(0, 1024))?.[1]
+    ?.split("x")
+    .map(Number);
+  const known = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
+  const shape = stated ?? dims.map((dim) => (typeof dim === "number" ? dim : count / known));
+  const fits =
+    shape.length === dims.length &&
+    shape.every((size, i) => Number.isInteger(size) && (typeof dims[i] !== "number" || dims[i] === size)) &&
+    shape.reduce((product, size) => product * size, 1) === count;
+  return fits ? shape : undefined;
+}
+
+function freeSizes({ dims }: TensorSpec): number {
+  return dims.filter((dim) => typeof dim !== "number").length;
+}
+
+function newData<D extends DType>(dtype: D, count: number): ArrayOf<D> {
+  // The table of array types is of the same dtypes, which the type system does not see of an index.
+  const Data: new (length: number) => TensorData = arrayTypes[dtype];
+  return new Data(count) as ArrayOf<D>;
+}
+
+function emptyOf<D extends DType>(dtype: D): Tensor<D> {
+  return { dtype, shape: [0], data: newData(dtype, 0) };
+}
+
+function nameOf(value: unknown): string {
+  if (value === null) return "null";
+  if (value === undefined) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}

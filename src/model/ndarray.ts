@@ -1,0 +1,64 @@
+/** A field that holds a tensor: nested lists of numbers on the wire, or their bytes in base64; a `Tensor` in model code. */
+import * as z from "zod";
+import { elements } from "./elements.ts";
+import { type ArrayFault, arrayFromBytes, arrayFromLists, listsFromArray } from "./ndarray-wire.ts";
+import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
+import type { JsonSchema } from "./wire-schema.ts";
+
+/**
+ * A field that holds a tensor. On the wire it is a list of numbers, nested once for each dimension; or, several times cheaper for client
+ * and server, `data:application/octet-stream;base64,` and the bytes of the elements: little-endian, in row-major order, 16-bit floats as
+ * they are, bool as bytes of 0 and 1. Where more than one size is free, the bytes need `;shape=2x3` before `;base64`.
+ *
+ * `preprocess` gets a `Tensor`, which it may hand on as it is; `postprocess` may give a row as it is, and a client gets lists of numbers.
+ *
+ * @param spec as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
+ */
+export function ndarray<D extends DType>(spec: TensorSpec<D>) {
+  // zod's own list of numbers would visit each with several calls; the wire's schema is for description alone.
+  const wire = z.custom<unknown>();
+  wire._zod.toJSONSchema = () => wireSchemaOf(spec);
+  const tensor = z.custom<Tensor<D>>((value) => isTensorOf(spec, value), {
+    error: `Expected a tensor ${describeTensor(spec.dtype, spec.dims)}; make one with tensor(data, shape)`,
+  });
+  const codec = z.codec(wire, tensor, {
+    decode(value, { issues }) {
+      const { array, faults } = typeof value === "string" ? arrayFromBytes(spec, value) : arrayFromLists(spec, value);
+      for (const fault of faults) issues.push(issueOf(fault, value));
+      return array;
+    },
+    encode(array, { issues }) {
+      const { lists, faults } = listsFromArray(array);
+      for (const fault of faults) issues.push(issueOf(fault, array));
+      return lists;
+    },
+  });
+  return codec;
+}
+
+function issueOf({ path, message }: ArrayFault, input: unknown): z.core.$ZodRawIssue {
+  return { code: "custom", path: [...path], message, input };
+}
+
+function isTensorOf({ dtype, dims }: TensorSpec, value: unknown): boolean {
+  if (typeof value !== "object" || value === null || !("dtype" in value && "shape" in value && "data" in value))
+    return false;
+  const { shape, data } = value;
+  return (
+    value.dtype === dtype &&
+    data instanceof arrayTypes[dtype] &&
+    Array.isArray(shape) &&
+    shape.length === dims.length &&
+    dims.every((dim, i) => typeof dim !== "number" || dim === shape[i])
+  );
+}
+
+function wireSchemaOf({ dtype, dims }: TensorSpec): JsonSchema {
+  const { schema } = elements[dtype];
+  const lists = dims.toReversed().reduce<JsonSchema>((items, dim) => {
+    const size = typeof dim === "number" ? { minItems: dim, maxItems: dim } : {};
+    return { type: "array", items, ...size };
+  }, schema);
+  const description = `The elements of ${describeTensor(dtype, dims)} as bytes, little-endian and in row-major order: data:application/octet-stream;base64,…`;
+  return { anyOf: [lists, { type: "string", format: "uri", pattern: "^data:", description }] };
+}

@@ -1,0 +1,185 @@
+/** Fields that hold tensors: as lists of numbers and as bytes they come to the same, and every fault has its place. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import * as sconce from "../src/index.ts";
+import { type DType, ndarray, pad, type Tensor, z } from "../src/index.ts";
+import { arrayTypes, type TensorSpec } from "../src/model/tensor.ts";
+import { wireSchema } from "../src/model/wire-schema.ts";
+
+const { float32, float64, int64, uint8, bool, bfloat16, float16 } = sconce;
+const dtypes = Object.keys(arrayTypes) as DType[];
+
+const whole = (bits: number, isSigned = true) =>
+  isSigned
+    ? fc.integer({ min: -(2 ** (bits - 1)), max: 2 ** (bits - 1) - 1 })
+    : fc.integer({ min: 0, max: 2 ** bits - 1 });
+/** Numbers that the dtype holds exactly, as they stand in JSON. */
+const exact: Readonly<Record<DType, fc.Arbitrary<number | boolean>>> = {
+  float32: fc.float({ noNaN: true, noDefaultInfinity: true }),
+  float64: fc.double({ noNaN: true, noDefaultInfinity: true }),
+  float16: fc.integer({ min: -2048, max: 2048 }),
+  bfloat16: fc.integer({ min: -128, max: 127 }).map((x) => x / 16),
+  int8: whole(8),
+  int16: whole(16),
+  int32: whole(32),
+  int64: fc.maxSafeInteger(),
+  uint8: whole(8, false),
+  bool: fc.boolean(),
+};
+
+const dataUri = (bytes: Uint8Array, parameters = "") =>
+  `data:application/octet-stream${parameters};base64,${bytes.toBase64()}`;
+const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+/** What is wrong with a value, as pointers and messages. */
+function faultsOf(spec: TensorSpec, value: unknown) {
+  const { error } = z.object({ x: ndarray(spec) }).safeParse({ x: value });
+  return error?.issues.map(({ path, message }) => [path.join("/"), message]);
+}
+
+describe.each(dtypes)("an array of %s", (dtype) => {
+  const field = ndarray({ dtype, dims: [2, "n"] });
+  const lists = fc
+    .integer({ min: 1, max: 5 })
+    .chain((n) => fc.array(fc.array(exact[dtype], { minLength: n, maxLength: n }), { minLength: 2, maxLength: 2 }));
+
+  test("is the same when it goes to code and back as lists", () => {
+    fc.assert(
+      fc.property(lists, (given) => {
+        const decoded = z.decode(field, given);
+        expect(decoded).toMatchObject({ dtype, shape: [2, given[0]?.length] });
+        // JSON has one zero.
+        expect(JSON.parse(JSON.stringify(z.encode(field, decoded)))).toEqual(JSON.parse(JSON.stringify(given)));
+      }),
+    );
+  });
+
+  test("is the same as bytes and as lists", () => {
+    fc.assert(
+      fc.property(lists, (given) => {
+        const decoded = z.decode(field, given);
+        expect(z.decode(field, dataUri(bytesOf(decoded)))).toEqual(decoded);
+        expect(z.decode(field, dataUri(bytesOf(decoded), `;shape=2x${given[0]?.length}`))).toEqual(decoded);
+      }),
+    );
+  });
+});
+
+describe("a field takes", () => {
+  test("bytes that begin at any place of the text's memory", () => {
+    const bytes = new Uint8Array(Float64Array.of(1, Math.PI).buffer);
+    expect([...z.decode(ndarray(float64(2)), dataUri(bytes)).data]).toEqual([1, Math.PI]);
+  });
+
+  test("a single number where there is no dimension", () => {
+    expect(z.decode(ndarray(float32()), 1.5)).toEqual({ dtype: "float32", shape: [], data: Float32Array.of(1.5) });
+  });
+
+  test("padded sizes as they come", () => {
+    expect(z.decode(ndarray(int64(pad("tokens", 0))), [1, 2, 3])).toMatchObject({ shape: [3] });
+  });
+
+  test("floats to the nearest that the dtype has", () => {
+    const [half, brain] = [z.decode(ndarray(float16(1)), [0.1]), z.decode(ndarray(bfloat16(1)), [0.1])];
+    expect([half.data[0], brain.data[0]]).toEqual([0x2e66, 0x3dcd]);
+  });
+});
+
+describe("a field refuses", () => {
+  test.each([
+    ["another type", float32(2), { a: 1 }, [["x", "expected a list of 2, received an object"]]],
+    ["nothing", float32(2), undefined, [["x", "expected a list of 2, received nothing"]]],
+    ["another length", float32(2), [1], [["x", "expected a list of 2, received one of 1"]]],
+    [
+      "every element that is no number",
+      float32(4),
+      [1, "2", null, 4],
+      [
+        ["x/1", "expected a number that float32 can hold, received a string"],
+        ["x/2", "expected a number that float32 can hold, received null"],
+      ],
+    ],
+    [
+      "a number beyond the dtype",
+      float32(1),
+      [1e39],
+      [["x/0", "expected a number that float32 can hold, received 1e+39"]],
+    ],
+    [
+      "a fraction of a whole number",
+      uint8(2),
+      [1, 1.5],
+      [["x/1", "expected a whole number from 0 to 255, received 1.5"]],
+    ],
+    ["numbers for truths", bool(1), [1], [["x/0", "expected true or false, received 1"]]],
+    ["lists of several lengths", float32(2, "n"), [[1, 2], [3]], [["x/1", "expected a list of 2, received one of 1"]]],
+    ["a list too deep", float32(1), [[1]], [["x/0", "expected a number that float32 can hold, received a list"]]],
+    [
+      "too few bytes",
+      float32(2),
+      dataUri(new Uint8Array(4)),
+      [["x", "4 bytes are no float32(2), whose elements have 4 bytes each"]],
+    ],
+    [
+      "bytes whose sizes cannot be told",
+      uint8("a", "b"),
+      dataUri(new Uint8Array(6)),
+      [
+        [
+          "x",
+          "6 bytes are no uint8(a, b), whose elements have 1 byte each; say the sizes with ;shape=2x3 before ;base64",
+        ],
+      ],
+    ],
+    [
+      "truths that are neither",
+      bool(2),
+      dataUri(Uint8Array.of(1, 2)),
+      [["x", "byte 1 is 2, and bool has 0 and 1 alone"]],
+    ],
+    [
+      "another text",
+      float32(2),
+      "https://example.com/x",
+      [["x", "expected lists of numbers for float32(2), or data:application/octet-stream;base64,… with their bytes"]],
+    ],
+  ] as const)("%s", (_, spec, value, faults) => {
+    expect(faultsOf(spec, value)).toEqual(faults.map((fault) => [...fault]));
+  });
+
+  test("base64 that is cut off, with the reason", () => {
+    expect(faultsOf(float32(1), "data:;base64,AAAAA")?.[0]?.[1]).toContain("its base64 is cut off");
+  });
+
+  test("many wrong elements for the first thousand", () => {
+    expect(faultsOf(float32(5000), Array(5000).fill("1"))?.length).toBe(1000);
+  });
+
+  test("a first list that promises more than there is, before room is made for it", () => {
+    const huge = [Array(1e6).fill(1), ...Array(1e5).fill([])];
+    expect(faultsOf(float32("a", "b"), huge)?.[0]).toEqual(["x/1", "expected a list of 1000000, received one of 0"]);
+  });
+
+  test.each([
+    ["NaN", float32(2), Float32Array.of(1, Number.NaN), "x/1"],
+    ["a whole number that a double would round", int64(1), BigInt64Array.of(2n ** 53n), "x/0"],
+  ] as const)("to give %s to a client", (_, spec, data, place) => {
+    const given = { x: { dtype: spec.dtype, shape: [data.length], data } as Tensor };
+    const { error } = z.safeEncode(z.object({ x: ndarray<DType>(spec) }), given);
+    expect(error?.issues[0]?.path.join("/")).toBe(place);
+  });
+
+  test("another tensor as an output", () => {
+    const given = { dtype: "float32" as const, shape: [3], data: new Float32Array(3) };
+    const { error } = z.safeEncode(ndarray(float32(2)), given);
+    expect(error?.issues[0]?.message).toBe("Expected a tensor float32(2); make one with tensor(data, shape)");
+  });
+});
+
+test("the JSON Schema tells of lists and of bytes", () => {
+  const { anyOf } = wireSchema(ndarray(float32(2, "n")), "input") as { anyOf: readonly object[] };
+  expect(anyOf).toEqual([
+    { type: "array", minItems: 2, maxItems: 2, items: { type: "array", items: { type: "number" } } },
+    expect.objectContaining({ type: "string", pattern: "^data:" }),
+  ]);
+});
