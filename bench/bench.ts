@@ -1,13 +1,13 @@
 /** Runs the cases that were asked for, one after the other, and reports them. */
 import { messageOf } from "../src/errors.ts";
 import { Canary } from "./canary.ts";
-import { cases } from "./cases.ts";
+import { cases, peerCases } from "./cases.ts";
 import { missingWrk } from "./load.ts";
 import type { Measurement } from "./measurement.ts";
 import { formatReport, legend, machine } from "./report.ts";
 
 export interface BenchOptions {
-  /** Names of cases; none means all. */
+  /** Names of cases; none means all but those beside other servers. */
   readonly names: readonly string[];
   readonly seconds: number;
   readonly repeats: number;
@@ -22,8 +22,8 @@ export async function bench({ names, seconds, repeats, json }: BenchOptions): Pr
   const canary = new Canary();
   const measurements: Measurement[] = [];
   let broken = 0;
-  for (const [name, measure] of Object.entries(cases)) {
-    if (names.length > 0 && !names.includes(name)) continue;
+  const asked = Object.entries({ ...cases, ...peerCases }).filter(([name]) => names.includes(name));
+  for (const [name, measure] of names.length > 0 ? asked : Object.entries(cases)) {
     console.error(`measuring ${name}`);
     try {
       measurements.push(await measure({ seconds, repeats, canary }));

@@ -1,7 +1,7 @@
 /** The benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
 import { parseArgs } from "node:util";
 import { bench } from "../bench/bench.ts";
-import { cases } from "../bench/cases.ts";
+import { cases, peerCases } from "../bench/cases.ts";
 
 const usage = `USAGE bench [CASE…] [--seconds N] [--repeats N] [--json FILE]
 
@@ -14,7 +14,10 @@ if (typeof options === "string") {
   console.error(options);
   process.exitCode = 2;
 } else if (options.help) {
-  console.log(`${usage}\n\nCASES (default: all)\n\n  ${Object.keys(cases).join("\n  ")}`);
+  const [own, beside] = [cases, peerCases].map((each) => Object.keys(each).join("\n  "));
+  console.log(
+    `${usage}\n\nCASES (default: all of these)\n\n  ${own}\n\nBESIDE OTHER SERVERS, which are installed first (peers: all of these)\n\n  ${beside}`,
+  );
 } else {
   try {
     process.exitCode = (await bench(options)) === 0 ? 0 : 1;
@@ -27,7 +30,7 @@ if (typeof options === "string") {
 /** The options, or what is wrong with them in one line. */
 function read(argv: string[]) {
   try {
-    const { values, positionals: names } = parseArgs({
+    const { values, positionals } = parseArgs({
       args: argv,
       allowPositionals: true,
       options: {
@@ -37,8 +40,10 @@ function read(argv: string[]) {
         help: { type: "boolean", short: "h", default: false },
       },
     });
-    const unknown = names.find((name) => !Object.hasOwn(cases, name));
-    if (unknown !== undefined) return `bench: unknown case ${unknown}; known: ${Object.keys(cases).join(", ")}`;
+    const known = Object.keys({ ...cases, ...peerCases });
+    const names = positionals.flatMap((name) => (name === "peers" ? Object.keys(peerCases) : [name]));
+    const unknown = names.find((name) => !known.includes(name));
+    if (unknown !== undefined) return `bench: unknown case ${unknown}; known: ${known.join(", ")}, peers`;
     const [seconds, repeats] = [values.seconds, values.repeats].map((given) =>
       /^[1-9]\d{0,3}$/.test(given) ? +given : 0,
     );
