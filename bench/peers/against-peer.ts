@@ -4,7 +4,6 @@ import { buildNetwork, type NetworkName } from "../networks.ts";
 import { ms, perSecond } from "../quantity.ts";
 import { lost, Target, WARM_UP_S } from "../target.ts";
 import { inTurns, median, spread, sum } from "../turns.ts";
-import { pinnedVersion } from "./environment.ts";
 import { type PeerName, peers } from "./peers.ts";
 import { RunningPeer } from "./running-peer.ts";
 
@@ -15,7 +14,7 @@ export interface PeerCase extends CaseOptions {
 
 export async function againstPeer(name: PeerName, network: NetworkName, options: PeerCase): Promise<Measurement> {
   const { connections, seconds, repeats, canary, goal } = options;
-  const { title, distribution, way } = peers[name];
+  const { way } = peers[name];
   // A peer that is polled is compared with what spares the polling.
   const ourWay = way === "wait" ? "wait" : "create-get";
   const built = await buildNetwork(network);
@@ -38,7 +37,7 @@ export async function againstPeer(name: PeerName, network: NetworkName, options:
     },
     async () => {
       const done = await peer.load({ connections, seconds });
-      await peer.check(built);
+      await peer.check();
       return done;
     },
   );
@@ -55,7 +54,7 @@ export async function againstPeer(name: PeerName, network: NetworkName, options:
   ];
   return {
     subject: `${network}, ${connections} connections${way === "wait" ? "" : ", create then read"}`,
-    compared: `of ${title} ${pinnedVersion(name, distribution)}`,
+    compared: `of ${peer.fullTitle}`,
     unit: "",
     ...(goal === undefined ? {} : { goal }),
     reached: spread(values),

@@ -3,8 +3,11 @@ import { z } from "../../src/model/z.ts";
 import type { Way } from "../load.ts";
 
 export interface Peer {
+  /** In a plot. */
   readonly title: string;
-  /** The package whose version is shown. */
+  /** In a table. */
+  readonly fullTitle: (version: string) => string;
+  /** The package whose version it is. */
   readonly distribution: string;
   /** What the environment's Python is called with. */
   readonly arguments: (port: number) => readonly string[];
@@ -29,6 +32,7 @@ export type PeerName = "mosec" | "fastapi" | "litserve" | "triton" | "tungstenki
 export const peers: Readonly<Record<PeerName, Peer>> = {
   mosec: {
     title: "mosec",
+    fullTitle: (version) => `mosec ${version}`,
     distribution: "mosec",
     arguments: (port) => [
       ...["mosec_server.py", "--address", "127.0.0.1", "--port", String(port)],
@@ -41,7 +45,8 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
     answer: plain,
   },
   fastapi: {
-    title: "FastAPI with a batcher",
+    title: "FastAPI, batcher",
+    fullTitle: (version) => `FastAPI ${version} with a batcher`,
     distribution: "fastapi",
     arguments: () => ["fastapi_server.py"],
     path: "/predict",
@@ -51,6 +56,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
   },
   litserve: {
     title: "LitServe",
+    fullTitle: (version) => `LitServe ${version}`,
     distribution: "litserve",
     arguments: () => ["litserve_server.py"],
     path: "/predict",
@@ -60,6 +66,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
   },
   triton: {
     title: "Triton",
+    fullTitle: (version) => `Triton, pytriton ${version}`,
     distribution: "nvidia-pytriton",
     arguments: () => ["triton_server.py"],
     path: "/v2/models/network/infer",
@@ -70,6 +77,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
   },
   tungstenkit: {
     title: "tungstenkit",
+    fullTitle: (version) => `tungstenkit ${version}`,
     distribution: "tungstenkit",
     arguments: (port) => [
       ...["-m", "tungstenkit._internal.model_server"],

@@ -6,7 +6,7 @@ import { z } from "../../src/model/z.ts";
 import { areClose } from "../alike.ts";
 import { type Load, type LoadOptions, load } from "../load.ts";
 import type { Network } from "../networks.ts";
-import { environment, peersFolder } from "./environment.ts";
+import { environment, peersFolder, pinnedVersion } from "./environment.ts";
 import { type Peer, type PeerName, peers } from "./peers.ts";
 import { ProcessGroup } from "./process-group.ts";
 
@@ -14,6 +14,14 @@ import { ProcessGroup } from "./process-group.ts";
 export interface PeerWork {
   readonly batches: number;
   readonly items: number;
+}
+
+interface Running {
+  readonly fullTitle: string;
+  readonly network: Pick<Network, "samples">;
+  readonly group: ProcessGroup;
+  readonly url: string;
+  readonly files: { readonly bodies: string; readonly counts: string };
 }
 
 const START_MS = 120_000;
@@ -25,19 +33,17 @@ const createdSchema = z.looseObject({ prediction_id: z.string() });
 const stateSchema = z.looseObject({ status: z.enum(["pending", "running", "success"]) });
 
 export class RunningPeer implements AsyncDisposable {
+  readonly title: string;
+  /** With its version. */
+  readonly fullTitle: string;
   readonly #peer: Peer;
-  readonly #group: ProcessGroup;
-  readonly #url: string;
-  readonly #files: { readonly bodies: string; readonly counts: string };
+  readonly #running: Running;
 
-  private constructor(
-    peer: Peer,
-    running: { group: ProcessGroup; url: string; files: { bodies: string; counts: string } },
-  ) {
+  private constructor(peer: Peer, running: Running) {
+    this.title = peer.title;
+    this.fullTitle = running.fullTitle;
     this.#peer = peer;
-    this.#group = running.group;
-    this.#url = running.url;
-    this.#files = running.files;
+    this.#running = running;
   }
 
   /** Installs it where that is to be done, and resolves when it has given the right answers. */
@@ -70,10 +76,12 @@ export class RunningPeer implements AsyncDisposable {
         ...(peer.needsSharedPython ? { LD_LIBRARY_PATH: libraries } : {}),
       },
     });
-    const running = new RunningPeer(peer, { group, url: `http://127.0.0.1:${port}${peer.path}`, files });
+    const fullTitle = peer.fullTitle(pinnedVersion(name, peer.distribution));
+    const url = `http://127.0.0.1:${port}${peer.path}`;
+    const running = new RunningPeer(peer, { fullTitle, network, group, url, files });
     try {
-      await running.#ready(network);
-      await running.check(network);
+      await running.#ready();
+      await running.check();
     } catch (error) {
       await group[Symbol.asyncDispose]();
       throw error;
@@ -82,44 +90,46 @@ export class RunningPeer implements AsyncDisposable {
   }
 
   /** @throws Error when it does not give the samples' outputs for their inputs, each in a request */
-  async check({ samples, name }: Pick<Network, "samples" | "name">): Promise<void> {
-    const { outputs } = samples;
-    for (const [i, { x }] of inputsSchema.parse(samples.inputs).entries()) {
+  async check(): Promise<void> {
+    const { inputs, outputs } = this.#running.network.samples;
+    for (const [i, { x }] of inputsSchema.parse(inputs).entries()) {
       const given = await this.#ask(x);
       const { y = [] } = outputs[i] ?? {};
       if (!areClose(given, y))
-        throw new Error(`${this.#peer.title} answered ${name} wrongly: ${JSON.stringify({ given, expected: y })}`);
+        throw new Error(`${this.title} answered wrongly: ${JSON.stringify({ given, expected: y })}`);
     }
   }
 
   /** @throws Error when requests fail: what is left of such a load compares with nothing */
   async load(options: Pick<LoadOptions, "connections" | "seconds">): Promise<Load> {
-    const done = await load({ ...options, url: this.#url, way: this.#peer.way, bodies: this.#files.bodies });
-    if (done.failed > 0) throw this.#group.failure(`answered ${done.failed} requests with an error or not at all`);
+    const { url, files, group } = this.#running;
+    const done = await load({ ...options, url, way: this.#peer.way, bodies: files.bodies });
+    if (done.failed > 0) throw group.failure(`answered ${done.failed} requests with an error or not at all`);
     return done;
   }
 
   work(): PeerWork {
-    const counts = new BigUint64Array(readFileSync(this.#files.counts).buffer, 0, 2);
+    const counts = new BigUint64Array(readFileSync(this.#running.files.counts).buffer, 0, 2);
     return { batches: Number(counts[0]), items: Number(counts[1]) };
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#group[Symbol.asyncDispose]();
+    return this.#running.group[Symbol.asyncDispose]();
   }
 
   /** Until it answers, be the answer right or wrong. */
-  async #ready({ samples }: Pick<Network, "samples">): Promise<void> {
-    const [first = { x: [] }] = inputsSchema.parse(samples.inputs);
+  async #ready(): Promise<void> {
+    const { network, group } = this.#running;
+    const [first = { x: [] }] = inputsSchema.parse(network.samples.inputs);
     const end = performance.now() + START_MS;
     for (;;) {
       try {
         await this.#ask(first.x);
         return;
       } catch (error) {
-        if (this.#group.hasEnded) throw this.#group.failure("ended");
+        if (group.hasEnded) throw group.failure("ended");
         if (performance.now() > end)
-          throw this.#group.failure(`gave no answer within ${START_MS / 1000} s (${String(error)})`);
+          throw group.failure(`gave no answer within ${START_MS / 1000} s (${String(error)})`);
         await Bun.sleep(200);
       }
     }
@@ -127,7 +137,7 @@ export class RunningPeer implements AsyncDisposable {
 
   async #ask(x: readonly number[]): Promise<readonly number[]> {
     const { way, body, answer } = this.#peer;
-    const created = await fetchJson(this.#url, {
+    const created = await fetchJson(this.#running.url, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body(x)),
@@ -135,7 +145,7 @@ export class RunningPeer implements AsyncDisposable {
     if (way === "wait") return answer.parse(created);
     const { prediction_id: id } = createdSchema.parse(created);
     for (;;) {
-      const state = await fetchJson(`${this.#url}/${id}`, {});
+      const state = await fetchJson(`${this.#running.url}/${id}`, {});
       if (stateSchema.parse(state).status === "success") return answer.parse(state);
       await Bun.sleep(POLL_MS);
     }
