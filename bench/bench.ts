@@ -5,13 +5,14 @@ import { cases } from "./cases.ts";
 import { missingWrk } from "./load.ts";
 import type { Measurement } from "./measurement.ts";
 import { formatReport, legend, machine } from "./report.ts";
+import { saveResult } from "./results.ts";
 
 export interface BenchOptions {
-  /** Names of cases; none means all. */
+  /** Names of cases. */
   readonly names: readonly string[];
   readonly seconds: number;
   readonly repeats: number;
-  /** Where to save what was measured, repeat by repeat. */
+  /** The file that what was measured is added to, repeat by repeat. */
   readonly json: string | undefined;
 }
 
@@ -23,10 +24,14 @@ export async function bench({ names, seconds, repeats, json }: BenchOptions): Pr
   const measurements: Measurement[] = [];
   let broken = 0;
   for (const [name, measure] of Object.entries(cases)) {
-    if (names.length > 0 && !names.includes(name)) continue;
+    if (!names.includes(name)) continue;
     console.error(`measuring ${name}`);
     try {
-      measurements.push(await measure({ seconds, repeats, canary }));
+      const measurement = await measure({ seconds, repeats, canary });
+      measurements.push(measurement);
+      const measuredAt = new Date().toISOString();
+      const result = { case: name, measuredAt, seconds, repeats, machine: machine(), ...measurement };
+      if (json !== undefined) await saveResult(json, result);
     } catch (error) {
       broken += 1;
       console.error(`${name} could not be measured: ${messageOf(error)}`);
@@ -34,9 +39,5 @@ export async function bench({ names, seconds, repeats, json }: BenchOptions): Pr
   }
   const { cpu, cores, bun, libtorch } = machine();
   console.log(`\n${formatReport(measurements)}\n\n${legend}\n${cpu}, ${cores} cores; Bun ${bun}, libtorch ${libtorch}`);
-  if (json !== undefined) {
-    const saved = { machine: machine(), seconds, repeats, measuredAt: new Date().toISOString(), measurements };
-    await Bun.write(json, `${JSON.stringify(saved, null, 2)}\n`);
-  }
   return broken;
 }

@@ -3,18 +3,26 @@ import { imagesByUrl } from "./images.ts";
 import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
 import { memory } from "./memory.ts";
 import { minilm } from "./minilm.ts";
+import { offeredLoad } from "./offered-load.ts";
 import { oneConnection } from "./one-connection.ts";
+import { overConnections, sconce } from "./over-connections.ts";
+import { againstPeer } from "./peers/against-peer.ts";
+import { RunningPeer } from "./peers/running-peer.ts";
 import { rawAgainstPython } from "./raw-against-python.ts";
 import { startUp } from "./start-up.ts";
 import { againstEcho, againstRaw } from "./under-load.ts";
 
-/** By name, in the order of the table. */
-export const cases: Readonly<Record<string, (options: CaseOptions) => Promise<Measurement>>> = {
+export type Cases = Readonly<Record<string, (options: CaseOptions) => Promise<Measurement>>>;
+
+/** By name, in the order of the table. What the names of groups mean is said by `groups`. */
+const own: Cases = {
   raw: (options) => rawAgainstPython("mlp", options),
   "mlp-256": (options) => againstRaw("mlp", { ...options, connections: 256, goal: atLeast(0.9) }),
   "mlp-64": (options) => againstRaw("mlp", { ...options, connections: 64 }),
   "mlp-echo": (options) => againstEcho("mlp", { ...options, connections: 256 }),
   "tiny-64": (options) => againstEcho("tiny", { ...options, connections: 64, goal: atLeast(0.5) }),
+  "create-get-64": (options) =>
+    againstEcho("tiny", { ...options, connections: 64, way: "create-get", goal: atLeast(0.35) }),
   "tiny-1": (options) => oneConnection("tiny", options),
   "mlp-1": (options) => oneConnection("mlp", options),
   "images-1": (options) => imagesByUrl(1, options),
@@ -23,3 +31,48 @@ export const cases: Readonly<Record<string, (options: CaseOptions) => Promise<Me
   start: (options) => startUp(options),
   memory: (options) => memory(options),
 };
+
+/** Beside other servers. */
+const beside: Cases = {
+  "mosec-tiny": (options) => againstPeer("mosec", "tiny", { ...options, connections: 64, goal: atLeast(2) }),
+  "fastapi-tiny": (options) => againstPeer("fastapi", "tiny", { ...options, connections: 64, goal: atLeast(8) }),
+  "litserve-tiny": (options) => againstPeer("litserve", "tiny", { ...options, connections: 64, goal: atLeast(30) }),
+  "triton-tiny": (options) => againstPeer("triton", "tiny", { ...options, connections: 64 }),
+  "tungstenkit-tiny": (options) =>
+    againstPeer("tungstenkit", "tiny", { ...options, connections: 64, goal: atLeast(20) }),
+  "mosec-mlp": (options) => againstPeer("mosec", "mlp", { ...options, connections: 256, goal: atLeast(2.3) }),
+  "fastapi-mlp": (options) => againstPeer("fastapi", "mlp", { ...options, connections: 256 }),
+  "litserve-mlp": (options) => againstPeer("litserve", "mlp", { ...options, connections: 256 }),
+  "triton-mlp": (options) => againstPeer("triton", "mlp", { ...options, connections: 256 }),
+};
+
+/** What the plots show beside what is measured for the table. */
+const plots: Cases = {
+  "mlp-connections": (options) => overConnections("mlp", sconce, options),
+  "mlp-offered": (options) => offeredLoad("mlp", options),
+};
+
+/** Further lines of the plot over connections. */
+const peerPlots: Cases = Object.fromEntries(
+  (["mosec", "fastapi", "litserve", "triton"] as const).map((peer) => [
+    `${peer}-connections`,
+    (options: CaseOptions) => overConnections("mlp", (network) => RunningPeer.start(peer, network), options),
+  ]),
+);
+
+/** Cases that are asked for together; without a name, those of the first group are measured. */
+export const groups = {
+  sconce: { cases: own, title: "beside the raw loop and the echo" },
+  plots: { cases: plots, title: "for the plots" },
+  peers: { cases: beside, title: "beside other servers, which are installed first" },
+  "peer-plots": { cases: peerPlots, title: "their lines in a plot" },
+} as const;
+
+export const cases: Cases = { ...own, ...plots, ...beside, ...peerPlots };
+
+/** The cases that a name stands for: those of a group, or one; undefined if it stands for none. */
+export function casesNamed(name: string): string[] | undefined {
+  const group = Object.entries(groups).find(([each]) => each === name)?.[1];
+  if (group !== undefined) return Object.keys(group.cases);
+  return Object.hasOwn(cases, name) ? [name] : undefined;
+}

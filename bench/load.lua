@@ -41,8 +41,9 @@ function done(summary, latency, _)
     for _, time in ipairs(thread:get("arrivals") or {}) do times[#times + 1] = time end
   end
   io.write(string.format(
-    '{"requests":%d,"seconds":%.6f,"refused":%d,"broken":%d,"p50Ms":%.3f,"p99Ms":%.3f,"arrivals":[%s]}\n',
-    summary.requests, summary.duration / 1e6, errors.status, errors.connect + errors.read + errors.write + errors.timeout,
+    '{"answered":%d,"seconds":%.6f,"failed":%d,"p50Ms":%.3f,"p99Ms":%.3f,"arrivals":[%s]}\n',
+    summary.requests - errors.status, summary.duration / 1e6,
+    errors.status + errors.connect + errors.read + errors.write + errors.timeout,
     latency:percentile(50) / 1000, latency:percentile(99) / 1000,
     table.concat(times, ",")))
 end

@@ -1,4 +1,4 @@
-/** Load on a server, made by wrk: as many requests as its connections bring through, each with `Prefer: wait`. */
+/** Load on a server, made by wrk: as many predictions as its connections bring through. */
 import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
 import { z } from "../src/model/z.ts";
@@ -6,17 +6,26 @@ import { Child } from "./child.ts";
 import { sum } from "./turns.ts";
 
 export interface Load {
-  /** Requests that were answered with 2xx or 3xx. */
+  /** Predictions whose outputs came. */
   readonly answered: number;
   readonly perSecond: number;
-  /** Requests that were answered with another status, or not at all. */
+  /** Requests that were answered with an error, or not at all. */
   readonly failed: number;
+  /** Of requests, which are predictions where one request waits for one. */
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
+/**
+ * How a prediction comes about: one request that waits for it (`Prefer: wait`); or one that creates it and one GET that waits for it;
+ * or one that creates it and GETs until it is done.
+ */
+export type Way = "wait" | "create-get" | "create-poll";
+
 export interface LoadOptions {
+  /** What is posted to. */
   readonly url: string;
+  readonly way?: Way;
   /** A file with one request body a line. */
   readonly bodies: string;
   readonly connections: number;
@@ -29,23 +38,30 @@ export interface LoadOptions {
   readonly hasSlowBatches?: boolean;
 }
 
+/** Where a peer is polled: of what was tried, from none to 400 ms, this was answered most. */
+const POLL_MS = 100;
+
 /** One line on how to get wrk; undefined if it is there. */
 export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
 export async function load(options: LoadOptions): Promise<Load> {
-  const { url, bodies, connections, seconds, hasSlowBatches = false } = options;
-  const script = join(import.meta.dir, "load.lua");
-  const timeout = ["--timeout", "30s"];
+  const { url, way = "wait", bodies, connections, seconds, hasSlowBatches = false } = options;
+  const script = join(import.meta.dir, way === "wait" ? "load.lua" : "create.lua");
+  // Whoever polls has to know which prediction an answer is about: the one of its connection.
+  const threads = way === "create-poll" ? connections : 1;
   const line = await Child.run(
-    ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, ...timeout, "-s", script, `${url}/predictions`],
-    { BENCH_BODIES: bodies, ...(hasSlowBatches ? { BENCH_ARRIVALS: "1" } : {}) },
+    ["wrk", `-t${threads}`, `-c${connections}`, `-d${seconds}s`, "--timeout", "30s", "-s", script, url],
+    {
+      BENCH_BODIES: bodies,
+      BENCH_POLL_MS: String(way === "create-poll" ? POLL_MS : 0),
+      ...(hasSlowBatches ? { BENCH_ARRIVALS: "1" } : {}),
+    },
   );
-  const { requests, refused, broken, seconds: took, p50Ms, p99Ms, arrivals } = answerSchema.parse(JSON.parse(line));
-  const answered = requests - refused;
+  const { answered, failed, seconds: took, p50Ms, p99Ms, arrivals } = answerSchema.parse(JSON.parse(line));
   const perSecond = hasSlowBatches ? 1000 * slope(arrivals) : answered / took;
-  return { answered, perSecond, failed: refused + broken, p50Ms, p99Ms };
+  return { answered, perSecond, failed, p50Ms, p99Ms };
 }
 
 /** By least squares, of a count that goes up by one at each of the times. Of a staircase with even steps it is exactly their rate. */
@@ -58,10 +74,9 @@ function slope(times: readonly number[]): number {
 }
 
 const answerSchema = z.object({
-  requests: z.number(),
+  answered: z.number(),
   seconds: z.number(),
-  refused: z.number(),
-  broken: z.number(),
+  failed: z.number(),
   p50Ms: z.number(),
   p99Ms: z.number(),
   arrivals: z.array(z.number()),

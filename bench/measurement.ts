@@ -17,6 +17,15 @@ export interface Goal {
 export const atLeast = (value: number): Goal => ({ is: "at least", value });
 export const atMost = (value: number): Goal => ({ is: "at most", value });
 
+/** What a plot shows of a measurement: points from left to right, in the units of its axes. */
+export interface Line {
+  readonly plot: "connections" | "offered";
+  readonly name: string;
+  readonly points: readonly { readonly x: number; readonly y: number }[];
+  /** What the raw loop does at the same time, in items a second. */
+  readonly limit: number;
+}
+
 export interface Measurement {
   /** "mlp, 256 connections" */
   readonly subject: string;
@@ -33,6 +42,7 @@ export interface Measurement {
   readonly behind: string;
   /** Requests that were not answered with a prediction that succeeded. */
   readonly failed: number;
+  readonly lines?: readonly Line[];
   /** What share of its speed the slower core had while this was measured, of the best in this run. */
   readonly cores: { readonly min: number; readonly max: number };
 }

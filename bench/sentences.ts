@@ -1,4 +1,5 @@
 /** Sentences to be embedded: the same at every run, of words that real ones are made of. */
+import { wholeNumbers } from "./random.ts";
 
 const LENGTHS = { least: 5, most: 120 } as const;
 /** Coprime to the number of lengths and near its golden section: neighbours differ, and every stretch has the same mixture. */
@@ -11,21 +12,10 @@ const STEP = 71;
  */
 export function sentences(texts: readonly string[], count: number): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
-  const random = numbers();
+  const random = wholeNumbers();
   const lengths = LENGTHS.most - LENGTHS.least + 1;
   return Array.from({ length: count }, (_, i) => {
     const length = LENGTHS.least + ((i * STEP) % lengths);
     return Array.from({ length }, () => words[random() % words.length]).join(" ");
   });
-}
-
-/** Whole numbers of 32 bits, the same at every run: xorshift (Marsaglia, 2003). */
-function numbers(): () => number {
-  let state = 20;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return state >>> 0;
-  };
 }

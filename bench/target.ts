@@ -1,9 +1,10 @@
 /** A server under load: started in a process of its own, its answers checked before anything is timed. */
 import { join } from "node:path";
 import { z } from "../src/model/z.ts";
+import { areAlike } from "./alike.ts";
 import { Child } from "./child.ts";
 import { type Load, type LoadOptions, load } from "./load.ts";
-import { type Network, type Output, outputSchema, sconceCommand, storeEnv } from "./networks.ts";
+import { type Network, outputSchema, sconceCommand, storeEnv } from "./networks.ts";
 
 /** What the server says of the work it has done. */
 export interface Work {
@@ -20,8 +21,6 @@ export interface TargetLoad extends Load {
   readonly jsThreadUs: number | undefined;
 }
 
-/** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
-const TOLERANCE = 1e-4;
 /** Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see. */
 export const WARM_UP_S = 15;
 
@@ -70,7 +69,7 @@ export class Target implements AsyncDisposable {
 
   async load(options: Omit<LoadOptions, "url">): Promise<TargetLoad> {
     const before = this.child.mainThreadSeconds();
-    const done = await load({ ...options, url: this.url });
+    const done = await load({ ...options, url: `${this.url}/predictions` });
     const after = this.child.mainThreadSeconds();
     const isKnown = before !== undefined && after !== undefined && done.answered > 0;
     return { ...done, jsThreadUs: isKnown ? ((after - before) / done.answered) * 1e6 : undefined };
@@ -102,19 +101,4 @@ export function lost(failedPredictions: number, load: { readonly runs: number; r
 export function refuseFailures(done: TargetLoad): TargetLoad {
   if (done.failed > 0) throw new Error(`${done.failed} requests failed at the echo, which then is no yardstick`);
   return done;
-}
-
-function areAlike(given: Output, expected: Output): boolean {
-  const names = Object.keys(expected);
-  return (
-    names.length === Object.keys(given).length &&
-    names.every((name) => areClose(given[name] ?? [], expected[name] ?? []))
-  );
-}
-
-function areClose(given: readonly number[], expected: readonly number[]): boolean {
-  return (
-    given.length === expected.length &&
-    given.every((value, i) => Math.abs(value - (expected[i] ?? Number.NaN)) <= TOLERANCE * (1 + Math.abs(value)))
-  );
 }

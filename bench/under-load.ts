@@ -1,4 +1,5 @@
 /** Throughput: served requests a second beside what the raw loop or the echo does. */
+import type { Way } from "./load.ts";
 import type { CaseOptions, Goal, Measurement } from "./measurement.ts";
 import { buildNetwork, type Network, type NetworkName } from "./networks.ts";
 import { ms, perSecond } from "./quantity.ts";
@@ -18,6 +19,8 @@ const SLOW_WARM_UP_S = 10;
 export interface LoadCase extends CaseOptions {
   readonly connections: number;
   readonly goal?: Goal;
+  /** "wait" unless it is given. */
+  readonly way?: Way;
   /** A batch takes tenths of a second: see `LoadOptions`. */
   readonly hasSlowBatches?: boolean;
 }
@@ -54,9 +57,9 @@ export async function turnsUnderLoad(
   { network, served, options }: { network: Network; served: Target; options: LoadCase },
   yardstick: () => Promise<Yardstick>,
 ): Promise<Omit<Measurement, "compared">> {
-  const { connections, seconds, repeats, canary, goal, hasSlowBatches = false } = options;
+  const { connections, seconds, repeats, canary, goal, way = "wait", hasSlowBatches = false } = options;
   const { bodies } = network;
-  const loadFor = (duration: number) => served.load({ bodies, connections, seconds: duration, hasSlowBatches });
+  const loadFor = (duration: number) => served.load({ bodies, connections, seconds: duration, way, hasSlowBatches });
   await served.check(network);
   await loadFor(hasSlowBatches ? SLOW_WARM_UP_S : WARM_UP_S);
   await served.check(network);
@@ -83,7 +86,7 @@ export async function turnsUnderLoad(
   const batch = sum(loads.map(({ items }) => items)) / sum(loads.map(({ batches }) => batches));
   const jsThread = [loads, turns.map((turn) => turn.before)].map(jsThreadText).filter((text) => text !== "");
   return {
-    subject: `${network.name}, ${connections} connections`,
+    subject: `${network.name}, ${connections} connections${way === "wait" ? "" : ", create then read"}`,
     unit: "",
     ...(goal === undefined ? {} : { goal }),
     reached: spread(values),
@@ -91,8 +94,9 @@ export async function turnsUnderLoad(
     behind: [
       `${perSecond(median(loads.map((each) => each.perSecond)))} to ${perSecond(median(besides))}`,
       ...(jsThread.length > 0 ? [`JS thread ${jsThread.join(" to ")}`] : []),
-      `p50 ${ms(median(loads.map(({ p50Ms }) => p50Ms)))}`,
-      `p99 ${ms(median(loads.map(({ p99Ms }) => p99Ms)))}`,
+      ...(way === "wait"
+        ? [`p50 ${ms(median(loads.map(({ p50Ms }) => p50Ms)))}`, `p99 ${ms(median(loads.map(({ p99Ms }) => p99Ms)))}`]
+        : []),
       `batches of ${batch.toFixed(1)}`,
     ].join(", "),
     failed:

@@ -1,23 +1,30 @@
 /** The benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
 import { parseArgs } from "node:util";
 import { bench } from "../bench/bench.ts";
-import { cases } from "../bench/cases.ts";
+import { cases, casesNamed, groups } from "../bench/cases.ts";
+import { publish } from "../bench/publish.ts";
 
-const usage = `USAGE bench [CASE…] [--seconds N] [--repeats N] [--json FILE]
+const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
+      bench --plots FILE
 
   --seconds N   how long one turn takes (default: 2); five times as long for images and minilm, whose batches are slow
   --repeats N   how often each comparison is made (default: 5)
-  --json FILE   saves what was measured, repeat by repeat`;
+  --json FILE   adds what was measured, repeat by repeat, to a file; a case that is in it is replaced
+  --plots FILE  measures nothing: draws the plots in bench/plots and writes the table of the README from such a file`;
 
 const options = read(process.argv.slice(2));
 if (typeof options === "string") {
   console.error(options);
   process.exitCode = 2;
 } else if (options.help) {
-  console.log(`${usage}\n\nCASES (default: all)\n\n  ${Object.keys(cases).join("\n  ")}`);
+  const listed = Object.entries(groups).map(([name, { title, cases }]) => {
+    return `${name}: ${title}\n\n  ${Object.keys(cases).join("\n  ")}`;
+  });
+  console.log(`${usage}\n\nCASES, by group (default: sconce)\n\n${listed.join("\n\n")}`);
 } else {
   try {
-    process.exitCode = (await bench(options)) === 0 ? 0 : 1;
+    if (options.plots !== undefined) console.log((await publish(options.plots)).join("\n"));
+    else process.exitCode = (await bench(options)) === 0 ? 0 : 1;
   } catch (error) {
     console.error(`bench: ${error instanceof Error ? error.message : error}`);
     process.exitCode = 1;
@@ -27,18 +34,21 @@ if (typeof options === "string") {
 /** The options, or what is wrong with them in one line. */
 function read(argv: string[]) {
   try {
-    const { values, positionals: names } = parseArgs({
+    const { values, positionals } = parseArgs({
       args: argv,
       allowPositionals: true,
       options: {
         seconds: { type: "string", default: "2" },
         repeats: { type: "string", default: "5" },
         json: { type: "string" },
+        plots: { type: "string" },
         help: { type: "boolean", short: "h", default: false },
       },
     });
-    const unknown = names.find((name) => !Object.hasOwn(cases, name));
-    if (unknown !== undefined) return `bench: unknown case ${unknown}; known: ${Object.keys(cases).join(", ")}`;
+    const unknown = positionals.find((name) => casesNamed(name) === undefined);
+    if (unknown !== undefined)
+      return `bench: unknown case ${unknown}; known: ${[...Object.keys(groups), ...Object.keys(cases)].join(", ")}`;
+    const names = (positionals.length > 0 ? positionals : ["sconce"]).flatMap((name) => casesNamed(name) ?? []);
     const [seconds, repeats] = [values.seconds, values.repeats].map((given) =>
       /^[1-9]\d{0,3}$/.test(given) ? +given : 0,
     );
@@ -46,7 +56,7 @@ function read(argv: string[]) {
       return `bench: --seconds must be a whole number from 1 to 9999, not ${JSON.stringify(values.seconds)}`;
     if (!repeats)
       return `bench: --repeats must be a whole number from 1 to 9999, not ${JSON.stringify(values.repeats)}`;
-    return { names, seconds, repeats, json: values.json, help: values.help };
+    return { names, seconds, repeats, json: values.json, plots: values.plots, help: values.help };
   } catch (error) {
     return `bench: ${error instanceof Error ? error.message : error}`;
   }

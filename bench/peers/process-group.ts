@@ -1,0 +1,72 @@
+/** A peer's processes: a group of their own that ends as a whole, by its id, whatever the peer starts and however this program ends. */
+import { existsSync, readFileSync } from "node:fs";
+
+export interface GroupOptions {
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** The file that takes what the processes print. */
+  readonly log: string;
+}
+
+const SHOWN_LINES = 20;
+/** What is given to processes that were asked to end, before they are ended. */
+const STOP_MS = 5000;
+const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+const signalNames = Object.keys(signals) as (keyof typeof signals)[];
+
+export class ProcessGroup implements AsyncDisposable {
+  readonly #process: Bun.Subprocess;
+  readonly #options: GroupOptions;
+  // The terminal interrupts this program's group, not that of the peer.
+  readonly #endWithUs = (signal: keyof typeof signals) => {
+    this.#signal("SIGKILL");
+    process.exit(128 + signals[signal]);
+  };
+
+  constructor(options: GroupOptions) {
+    const { command, env, cwd, log } = options;
+    const output = Bun.file(log);
+    this.#options = options;
+    this.#process = Bun.spawn([...command], {
+      cwd,
+      env: { ...process.env, ...env },
+      stdin: "ignore",
+      stdout: output,
+      stderr: output,
+      detached: true,
+    });
+    for (const name of signalNames) process.on(name, this.#endWithUs);
+  }
+
+  get hasEnded(): boolean {
+    return this.#process.exitCode !== null || this.#process.signalCode !== null;
+  }
+
+  /** An error that says how the group fared, with the end of what it printed. */
+  failure(what: string): Error {
+    const { command, log } = this.#options;
+    const { exitCode, signalCode } = this.#process;
+    const end = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;
+    const printed = existsSync(log) ? readFileSync(log, "utf8").trimEnd().split("\n").slice(-SHOWN_LINES) : [];
+    return new Error([`this ${end}: ${command.join(" ")}`, `the end of ${log}:`, ...printed].join("\n"));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#signal("SIGTERM");
+    const end = performance.now() + STOP_MS;
+    while (this.#signal(0) && performance.now() < end) await Bun.sleep(50);
+    this.#signal("SIGKILL");
+    await this.#process.exited;
+    for (const name of signalNames) process.off(name, this.#endWithUs);
+  }
+
+  /** @returns whether there still is a process in the group */
+  #signal(signal: NodeJS.Signals | 0): boolean {
+    try {
+      return process.kill(-this.#process.pid, signal);
+    } catch {
+      return false;
+    }
+  }
+}
