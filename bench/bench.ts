@@ -5,7 +5,7 @@ import { cases } from "./cases.ts";
 import { missingWrk } from "./load.ts";
 import type { Measurement } from "./measurement.ts";
 import { formatReport, legend, machine } from "./report.ts";
-import { saveResult } from "./results.ts";
+import { saveResults } from "./results.ts";
 
 export interface BenchOptions {
   /** Names of cases. */
@@ -27,11 +27,18 @@ export async function bench({ names, seconds, repeats, json }: BenchOptions): Pr
     if (!names.includes(name)) continue;
     console.error(`measuring ${name}`);
     try {
-      const measurement = await measure({ seconds, repeats, canary });
-      measurements.push(measurement);
+      const measured = [await measure({ seconds, repeats, canary })].flat();
+      measurements.push(...measured);
       const measuredAt = new Date().toISOString();
-      const result = { case: name, measuredAt, seconds, repeats, machine: machine(), ...measurement };
-      if (json !== undefined) await saveResult(json, result);
+      const results = measured.map((each) => ({
+        case: name,
+        measuredAt,
+        seconds,
+        repeats,
+        machine: machine(),
+        ...each,
+      }));
+      if (json !== undefined) await saveResults(json, results);
     } catch (error) {
       broken += 1;
       console.error(`${name} could not be measured: ${messageOf(error)}`);

@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { z } from "../src/model/z.ts";
 import { atMost, type CaseOptions, type Measurement } from "./measurement.ts";
 import { buildNetwork, type Network, type NetworkName, storeEnv } from "./networks.ts";
+import { percentile } from "./percentile.ts";
 import { ms, perSecond } from "./quantity.ts";
 import { Target, WARM_UP_S } from "./target.ts";
-import { inTurns, median, percentile, spread } from "./turns.ts";
+import { inTurns, median, spread } from "./turns.ts";
 
 const FEW = 100;
 const MANY = 10_000;
@@ -47,7 +48,7 @@ export async function longQueue(options: CaseOptions): Promise<Measurement> {
 
 /** 60 MB of numbers in one request. */
 export async function largeBody(options: CaseOptions): Promise<Measurement[]> {
-  const { network, served } = await open("mlp");
+  const { network, served } = await open("mlp", ["--max-inputs", "20000"]);
   await using _ = served;
   const count = Math.floor(LARGE_BODY_BYTES / (bodyOf(network, 100).length / 100));
   const body = bodyOf(network, count);
@@ -64,10 +65,10 @@ export async function largeBody(options: CaseOptions): Promise<Measurement[]> {
   ];
 }
 
-async function open(name: NetworkName): Promise<{ network: Network; served: Target }> {
+async function open(name: NetworkName, more: readonly string[] = []): Promise<{ network: Network; served: Target }> {
   const network = await buildNetwork(name);
   const script = join(import.meta.dir, "held-server.ts");
-  const command = [process.execPath, script, name, "--port", "0", "--host", "127.0.0.1", "--threads", "1"];
+  const command = [process.execPath, script, name, "--port", "0", "--host", "127.0.0.1", "--threads", "1", ...more];
   const served = await Target.start(command, storeEnv);
   await served.check(network);
   const { failed } = await served.load({ bodies: network.bodies, connections: 64, seconds: WARM_UP_S });
@@ -119,7 +120,11 @@ async function costBesideFew(
   const [fewUs, manyUs] = [turns.map(({ before }) => before), turns.map(({ measured }) => measured)];
   const js = [fewUs, manyUs].map((costs) => `${median(costs.map(({ jsUs }) => jsUs)).toFixed(1)} µs`);
   const rates = [fewUs, manyUs].map((costs) => perSecond(1e6 / median(costs.map(({ us }) => us))));
-  return { reached: spread(values), values, behind: `inputs ${rates.join(" to ")}, JS thread ${js.join(" to ")} an input` };
+  return {
+    reached: spread(values),
+    values,
+    behind: `inputs ${rates.join(" to ")}, JS thread ${js.join(" to ")} an input`,
+  };
 }
 
 /** What clients that ask for one prediction at a time feel while `task` is done again and again. */

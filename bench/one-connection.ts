@@ -6,7 +6,7 @@ import { RawLoop } from "./raw.ts";
 import { lost, refuseFailures, Target, type TargetLoad, WARM_UP_S } from "./target.ts";
 import { inTurns, median, spread, sum } from "./turns.ts";
 
-const GOAL_MS = 0.3;
+const GOAL_MS = 0.15;
 const THREADS = 1;
 
 export async function oneConnection(

@@ -3,12 +3,12 @@
  * `preprocess` made beforehand of the inputs in a file. Answers the requests of raw.ts.
  */
 import { rowParting } from "../src/engine/rows.ts";
+import { decodeDataUrl } from "../src/model/data-url.ts";
 import { filesOf } from "../src/model/file.ts";
 import { loadModel } from "../src/model/load.ts";
 import type { Tensor } from "../src/model/tensor.ts";
 import { z } from "../src/model/z.ts";
 import { openSession } from "../src/native/binding.ts";
-import { decodeDataUrl } from "../src/model/data-url.ts";
 import { mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { outputSchema } from "./networks.ts";

@@ -1,4 +1,4 @@
-/** What was measured, in a file: one result for each case, the last one, so that a run can be made in parts. */
+/** What was measured, in a file: the last results of each case, so that a run can be made in parts. */
 import { existsSync } from "node:fs";
 import { z } from "../src/model/z.ts";
 
@@ -34,9 +34,10 @@ export async function readResults(path: string): Promise<Result[]> {
   return z.array(resultSchema).parse(await Bun.file(path).json());
 }
 
-/** Takes the place of an earlier result of the same case. */
-export async function saveResult(path: string, result: Result): Promise<void> {
+/** They take the place of earlier results of their cases. */
+export async function saveResults(path: string, results: readonly Result[]): Promise<void> {
   const others = existsSync(path) ? await readResults(path) : [];
-  const all = [...others.filter((other) => other.case !== result.case), result];
+  const measured = new Set(results.map((result) => result.case));
+  const all = [...others.filter((other) => !measured.has(other.case)), ...results];
   await Bun.write(path, `${JSON.stringify(all, null, 2)}\n`);
 }

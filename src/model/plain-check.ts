@@ -70,25 +70,36 @@ function areNumbers(values: readonly unknown[]): boolean {
 function objectCheck(schema: z.ZodObject, outer: readonly z.core.$ZodType[]): PlainCheck | undefined {
   const { shape, catchall } = schema._zod.def;
   if (hasMore(schema) || !(catchall instanceof z.ZodNever)) return undefined;
-  const checks = new Map<string, PlainCheck>();
-  let required = 0;
+  const fields: Field[] = [];
+  const names = new Set<string>();
   for (const [key, field] of Object.entries(shape)) {
     const isOptional = field instanceof z.ZodOptional;
     const check = compile(isOptional ? field._zod.def.innerType : field, outer);
     if (check === undefined) return undefined;
-    checks.set(key, check);
-    if (!isOptional) required += 1;
+    fields.push({ key, check, isOptional });
+    names.add(key);
   }
-  const optional = new Set(Object.keys(shape).filter((key) => shape[key] instanceof z.ZodOptional));
-  return (value) => {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-    let found = 0;
-    for (const [key, member] of Object.entries(value)) {
-      if (!checks.get(key)?.(member)) return false;
-      if (!optional.has(key)) found += 1;
-    }
-    return found === required;
-  };
+  return (value) => isRecord(value) && hasNoOther(value, names) && fields.every((field) => fits(field, value));
+}
+
+interface Field {
+  readonly key: string;
+  readonly check: PlainCheck;
+  readonly isOptional: boolean;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
+  // Not `Object.keys`, which makes a list for each input; what is inherited is no name of a field either.
+  for (const key in value) if (!names.has(key)) return false;
+  return true;
+}
+
+function fits({ key, check, isOptional }: Field, value: Readonly<Record<string, unknown>>): boolean {
+  return Object.hasOwn(value, key) ? check(value[key]) : isOptional;
 }
 
 /** Least and greatest length; undefined when there are checks of another kind. */
