@@ -76,9 +76,6 @@ class AotInductor final : public Weights {
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const int64_t rows = inputs.empty() ? 0 : inputs[0].size(0);
-    for (auto& input : inputs) {
-      if (!device_.is_cpu()) input = input.to(device_);
-    }
     std::vector<at::Tensor> slots;
     slots.reserve(slots_.size());
     for (const size_t slot : slots_) slots.push_back(std::move(inputs[slot]));
