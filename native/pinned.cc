@@ -24,8 +24,8 @@ void free_or_leak(void* block) noexcept {
 c10::DataPtr pinned_memory(size_t bytes) {
   auto data = at::globalContext().getPinnedMemoryAllocator(c10::DeviceType::CUDA)->allocate(bytes);
   free_block.store(data.get_deleter());
-  data.compare_exchange_deleter(data.get_deleter(), free_or_leak);
-  return data;
+  void* const memory = data.get();
+  return {memory, data.release_context(), free_or_leak, data.device()};
 }
 
 }  // namespace sconce
