@@ -179,7 +179,8 @@ std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
   const auto compiled = metadata.find("AOTI_DEVICE_KEY");
   const std::string device = c10::DeviceTypeName(options.device.type(), true);
   if (compiled != metadata.end() && compiled->second != device) {
-    refuse("the package was compiled for " + compiled->second + ", the device is " + device);
+    refuse("the package was compiled for " + compiled->second + ", the device is " + device +
+           ": compile it for that one, or run it on --device " + compiled->second);
   }
   return std::make_shared<AotInductor>(options);
 }
