@@ -76,9 +76,6 @@ class AotInductor final : public Weights {
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const int64_t rows = inputs.empty() ? 0 : inputs[0].size(0);
-    for (auto& input : inputs) {
-      if (!device_.is_cpu()) input = input.to(device_);
-    }
     std::vector<at::Tensor> slots;
     slots.reserve(slots_.size());
     for (const size_t slot : slots_) slots.push_back(std::move(inputs[slot]));
@@ -182,7 +179,8 @@ std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
   const auto compiled = metadata.find("AOTI_DEVICE_KEY");
   const std::string device = c10::DeviceTypeName(options.device.type(), true);
   if (compiled != metadata.end() && compiled->second != device) {
-    refuse("the package was compiled for " + compiled->second + ", the device is " + device);
+    refuse("the package was compiled for " + compiled->second + ", the device is " + device +
+           ": compile it for that one, or run it on --device " + compiled->second);
   }
   return std::make_shared<AotInductor>(options);
 }

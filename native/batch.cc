@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "error.h"
+#include "pinned.h"
 
 namespace sconce {
 namespace {
@@ -74,12 +75,16 @@ struct PaddedCopy {
 
 }  // namespace
 
-at::Tensor StackedInput::tensor() const {
+at::Tensor HostTensor::tensor() const {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
   return tensor;
 }
+
+c10::DataPtr BufferPool::pageable_memory(size_t bytes) { return c10::GetCPUAllocator()->allocate(bytes); }
+
+void BufferPool::use_pinned_memory() { allocate_ = pinned_memory; }
 
 c10::Storage BufferPool::take(size_t bytes) {
   {
@@ -96,8 +101,7 @@ c10::Storage BufferPool::take(size_t bytes) {
     }
   }
   const size_t capacity = std::max(bytes, kMinBufferBytes);
-  auto* allocator = c10::GetCPUAllocator();
-  return c10::Storage(c10::Storage::use_byte_size_t(), capacity, allocator->allocate(capacity), nullptr, false);
+  return c10::Storage(c10::Storage::use_byte_size_t(), capacity, allocate_(capacity), nullptr, false);
 }
 
 void BufferPool::give(c10::Storage&& storage) {
@@ -111,6 +115,12 @@ void BufferPool::give(c10::Storage&& storage) {
   }
   bytes_ += bytes;
   free_.push_back(std::move(storage));
+}
+
+void BufferPool::clear() {
+  const std::lock_guard lock(mutex_);
+  free_.clear();
+  bytes_ = 0;
 }
 
 Stacker::Stacker(std::vector<TensorSpec> specs) : specs_(std::move(specs)), symbols_(number_symbols(specs_)) {
@@ -204,9 +214,9 @@ void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& so
   }
 }
 
-StackedInput Stacker::stack_input(size_t index, int64_t rows, BufferPool& pool) const {
+HostTensor Stacker::stack_input(size_t index, int64_t rows, BufferPool& pool) const {
   const TensorSpec& spec = specs_[index];
-  StackedInput input;
+  HostTensor input;
   input.type = spec.info().scalar;
   input.shape.reserve(spec.dims.size() + 1);
   input.shape.push_back(rows);

@@ -13,8 +13,8 @@
 
 namespace sconce {
 
-/** One input of a whole batch: contiguous, padded; `shape` begins with the number of items. */
-struct StackedInput {
+/** One tensor of a whole batch in a pool's memory: contiguous; `shape` begins with the number of items. */
+struct HostTensor {
   c10::Storage storage;
   std::vector<int64_t> shape;
   c10::ScalarType type;
@@ -25,7 +25,8 @@ struct StackedInput {
 
 struct Batch {
   int64_t rows = 0;
-  std::vector<StackedInput> inputs;
+  /** Padded. */
+  std::vector<HostTensor> inputs;
 };
 
 /**
@@ -36,13 +37,18 @@ struct Batch {
  */
 class BufferPool {
  public:
+  /** From now on buffers are pinned: the device reads and writes them by itself. Comes before all else. */
+  void use_pinned_memory();
   c10::Storage take(size_t bytes);
   /** Takes a buffer back, unless someone (weights that keep their input, say) still refers to it. */
   void give(c10::Storage&& storage);
+  void clear();
 
  private:
+  static c10::DataPtr pageable_memory(size_t bytes);
   static constexpr size_t kMaxBuffers = 8;
   static constexpr size_t kMaxBytes = size_t{256} << 20;
+  c10::DataPtr (*allocate_)(size_t bytes) = pageable_memory;
   std::mutex mutex_;
   std::vector<c10::Storage> free_;  // the one given back longest ago first
   size_t bytes_ = 0;                // of free_
@@ -72,7 +78,7 @@ class Stacker {
 
   void read(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data);
   void check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank);
-  StackedInput stack_input(size_t index, int64_t rows, BufferPool& pool) const;
+  HostTensor stack_input(size_t index, int64_t rows, BufferPool& pool) const;
 
   std::vector<TensorSpec> specs_;
   std::vector<std::vector<std::array<char, 8>>> fills_;

@@ -20,6 +20,8 @@ namespace {
  */
 const std::string& load_cuda() {
   static const std::string failure = []() -> std::string {
+    // A library of operators that was linked with it has brought it along.
+    if (c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) return "";
     Dl_info info{};
     void* symbol = reinterpret_cast<void*>(static_cast<at::Context& (*)()>(&at::globalContext));
     if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return "libtorch_cpu.so was not found";
@@ -59,7 +61,7 @@ c10::Device find_device(const std::string& name) {
   if (count == 0) {
     refuse(name, load_cuda().empty() ? "no CUDA device was found" : "CUDA is not available (" + load_cuda() + ")");
   }
-  if (index >= count) refuse(name, "there are " + std::to_string(count) + " CUDA devices, numbered from 0");
+  if (index >= count) refuse(name, "the last of the CUDA devices here is cuda:" + std::to_string(count - 1));
   return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
 }
 

@@ -7,7 +7,9 @@ namespace {
 
 bool is_out_of_memory(const std::string& message) {
   // The TorchScript interpreter rethrows what it caught as a plain runtime_error: only the words are left.
-  for (const char* words : {"out of memory", "can't allocate memory", "not enough memory", "std::bad_alloc"}) {
+  // CUDA's libraries have a status each: CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_ALLOC_FAILED.
+  for (const char* words : {"out of memory", "can't allocate memory", "not enough memory", "std::bad_alloc",
+                            "_STATUS_ALLOC_FAILED"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;

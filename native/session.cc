@@ -25,7 +25,10 @@ void use_threads(int threads) {
 }  // namespace
 
 Session::Session(SessionOptions options, Done done)
-    : options_(std::move(options)), done_(std::move(done)), stacker_(options_.inputs) {
+    : options_(std::move(options)),
+      done_(std::move(done)),
+      stacker_(options_.inputs),
+      transport_(direct_transport(pool_, done_)) {
   number_symbols(options_.outputs);
 }
 
@@ -90,8 +93,9 @@ void Session::work() {
       queue_.pop_front();
     }
     perform(*job);
-    done_(std::move(job));
+    transport_->deliver(std::move(job));
   }
+  transport_.reset();  // what is under way ends
   std::shared_ptr<Weights> weights;
   std::unique_ptr<Job> job;
   {
@@ -100,6 +104,7 @@ void Session::work() {
     job = std::move(closing_job_);
   }
   weights.reset();
+  pool_.clear();
   if (job) done_(std::move(job));
 }
 
@@ -121,7 +126,12 @@ void Session::perform(Job& job) {
 
 void Session::load() {
   use_threads(options_.threads);
-  stream_ = take_stream(find_device(options_.device));
+  const c10::Device device = find_device(options_.device);
+  stream_ = take_stream(device);
+  if (!device.is_cpu()) {
+    pool_.use_pinned_memory();
+    transport_ = stream_transport(stream_, pool_, done_);
+  }
   std::shared_ptr<Weights> weights;
   if (options_.share) {
     weights = options_.share->shared_weights();
@@ -129,14 +139,16 @@ void Session::load() {
   } else {
     WeightsOptions wanted;
     wanted.path = options_.path;
-    wanted.device = stream_.device();
+    wanted.device = device;
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
     wanted.callable = options_.callable;
     wanted.freeze = options_.freeze;
-    wanted.instances = options_.instances;
+    wanted.instances = options_.instances * transport_->depth();
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
+    // Sessions that share the weights have streams of their own, which do not wait for this one.
+    if (!device.is_cpu()) stream_.synchronize();
   }
   format_ = weights->format();
   const std::lock_guard lock(mutex_);
@@ -146,19 +158,13 @@ void Session::load() {
 void Session::run(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
-  std::vector<at::Tensor> inputs;
-  inputs.reserve(job.batch.inputs.size());
-  for (const auto& input : job.batch.inputs) inputs.push_back(input.tensor());
   // Only this thread writes weights_, so it may read it without the lock.
-  auto outputs = weights_->run(std::move(inputs));
-  require_output_count(names_of(options_.outputs), outputs.size());
+  auto outputs = weights_->run(transport_->send(job));
+  if (outputs.size() != options_.outputs.size()) require_output_count(names_of(options_.outputs), outputs.size());
   job.outputs.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    job.outputs.push_back(checked_output(options_.outputs[i], outputs[i], job.batch.rows));
+    job.outputs.push_back(own_output(options_.outputs[i], std::move(outputs[i]), job.batch.rows, stream_.device()));
   }
-  outputs.clear();
-  // A result may be (a view of) an input: then its memory is not free for the next batch, which give() sees.
-  for (auto& input : job.batch.inputs) pool_.give(std::move(input.storage));
 }
 
 void Session::call(Job& job) {

@@ -2,45 +2,22 @@
 #pragma once
 
 #include <c10/core/Stream.h>
-#include <node_api.h>
 
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "batch.h"
-#include "error.h"
+#include "job.h"
 #include "tensor.h"
-#include "call_value.h"
+#include "transport.h"
 #include "weights.h"
 
 namespace sconce {
-
-class Session;
-
-/** One piece of work on its way to a session's thread and back; the promise is touched on the JS thread only. */
-struct Job {
-  enum class Kind { open, run, call, set_threads, close };
-
-  explicit Job(Kind of) : kind(of) {}
-
-  Kind kind;
-  napi_deferred promise = nullptr;  // none where nobody waits
-  std::shared_ptr<Session> session;
-  Batch batch;
-  int threads = 0;
-  std::vector<at::Tensor> outputs;
-  std::string method;
-  std::vector<Value> arguments;
-  Value result;
-  std::optional<CodedError> error;
-};
 
 struct SessionOptions {
   std::string path;
@@ -56,11 +33,9 @@ struct SessionOptions {
   std::shared_ptr<Session> share;
 };
 
-/** Its methods are called on the JS thread; `done` is called on the session's thread, once for each job. */
+/** Its methods are called on the JS thread; `done` is not. */
 class Session {
  public:
-  using Done = std::function<void(std::unique_ptr<Job>)>;
-
   Session(SessionOptions options, Done done);
   ~Session();
 
@@ -69,7 +44,7 @@ class Session {
   /** Throws `session_closed` after `close`. */
   void submit(std::unique_ptr<Job> job);
   /**
-   * Lets the running job end, frees the weights on the session's thread, and ends with `job`.
+   * Lets the running jobs end, frees the weights on the session's thread, and ends with `job`.
    * Gives the jobs that had not begun, and `job` itself where the session was closed before.
    */
   std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
@@ -99,6 +74,7 @@ class Session {
   const char* format_ = "";
   /** One for as long as the session lives, so that instances on one device overlap; taken by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
+  std::unique_ptr<Transport> transport_;  // gone when the thread has ended
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

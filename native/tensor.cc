@@ -125,7 +125,9 @@ std::string names_text(const std::vector<std::string>& names) {
   return out + ')';
 }
 
-at::Tensor checked_output(const TensorSpec& spec, const at::Tensor& tensor, int64_t rows) {
+bool is_shared(const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; }
+
+at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c10::Device device) {
   const std::string label = "output \"" + spec.name + "\": ";
   if (!tensor.defined()) throw CodedError("weights_invalid", label + "the weights gave None");
   if (tensor.layout() != c10::kStrided || tensor.is_quantized()) {
@@ -149,7 +151,9 @@ at::Tensor checked_output(const TensorSpec& spec, const at::Tensor& tensor, int6
                                             std::to_string(rows));
   }
   // Negated and conjugated views are lazy: their memory does not hold their values until they are resolved.
-  return tensor.to(c10::kCPU).resolve_neg().contiguous();
+  tensor = tensor.resolve_neg().contiguous();
+  if (tensor.device() != device) tensor = tensor.to(device);
+  return is_shared(tensor) ? tensor.clone(at::MemoryFormat::Contiguous) : tensor;
 }
 
 }  // namespace sconce

@@ -64,12 +64,10 @@ class TorchScript final : public Weights {
     stack.reserve(arguments_.size() + 1);
     stack.emplace_back(module_._ivalue());
     for (const auto& argument : arguments_) {
-      if (!argument.input) {
-        stack.push_back(argument.value);
-      } else if (device_.is_cpu()) {
+      if (argument.input) {
         stack.emplace_back(std::move(inputs[*argument.input]));
       } else {
-        stack.emplace_back(inputs[*argument.input].to(device_));
+        stack.push_back(argument.value);
       }
     }
     forward_->function().run(stack);

@@ -21,7 +21,7 @@ struct WeightsOptions {
   bool callable = false;
   /** Freezing folds constants in, and drops every method but `forward`. */
   bool freeze = true;
-  /** How many sessions will run at once on these weights; more of them wait for each other. */
+  /** How many batches will be under way at once on these weights; more of them wait for each other. */
   size_t instances = 1;
 };
 
@@ -32,7 +32,8 @@ class Weights {
   /** `torchscript` or `aotinductor`. */
   virtual const char* format() const = 0;
   /**
-   * One tensor for each declared output, in order; what they are is not checked yet.
+   * Takes tensors on the device that the weights are on, and works on the current stream. One tensor for each declared output, in order; what
+   * they are is not checked yet, and a device with streams may still be at work on them.
    * Throws `weights_invalid` where names or counts differ from the declared ones, and whatever libtorch throws.
    */
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) = 0;

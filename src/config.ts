@@ -1,6 +1,7 @@
 /** The options of `serve`: names, units, defaults and limits in one table, read from flags and `SCONCE_…` variables. */
 import { z } from "zod";
 import { type LogFormat, type LogLevel, logFormats, logLevels } from "./log.ts";
+import { deviceText } from "./model/device.ts";
 
 /** One option of a command. */
 export interface Option<T> {
@@ -118,13 +119,13 @@ export const serveOptions = {
     parse: integer(1, 65536),
   }),
   device: openOption<string>({
-    description: "Where the model runs: auto takes a GPU when there is one",
-    valueHint: "auto|cpu|cuda|cuda:N",
+    description: "Where the model runs: auto takes a GPU when there is one; several GPUs run batches side by side",
+    valueHint: "auto|cpu|cuda:N,…|cuda:all",
     described: "the model's, else auto",
-    parse: text(/^(auto|cpu|cuda(:\d+)?)$/, '"auto", "cpu", "cuda" or "cuda:N"'),
+    parse: deviceText,
   }),
   instances: openOption<number>({
-    description: "Copies of the model that run side by side, sharing the weights",
+    description: "Copies of the model that run side by side on each device, sharing the weights",
     valueHint: "n",
     described: "the model's, else 1",
     parse: integer(1, 256),

@@ -23,7 +23,7 @@ function opened(predict: Predict, instances = 1): Promise<Runner[]> {
     predict,
     inputs: { x: float32(2) },
     outputs: { y: float32(2), n: int64() },
-    device: "cpu",
+    devices: ["cpu"],
     threads: 1,
     instances,
   });
@@ -150,7 +150,7 @@ test("no session stays open when one of the weights cannot be loaded", async () 
     ...options,
     inputs: { x: float32(2) },
     outputs: { y: float32(2) },
-    device: "cpu",
+    devices: ["cpu"],
     threads: 1,
     instances: 2,
   });

@@ -14,7 +14,7 @@ export interface RunnerOptions {
   /** `cpu` or `cuda:N` */
   readonly device: string;
   readonly threads: number;
-  /** How many runners are opened side by side; they share the weights. */
+  /** How many runners are opened side by side on the device; they share the weights. */
   readonly instances: number;
 }
 

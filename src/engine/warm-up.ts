@@ -19,6 +19,8 @@ export interface WarmUpOptions {
   readonly maxBatchSize: number;
   /** As the operator or author asked for; undefined: decided here. */
   readonly threads: number | undefined;
+  /** Warms with the powers of two up to a full batch too. */
+  readonly everySize?: boolean;
 }
 
 export interface WarmUpResult {
@@ -31,17 +33,30 @@ export interface WarmUpResult {
  * Warms every runner with one item and with a full batch.
  * @throws SconceError of the weights or the run when they do not do what was declared
  */
-export async function warmUp({ runners, inputs, item, maxBatchSize, threads }: WarmUpOptions): Promise<WarmUpResult> {
+export async function warmUp({
+  runners,
+  inputs,
+  item,
+  maxBatchSize,
+  threads,
+  everySize = false,
+}: WarmUpOptions): Promise<WarmUpResult> {
   const budget = availableParallelism();
   const tensors = item ?? zeros(inputs);
   if (tensors === undefined) return finish(threads ?? Math.max(1, budget - 1), new Map());
   const one = itemCheck(inputs)(tensors).tensors;
   const forwardMs = new Map<number, number>();
   for (const runner of runners) {
-    const oneMs = await time(runner, [one]);
-    forwardMs.set(1, oneMs);
-    if (maxBatchSize === 1 || oneMs * maxBatchSize * RUNS > WARM_UP_BUDGET_MS) continue;
-    forwardMs.set(maxBatchSize, await time(runner, Array<readonly Tensor[]>(maxBatchSize).fill(one)));
+    let itemMs = await time(runner, [one]);
+    forwardMs.set(1, itemMs);
+    let leftMs = WARM_UP_BUDGET_MS;
+    for (const size of everySize ? doublings(maxBatchSize) : [maxBatchSize]) {
+      leftMs -= itemMs * size * RUNS;
+      if (size === 1 || leftMs < 0) break;
+      const ms = await time(runner, Array<readonly Tensor[]>(size).fill(one));
+      forwardMs.set(size, ms);
+      itemMs = ms / size;
+    }
   }
   const longestMs = forwardMs.get(maxBatchSize) ?? (forwardMs.get(1) ?? 0) * maxBatchSize;
   const perInstance = Math.max(1, Math.floor(budget / runners.length));
@@ -54,6 +69,13 @@ export async function warmUp({ runners, inputs, item, maxBatchSize, threads }: W
     await Promise.all(runners.map((runner) => runner.setThreads(decided)));
     return { threads: decided, forwardMs: measured };
   }
+}
+
+/** 2, 4, 8, … and at last `max`. */
+function doublings(max: number): number[] {
+  const sizes: number[] = [];
+  for (let size = 2; size < max; size *= 2) sizes.push(size);
+  return [...sizes, max];
 }
 
 /** The shortest of a few runs. */

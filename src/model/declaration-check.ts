@@ -1,5 +1,6 @@
 /** Checks what `defineModel` was given at run time, for authors whose editor does not check types. */
 import { messageOf, SconceError } from "../errors.ts";
+import { deviceText } from "./device.ts";
 import { encodingFaults } from "./encodable.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import type { WeightsDeclaration } from "./session.ts";
@@ -63,10 +64,7 @@ const declaration = z.strictObject(
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
     batchSize: count,
     maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
-    device: z
-      .string("must be a text")
-      .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'must be "auto", "cpu", "cuda" or "cuda:N"')
-      .optional(),
+    device: deviceText.optional(),
     instances: count,
     threads: count,
     maxInputs: count,

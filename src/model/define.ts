@@ -40,9 +40,9 @@ export interface ModelSettings {
   readonly batchSize?: number;
   /** How long, in milliseconds, a ready item may wait for others before a smaller batch is run. Default 0. */
   readonly maxQueueDelayMs?: number;
-  /** `auto` (a GPU when there is one), `cpu`, `cuda` or `cuda:N`. Default `auto`. */
+  /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
   readonly device?: string;
-  /** How many copies of the model run side by side, sharing the weights. Default 1. */
+  /** How many copies of the model run side by side on each device, sharing the weights. Default 1. */
   readonly instances?: number;
   /** CPU threads of one instance. Default: decided at warm-up. */
   readonly threads?: number;

@@ -1,5 +1,5 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
-import { resolveDevice } from "../engine/device.ts";
+import { resolveDevices } from "../engine/device.ts";
 import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
 import { openRunners } from "../engine/open-runners.ts";
 import { warmUp } from "../engine/warm-up.ts";
@@ -26,6 +26,7 @@ export interface SetUpOptions {
 export interface RunningModel {
   readonly engine: Engine;
   readonly pipeline: ItemPipeline;
+  /** As it is logged: `cpu`, or one or more `cuda:N`. */
   readonly device: string;
   readonly threads: number;
   /** Milliseconds of a forward pass, by batch size, measured at warm-up. */
@@ -46,7 +47,7 @@ export async function setUp({
   observer,
 }: SetUpOptions): Promise<RunningModel> {
   const own = model.settings;
-  const device = resolveDevice(settings.device ?? own.device ?? "auto");
+  const devices = resolveDevices(settings.device ?? own.device ?? "auto");
   const { inputs, outputs } = model.tensors;
   const threads = settings.threads ?? own.threads;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
@@ -57,7 +58,7 @@ export async function setUp({
       predict: model.predict,
       inputs,
       outputs,
-      device,
+      devices,
       threads: threads ?? 1,
       instances: settings.instances ?? own.instances ?? 1,
     }),
@@ -69,7 +70,15 @@ export async function setUp({
     if (prepared.status === "rejected") throw prepared.reason;
     const pipeline = new ItemPipeline(model, fetcher, fileCaps);
     const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
-    const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads });
+    const warm = await warmUp({
+      runners,
+      inputs,
+      item,
+      maxBatchSize,
+      threads,
+      // A GPU chooses kernels and grows its memory by size.
+      everySize: !devices.includes("cpu"),
+    });
     const engine = new LocalEngine({
       runners,
       inputs,
@@ -78,7 +87,7 @@ export async function setUp({
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
       ...(observer ? { observer } : {}),
     });
-    return { engine, pipeline, device, ...warm };
+    return { engine, pipeline, device: devices.join(", "), ...warm };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;

@@ -1,0 +1,202 @@
+// Batches to and from a device with streams, beside its forward passes: while one batch is computed the next one's inputs are copied to
+// the device, and the last one's outputs back. Copies go between pinned host memory and the device on streams of their own, which wait for
+// each other by events; no thread waits until a batch's outputs are on their way, and then it is not the session's.
+#include <ATen/ops/empty.h>
+#include <c10/core/Event.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "device.h"
+#include "transport.h"
+
+namespace sconce {
+namespace {
+
+/** One that computes, and one that is there when it ends: more would hold the device's memory for nothing. */
+constexpr size_t kDepth = 2;
+
+/** A job whose work was started, and what tells that it has been done. */
+struct Started {
+  std::unique_ptr<Job> job;
+  /** Pinned memory into which the outputs are being copied. */
+  std::vector<HostTensor> arriving;
+  std::optional<c10::Event> arrived;
+};
+
+class StreamTransport final : public Transport {
+ public:
+  StreamTransport(c10::Stream compute, BufferPool& pool, Done done)
+      : compute_(compute),
+        in_(take_stream(compute.device())),
+        out_(take_stream(compute.device())),
+        pool_(pool),
+        done_(std::move(done)),
+        copied_(compute.device_type()),
+        computed_(compute.device_type()),
+        finisher_([this] { finish_all(); }) {}
+
+  ~StreamTransport() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    finisher_.join();
+  }
+
+  size_t depth() const override { return kDepth; }
+
+  std::vector<at::Tensor> send(Job& job) override {
+    wait_for_room();
+    const auto options = at::TensorOptions().device(compute_.device());
+    {
+      // The allocator keeps memory by the stream that is current, and hands it out again as if all its uses were on that stream. The inputs are
+      // read on another one, so the job holds them until that has been done.
+      const c10::StreamGuard guard(in_);
+      for (const auto& input : job.batch.inputs) job.sent.push_back(input.tensor().to(options, /*non_blocking=*/true));
+    }
+    copied_.record(in_);
+    copied_.block(compute_);
+    return job.sent;
+  }
+
+  void deliver(std::unique_ptr<Job> job) noexcept override {
+    Started started;
+    started.job = std::move(job);
+    if (started.job->kind == Job::Kind::run) start_return(started);
+    {
+      const std::lock_guard lock(mutex_);
+      started_.push_back(std::move(started));
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  void wait_for_room() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return started_.size() < kDepth; });
+  }
+
+  /** Also after an error: what was begun of the batch may still run, and read and write its memory. */
+  void start_return(Started& started) noexcept {
+    Job& job = *started.job;
+    try {
+      computed_.record(compute_);
+      computed_.block(out_);
+      keep_shared(job.sent);
+      copy_outputs(job.outputs, started.arriving);
+    } catch (...) {
+      fail(job);
+    }
+    try {
+      c10::Event arrived(compute_.device_type());
+      arrived.record(out_);
+      started.arrived = std::move(arrived);
+    } catch (...) {
+      fail(job);
+    }
+  }
+
+  /** Weights that keep an input let go of it at some later batch, when the job that held it has long ended. */
+  void keep_shared(const std::vector<at::Tensor>& inputs) const {
+    const c10::impl::VirtualGuardImpl device(compute_.device_type());
+    for (const auto& input : inputs) {
+      if (is_shared(input)) device.recordDataPtrOnStream(input.storage().data_ptr(), compute_);
+    }
+  }
+
+  void copy_outputs(const std::vector<at::Tensor>& outputs, std::vector<HostTensor>& arriving) {
+    const c10::InferenceMode inference;
+    const c10::StreamGuard guard(out_);
+    for (const auto& output : outputs) {
+      arriving.push_back({pool_.take(output.nbytes()), output.sizes().vec(), output.scalar_type()});
+      arriving.back().tensor().copy_(output, /*non_blocking=*/true);
+    }
+  }
+
+  void finish_all() {
+    // A thread that frees what belongs to a device is on that device: else it would set up its default one.
+    const DeviceScope scope(compute_);
+    while (true) {
+      Started* started = nullptr;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closing_ || !started_.empty(); });
+        if (started_.empty()) return;
+        started = &started_.front();  // stays where it is while others are added behind it
+      }
+      auto job = finish(*started);
+      {
+        const std::lock_guard lock(mutex_);
+        started_.pop_front();
+      }
+      changed_.notify_all();
+      done_(std::move(job));
+    }
+  }
+
+  std::unique_ptr<Job> finish(Started& started) noexcept {
+    Job& job = *started.job;
+    try {
+      if (started.arrived) take_outputs(started);
+    } catch (...) {
+      fail(job);
+    }
+    job.sent.clear();
+    return std::move(started.job);
+  }
+
+  void take_outputs(Started& started) {
+    Job& job = *started.job;
+    // Here a fault of the device comes to light, in the batch that caused it or in one that was started after that. The buffers are not used
+    // again then: who knows what still writes into them.
+    started.arrived->synchronize();
+    if (!job.error) {
+      for (size_t i = 0; i < job.outputs.size(); ++i) job.outputs[i] = copy_of(started.arriving[i]);
+    }
+    for (auto& input : job.batch.inputs) pool_.give(std::move(input.storage));
+    for (auto& host : started.arriving) pool_.give(std::move(host.storage));
+  }
+
+  /** In memory that JS may keep for as long as it likes, which pinned memory is too scarce for. */
+  static at::Tensor copy_of(const HostTensor& host) {
+    auto tensor = at::empty(host.shape, at::TensorOptions().dtype(host.type));
+    if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), host.storage.data(), tensor.nbytes());
+    return tensor;
+  }
+
+  /** Keeps the first error. */
+  static void fail(Job& job) noexcept {
+    job.outputs.clear();
+    if (!job.error) job.error = current_error("run_failed");
+  }
+
+  const c10::Stream compute_;
+  const c10::Stream in_;
+  const c10::Stream out_;
+  BufferPool& pool_;
+  const Done done_;
+  c10::Event copied_;
+  c10::Event computed_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Started> started_;  // the oldest first; it is out of here once it has ended
+  bool closing_ = false;
+  std::thread finisher_;  // the last member: it uses the others
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> stream_transport(c10::Stream compute, BufferPool& pool, Done done) {
+  return std::make_unique<StreamTransport>(compute, pool, std::move(done));
+}
+
+}  // namespace sconce

@@ -1,0 +1,23 @@
+/** The text that says where a model runs: for the author's setting and the operator's option alike. */
+import * as z from "./z.ts";
+
+/** One device, or GPUs separated by commas. */
+export const deviceText = z.string("must be a text").superRefine((text, context) => {
+  const fault = faultOf(text);
+  if (fault !== undefined) context.addIssue({ code: "custom", message: fault });
+});
+
+/** The names in a device text, each in one spelling: the first GPU is `cuda:0`. */
+export function devicesIn(text: string): string[] {
+  return text.split(",").map((name) => (name === "cuda" ? "cuda:0" : name.replace(/^cuda:0+(?=\d)/, "cuda:")));
+}
+
+function faultOf(text: string): string | undefined {
+  const names = devicesIn(text);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (names.every((name) => /^(auto|cpu|cuda:(\d+|all))$/.test(name)) && twice !== undefined) {
+    return `must name ${twice} once; for several runners on one device use --instances`;
+  }
+  if (/^(auto|cpu|cuda:all|cuda(:\d+)?(,cuda(:\d+)?)*)$/.test(text)) return undefined;
+  return 'must be "auto", "cpu", "cuda", "cuda:N", "cuda:all", or GPUs as in "cuda:0,cuda:1"';
+}

@@ -1,0 +1,258 @@
+/**
+ * A GPU gives what the CPU gives, with batches under way together. Skipped where there is none; `test/fake-cuda.test.ts` runs the same on
+ * devices that are made of memory, with SCONCE_TEST_CUDA naming their library.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { openRunners } from "../src/engine/open-runners.ts";
+import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
+import {
+  cudaDeviceCount,
+  loadOperators,
+  type NativeSession,
+  openSession,
+  type SessionOptions,
+} from "../src/native/binding.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { made } from "./helpers/made.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import references from "./models/dtypes.json" with { type: "json" };
+
+const fake = process.env.SCONCE_TEST_CUDA;
+if (fake !== undefined) await loadOperators(fake);
+const gpus = cudaDeviceCount();
+
+const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
+const item = (value: number): Tensor[] => [{ dtype: "float32", shape: [4], data: new Float32Array(4).fill(value) }];
+const pair = (value: number): Tensor[][] => [item(value), item(-value)];
+const twice = (value: number) => Float32Array.from({ length: 8 }, (_, i) => 2 * (i < 4 ? value : -value));
+const values = Array.from({ length: 12 }, (_, i) => i + 1);
+
+describe.skipIf(gpus === 0)(`on ${fake === undefined ? "a GPU" : "a device made of memory"}`, () => {
+  let weights: Fixtures;
+  let stateful: string;
+  const open: NativeSession[] = [];
+
+  beforeAll(async () => {
+    weights = await fixtures();
+    stateful = await made({ name: "stateful", script: join(import.meta.dir, "helpers/stateful.py") });
+  }, 600_000);
+  afterAll(() => Promise.all(open.map((session) => session.dispose())));
+
+  async function session(path: string, options: Partial<SessionOptions> = {}): Promise<NativeSession> {
+    const x = float32(4);
+    const opened = await openSession({
+      path,
+      device: "cuda:0",
+      threads: 1,
+      inputs: { x },
+      outputs: { y: x },
+      ...options,
+    });
+    open.push(opened);
+    return opened;
+  }
+
+  async function failure(promise: Promise<unknown>): Promise<string> {
+    const { code, message } = await failureOf(promise);
+    return `${code}: ${message}`;
+  }
+
+  describe("what the CPU gives is given", () => {
+    test.each(["network", "torchscript float32 several dict", "torchscript int64 several tuple"])(
+      "by %s",
+      async (name) => {
+        const { path, inputs, outputs, items, expected } = weights.get(name);
+        const opened = await session(path, { inputs, outputs });
+        expectClose(await opened.runBatch(items), expected);
+        expect(await opened.runBatch(items.slice(0, 1))).toHaveLength(expected.length);
+      },
+    );
+
+    test("by the digits example", async () => {
+      const path = join(import.meta.dir, "../examples/digits/digits.pt");
+      const inputs = { pixels: float32(20, 20) };
+      const outputs = { scores: float32(10) };
+      const digits = Array.from({ length: 16 }, (_, i): Tensor[] => [
+        {
+          dtype: "float32",
+          shape: [20, 20],
+          data: Float32Array.from({ length: 400 }, (_, at) => ((at * i) % 17) / 17),
+        },
+      ]);
+      const onCpu = await session(path, { inputs, outputs, device: "cpu" });
+      const onGpu = await session(path, { inputs, outputs });
+      expectClose(await onGpu.runBatch(digits), await onCpu.runBatch(digits));
+    });
+
+    test.each(Object.keys(references))("for %s, bit by bit", async (name) => {
+      const dtype = name as DType;
+      const spec: TensorSpec = { dtype, dims: [6] };
+      const { input, outputs } = Reflect.get(references, name) as { input: string; outputs: string[] };
+      const elements = (text: string) => new arrayTypes[dtype](Uint8Array.fromBase64(text).buffer);
+      const opened = await session(join(import.meta.dir, "models/dtypes.pt"), {
+        inputs: { x: spec },
+        outputs: { flipped: spec, larger: spec, twice: spec },
+      });
+      const rows = [0, 1].map((row): Tensor[] => [
+        { dtype, shape: [6], data: elements(input).slice(row * 6, row * 6 + 6) },
+      ]);
+      const given = await opened.runBatch(rows);
+      expect(given.map(({ data }) => data)).toEqual(outputs.map(elements));
+    });
+
+    test("in a call of a method", async () => {
+      const opened = await openSession({ path: weights.path("count.pt"), device: "cuda:0", threads: 1 });
+      open.push(opened);
+      const x: Tensor = { dtype: "float32", shape: [2], data: Float32Array.of(1, 2) };
+      expect(await opened.call("forward", [x, 3])).toEqual({ ...x, data: Float32Array.of(3, 6) });
+    });
+  });
+
+  describe("of batches that are given at once", () => {
+    test("each has its own results, in whatever memory they were", async () => {
+      const opened = await session(join(stateful, "deep.pt"));
+      const given = await Promise.all(values.map((value) => opened.runBatch([item(value), item(2 * value)])));
+      for (const [i, value] of values.entries()) {
+        const first = [8 * value + 1, 8 * value + 1, 8 * value + 1, 8 * value + 1];
+        expect(given[i]?.[0]?.data).toEqual(Float32Array.of(...first, ...first.map((each) => 2 * each - 1)));
+      }
+    });
+
+    test("each has its own results, when the module gives what the next batch writes into", async () => {
+      const opened = await session(join(stateful, "keeps.pt"));
+      const given = await Promise.all(values.map((value) => opened.runBatch(pair(value))));
+      for (const [i, value] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(value));
+    });
+
+    test("each finds its input as it was, when the module holds it longer than the batch", async () => {
+      const opened = await session(join(stateful, "holds.pt"));
+      const given = await Promise.all(values.map((value) => opened.runBatch(pair(value))));
+      for (const [i] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(i));
+    });
+
+    test("results that are large come back whole", async () => {
+      const opened = await session(weights.path("large.pt"), {
+        inputs: { x: float32() },
+        outputs: { y: float32(100_000) },
+      });
+      const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
+      const given = await Promise.all(values.map((value) => opened.runBatch([number(value), number(-value)])));
+      for (const [i, value] of values.entries()) {
+        const data = given[i]?.[0]?.data;
+        expect([data?.[0], data?.[99_999], data?.[100_000]]).toEqual([value, value + 99_999, -value]);
+      }
+    });
+
+    // Every piece of work takes as long there.
+    test.skipIf(fake === undefined)("the copies of one take no time beside the forward pass of another", async () => {
+      const opened = await session(join(stateful, "deep.pt"));
+      const time = async (run: () => Promise<unknown>) => {
+        const begin = performance.now();
+        await run();
+        return performance.now() - begin;
+      };
+      await opened.runBatch(pair(1));
+      const inTurn = await time(async () => {
+        for (const value of values) await opened.runBatch(pair(value));
+      });
+      const atOnce = await time(() => Promise.all(values.map((value) => opened.runBatch(pair(value)))));
+      // Four operators, and a copy each way.
+      expect(atOnce / inTurn).toBeLessThan(0.85);
+    });
+  });
+
+  test("sessions that share weights run side by side", async () => {
+    const first = await session(join(stateful, "deep.pt"), { instances: 2 });
+    const second = await session(join(stateful, "deep.pt"), { share: first });
+    const runs = values.map((value) => (value % 2 === 0 ? first : second).runBatch([item(value)]));
+    for (const [i, outputs] of (await Promise.all(runs)).entries()) expect(outputs[0]?.data[0]).toBe(8 * (i + 1) + 1);
+  });
+
+  test.skipIf(gpus < 2)("runners on two GPUs give the same", async () => {
+    const x = float32(4);
+    const runners = await openRunners({
+      weights: { model: join(stateful, "deep.pt") },
+      operators: [],
+      predict: undefined,
+      inputs: { x },
+      outputs: { y: x },
+      devices: ["cuda:0", "cuda:1"],
+      threads: 1,
+      instances: 2,
+    });
+    const given = await Promise.all(runners.flatMap((runner) => values.map((value) => runner.run([item(value)]))));
+    for (const [i, outputs] of given.entries()) expect(outputs[0]?.data[0]).toBe(8 * ((i % values.length) + 1) + 1);
+    await Promise.all(runners.map((runner) => runner.dispose()));
+  });
+
+  describe("a batch fails alone", () => {
+    test("when the device has too little memory for it", async () => {
+      const opened = await session(join(stateful, "hungry.pt"));
+      const [before, failed, after] = [1, 2000, 3].map((value) => opened.runBatch(pair(value)));
+      const message = failure(failed ?? Promise.resolve());
+      expect((await before)?.[0]?.data).toEqual(twice(1));
+      expect(await message).toStartWith("out_of_memory: CUDA out of memory.");
+      expect((await after)?.[0]?.data).toEqual(twice(3));
+    });
+
+    test("when its module raises", async () => {
+      const opened = await session(weights.path("raises.pt"));
+      const [failed, after] = [opened.runBatch([item(1)]), opened.runBatch([item(-1)])];
+      expect(await failure(failed)).toBe("run_failed: this item is not wanted");
+      expect((await after)[0]?.data).toEqual(Float32Array.of(-1, -1, -1, -1));
+    });
+
+    // A GPU that has failed in this way does nothing more for the process.
+    test.skipIf(fake === undefined)("when its failure shows only while its outputs are awaited", async () => {
+      const opened = await session(join(stateful, "keeps.pt"));
+      const [before, failed, after] = [1, -333, 3].map((value) => opened.runBatch(pair(value)));
+      const message = failure(failed ?? Promise.resolve());
+      expect((await before)?.[0]?.data).toEqual(twice(1));
+      expect(await message).toBe("run_failed: CUDA error: an illegal memory access was encountered");
+      expect((await after)?.[0]?.data).toEqual(twice(3));
+    });
+  });
+
+  test("a session that is disposed of ends what it has begun and refuses the rest", async () => {
+    const opened = await session(join(stateful, "deep.pt"));
+    await opened.runBatch([item(1)]);
+    const ends = values.map((value) =>
+      opened.runBatch([item(value)]).then(
+        () => "ran",
+        (error) => error.code,
+      ),
+    );
+    await opened.dispose();
+    const told = await Promise.all(ends);
+    expect(told).toEqual(told.toSorted()); // "ran" sorts before "session_closed"
+    expect(new Set(told).difference(new Set(["ran", "session_closed"])).size).toBe(0);
+  });
+
+  test("a package that was compiled for the CPU is refused in a line", async () => {
+    const { path, inputs, outputs } = weights.get("aotinductor float32 one tensor");
+    expect(await failure(session(path, { inputs, outputs }))).toMatch(
+      /^weights_invalid: .*the package was compiled for cpu, the device is cuda/,
+    );
+  });
+
+  test("a GPU beyond those that are there is refused in a line", async () => {
+    expect(await failure(session(join(stateful, "deep.pt"), { device: "cuda:99" }))).toBe(
+      `device_unavailable: device "cuda:99": the last of the CUDA devices here is cuda:${gpus - 1}`,
+    );
+  });
+});
+
+/** A GPU adds in another order, and rounds the products of a convolution to 10 bits. */
+function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
+  expect(given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] }))).toEqual(
+    expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),
+  );
+  for (const [i, { data }] of given.entries()) {
+    const far = [...data].findIndex((value, at) => {
+      const want = Number(expected[i]?.data[at]);
+      return !(Math.abs(Number(value) - want) <= 2e-3 + 2e-3 * Math.abs(want));
+    });
+    expect([i, far]).toEqual([i, -1]);
+  }
+}

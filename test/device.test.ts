@@ -1,0 +1,155 @@
+/** Where a model runs: what may be asked for, and what becomes of it on a machine with so many GPUs. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import { resolveDevices } from "../src/engine/device.ts";
+import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
+import { warmUp } from "../src/engine/warm-up.ts";
+import { deviceText } from "../src/model/device.ts";
+import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
+import { openSession } from "../src/native/binding.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import { fixtures } from "./helpers/weights.ts";
+
+async function failure(task: Promise<unknown> | (() => unknown)): Promise<string> {
+  const { code, message } = await failureOf(task);
+  return `${code}: ${message}`;
+}
+
+describe("the device that is asked for", () => {
+  test.each(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:all", "cuda:0,cuda:1", "cuda,cuda:1"])(
+    "may be %s",
+    (asked) => {
+      expect(deviceText.safeParse(asked).error).toBeUndefined();
+    },
+  );
+
+  test.each([
+    ["cpu,cpu", "must name cpu once; for several runners on one device use --instances"],
+    ["cuda:1,cuda:01", "must name cuda:1 once; for several runners on one device use --instances"],
+    ["cuda,cuda:0", "must name cuda:0 once; for several runners on one device use --instances"],
+    ...[
+      "",
+      "tpu",
+      "cpu:0",
+      "cuda:",
+      "cuda:x",
+      "cuda:0,",
+      "cpu,cuda:0",
+      "auto,cpu",
+      "cuda:all,cuda:0",
+      "cuda:0, cuda:1",
+    ].map(
+      (asked) => [asked, 'must be "auto", "cpu", "cuda", "cuda:N", "cuda:all", or GPUs as in "cuda:0,cuda:1"'] as const,
+    ),
+  ])("may not be %j", (asked, fault) => {
+    expect(deviceText.safeParse(asked).error?.issues.map(({ message }) => message)).toEqual([fault]);
+  });
+
+  test.each([
+    ["auto", 0, ["cpu"]],
+    ["auto", 2, ["cuda:0"]],
+    ["cpu", 2, ["cpu"]],
+    ["cuda", 2, ["cuda:0"]],
+    ["cuda:01", 2, ["cuda:1"]],
+    ["cuda:all", 3, ["cuda:0", "cuda:1", "cuda:2"]],
+    ["cuda:2,cuda", 3, ["cuda:2", "cuda:0"]],
+  ])("%s on a machine with %d GPUs is %j", (asked, gpus, devices) => {
+    expect(resolveDevices(asked, () => gpus)).toEqual(devices);
+  });
+
+  test.each([
+    ["cuda", 0, "no device cuda:0: there is no usable GPU here; use --device cpu or auto"],
+    ["cuda:all", 0, "no device cuda:all: there is no usable GPU here; use --device cpu or auto"],
+    ["cuda:2", 1, "no device cuda:2: the GPUs here are cuda:0; use --device cpu or auto"],
+    ["cuda:1,cuda:2,cuda:3", 2, "no device cuda:2, cuda:3: the GPUs here are cuda:0, cuda:1; use --device cpu or auto"],
+  ])("%s on a machine with %d GPUs is refused in one line that says which there are", async (asked, gpus, line) => {
+    expect(await failure(() => resolveDevices(asked, () => gpus))).toBe(`device_unavailable: ${line}`);
+  });
+});
+
+test("a package that was compiled for a GPU is refused on the CPU in one line that says what to do", async () => {
+  await using folder = await tempDir();
+  const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tensor");
+  const other = join(folder.path, "gpu.pt2");
+  await writeFile(other, withEntries(await readFile(path), '"AOTI_DEVICE_KEY": "cpu"', '"AOTI_DEVICE_KEY":"cuda"'));
+  expect(await failure(openSession({ path: other, device: "cpu", threads: 1, inputs, outputs }))).toBe(
+    "weights_invalid: the package was compiled for cuda, the device is cpu: compile it for that one, or run it on --device cuda",
+  );
+});
+
+/** A zip file with stored entries in which `from` became `to`, of the same length, with the sums that are right for them. */
+function withEntries(zip: Buffer, from: string, to: string): Buffer {
+  const text = zip.toString("latin1");
+  const changed = new Map<string, string>();
+  for (const [entry] of text.matchAll(/\{[^{}]*\}/g)) {
+    if (entry.includes(from)) changed.set(entry, entry.replace(from, to));
+  }
+  const sum = (entry: string) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32LE(crc32(entry));
+    return bytes.toString("latin1");
+  };
+  let result = text;
+  for (const [before, after] of changed) {
+    result = result.replaceAll(before, after).replaceAll(sum(before), sum(after));
+  }
+  return Buffer.from(result, "latin1");
+}
+
+describe("runners on several devices", () => {
+  let options: Omit<OpenOptions, "devices">;
+  const item = [tensor(Float32Array.of(1, 2), [2])];
+
+  beforeAll(async () => {
+    const x = float32(2);
+    const path = (await fixtures()).path("identity.pt");
+    options = {
+      weights: { model: path },
+      operators: [],
+      predict: undefined,
+      inputs: { x },
+      outputs: { y: x },
+      threads: 1,
+      instances: 2,
+    };
+  }, 600_000);
+
+  test("have weights of their own on each of them, and all run", async () => {
+    // Two devices as far as whoever opens runners can tell.
+    const runners = await openRunners({ ...options, devices: ["cpu", "cpu"] });
+    expect(runners).toHaveLength(4);
+    for (const runner of runners) {
+      const [y] = await runner.run([item, item]);
+      expect(y?.data).toEqual(Float32Array.of(1, 2, 1, 2));
+    }
+    await Promise.all(runners.map((runner) => runner.dispose()));
+  });
+
+  test("are none when one of them is not there, and the line names it", async () => {
+    const opening = openRunners({ ...options, devices: ["cpu", "cuda:98"] });
+    expect(await failure(opening)).toStartWith('device_unavailable: device "cuda:98": ');
+  });
+});
+
+test("a GPU is warmed with the powers of two up to a full batch, the CPU with a full batch only", async () => {
+  const sizes: number[] = [];
+  const runner = {
+    async run(items: readonly (readonly Tensor[])[]) {
+      if (sizes.at(-1) !== items.length) sizes.push(items.length);
+      return [];
+    },
+    settle() {},
+    async setThreads() {},
+    async dispose() {},
+  };
+  const options = { runners: [runner], inputs: { x: float32(2) }, item: undefined, maxBatchSize: 24, threads: 1 };
+  await warmUp({ ...options, everySize: true });
+  expect(sizes.splice(0)).toEqual([1, 2, 4, 8, 16, 24]);
+  await warmUp(options);
+  expect(sizes.splice(0)).toEqual([1, 24]);
+  await warmUp({ ...options, maxBatchSize: 1, everySize: true });
+  expect(sizes).toEqual([1]);
+});

@@ -1,0 +1,17 @@
+/** What the addon does on a GPU, on devices made of memory: `test/cuda.test.ts` in a process that has them. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { fakeCuda } from "./helpers/fake-cuda.ts";
+
+test("batches go to a device with streams and back, and none gets what is another's", async () => {
+  const child = Bun.spawn([process.execPath, "test", "--timeout", "60000", join(import.meta.dir, "cuda.test.ts")], {
+    env: { ...process.env, SCONCE_TEST_CUDA: await fakeCuda() },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const told = await child.stderr.text();
+  if ((await child.exited) !== 0) throw new Error(told);
+  expect(told).toMatch(/\d pass/);
+  expect(told).not.toMatch(/[1-9]\d* skip/);
+}, 600_000);

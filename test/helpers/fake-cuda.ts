@@ -1,0 +1,10 @@
+/** A library that brings two CUDA devices made of this machine's memory, for machines without a GPU. */
+import { join } from "node:path";
+import { made } from "./made.ts";
+
+/** @returns its path; a process that has loaded it has them for good. Compiling takes half a minute or more the first time */
+export async function fakeCuda(): Promise<string> {
+  const here = join(import.meta.dir, "fake-cuda");
+  const sources = ["device.cc", "memory.h", "streams.h"].map((name) => join(here, name));
+  return join(await made({ name: "fake-cuda", script: join(here, "make.py"), sources }), "device.so");
+}
