@@ -1,5 +1,5 @@
 /** A peer's processes: a group of their own that ends as a whole, by its id, whatever the peer starts and however this program ends. */
-import { existsSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 
 export interface GroupOptions {
   readonly command: readonly string[];
@@ -7,10 +7,11 @@ export interface GroupOptions {
   readonly cwd: string;
   /** The file that takes what the processes print. */
   readonly log: string;
+  /** What processes that were asked to end are given before they are ended (default: 5 s). */
+  readonly stopMs?: number;
 }
 
 const SHOWN_LINES = 20;
-/** What is given to processes that were asked to end, before they are ended. */
 const STOP_MS = 5000;
 const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 const signalNames = Object.keys(signals) as (keyof typeof signals)[];
@@ -26,8 +27,9 @@ export class ProcessGroup implements AsyncDisposable {
 
   constructor(options: GroupOptions) {
     const { command, env, cwd, log } = options;
-    const output = Bun.file(log);
     this.#options = options;
+    // One descriptor for both: two would write over each other.
+    const output = openSync(log, "w");
     this.#process = Bun.spawn([...command], {
       cwd,
       env: { ...process.env, ...env },
@@ -36,6 +38,7 @@ export class ProcessGroup implements AsyncDisposable {
       stderr: output,
       detached: true,
     });
+    closeSync(output);
     for (const name of signalNames) process.on(name, this.#endWithUs);
   }
 
@@ -54,7 +57,7 @@ export class ProcessGroup implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#signal("SIGTERM");
-    const end = performance.now() + STOP_MS;
+    const end = performance.now() + (this.#options.stopMs ?? STOP_MS);
     while (this.#signal(0) && performance.now() < end) await Bun.sleep(50);
     this.#signal("SIGKILL");
     await this.#process.exited;
