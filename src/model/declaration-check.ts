@@ -63,6 +63,7 @@ const declaration = z.strictObject(
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
     batchSize: count,
     maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
+    latencyTargetMs: z.number("must be a number of milliseconds").min(0.1, "must be at least 0.1").optional(),
     device: z
       .string("must be a text")
       .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'must be "auto", "cpu", "cuda" or "cuda:N"')
