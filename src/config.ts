@@ -142,6 +142,12 @@ export const serveOptions = {
     described: "the model's, else 0",
     parse: number(0),
   }),
+  latencyTarget: openOption<number>({
+    description: "Milliseconds from a ready item to the end of its batch: batches are sized and timed to keep it",
+    valueHint: "ms",
+    described: "the model's, else none",
+    parse: number(0.1),
+  }),
   timeout: option({
     description: "Seconds that a prediction may take",
     valueHint: "seconds",

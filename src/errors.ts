@@ -13,6 +13,7 @@
  * - `run_failed`: the forward pass threw
  * - `out_of_memory`: the device had too little memory for a batch
  * - `device_unavailable`: there is no such device
+ * - `target_unreachable`: one item alone takes longer than the latency target
  * - `session_closed`: a session was used after `dispose()`
  * - `native_unavailable`: the addon or libtorch could not be loaded
  * - `file_refused`: a URL that must not be fetched (scheme, address, redirect)
@@ -37,6 +38,7 @@ export type ErrorCode =
   | "run_failed"
   | "out_of_memory"
   | "device_unavailable"
+  | "target_unreachable"
   | "session_closed"
   | "native_unavailable"
   | "file_refused"

@@ -105,6 +105,7 @@ async function setUpApp(
     settings: {
       batchSize: config.batchSize,
       maxQueueDelayMs: config.maxQueueDelay,
+      latencyTargetMs: config.latencyTarget,
       device: config.device,
       instances: config.instances,
       threads: config.threads,

@@ -138,6 +138,7 @@ async function tryOut(model: Model, pathOf: (name: string) => string, example: u
     settings: {
       batchSize: undefined,
       maxQueueDelayMs: 0,
+      latencyTargetMs: Infinity,
       device: undefined,
       instances: 1,
       threads: undefined,

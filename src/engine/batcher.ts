@@ -1,5 +1,6 @@
 /** The batching rule: which items go through the model together, and when. Pure logic over a clock and runners. */
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
+import type { LatencyTarget, Waiting } from "./latency-target.ts";
 
 /** Time, so that tests can hold it. */
 export interface Clock {
@@ -27,6 +28,8 @@ export interface BatcherOptions<T, R> {
   readonly maxBatchSize: number;
   /** How long a ready item may wait for a fuller batch while a runner is free. */
   readonly maxQueueDelayMs: number;
+  /** Chooses batches below `maxBatchSize`, and how long a ready item may wait for a fuller one instead of `maxQueueDelayMs`. */
+  readonly latencyTarget?: LatencyTarget | undefined;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
   /** Whether a batch that failed for `cause` is worth running again in halves. */
@@ -38,8 +41,8 @@ const MAX_IN_FLIGHT = 2;
 
 interface Slot<T, R> {
   readonly runner: BatchRunner<T, R>;
-  /** Batches given to the runner that have not ended: 1 runs, 2 means that the next is committed. */
-  inFlight: number;
+  /** Sizes of the batches given to the runner that have not ended: the first runs, a second one is committed. */
+  readonly inFlight: number[];
   /** When the batch that runs was begun. */
   beganAtMs: number;
 }
@@ -47,7 +50,8 @@ interface Slot<T, R> {
 /**
  * When a runner is free and items are ready, up to `maxBatchSize` of them are dispatched at once, in turn over the lanes;
  * they wait for more only if a delay was asked for. While a runner is busy its next batch is committed ahead only when that
- * is full. So an idle server adds no wait and a busy one never lets the device idle.
+ * is full. So an idle server adds no wait and a busy one never lets the device idle. A latency target decides what full is, and
+ * what is worth waiting for.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -56,12 +60,11 @@ export class Batcher<T extends Queued, R> {
   /** Halves of batches that failed. They go first and are not mixed with others, so that a bad item is found in log2 runs. */
   #halves: T[][] = [];
   #cancelTimer: (() => void) | undefined;
-  #maxQueueDelayMs: number;
+  #isHurried = false;
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
-    this.#maxQueueDelayMs = options.maxQueueDelayMs;
-    this.#slots = options.runners.map((runner) => ({ runner, inFlight: 0, beganAtMs: 0 }));
+    this.#slots = options.runners.map((runner) => ({ runner, inFlight: [], beganAtMs: 0 }));
   }
 
   /** Items that wait for a batch. */
@@ -79,12 +82,13 @@ export class Batcher<T extends Queued, R> {
 
   /** Whether no runner takes another batch before one ends. */
   get isSaturated(): boolean {
-    return this.#slots.every(({ inFlight }) => inFlight >= MAX_IN_FLIGHT);
+    return this.#slots.every(({ inFlight }) => inFlight.length >= MAX_IN_FLIGHT);
   }
 
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
   add(item: T): void {
     this.#queue.add(item);
+    this.#options.latencyTarget?.arrived(item.key, item.readyAtMs);
   }
 
   /** Takes the waiting items of a lane away; those that run now run on. */
@@ -100,34 +104,40 @@ export class Batcher<T extends Queued, R> {
 
   /** From now on no item waits for a fuller batch: no others will come. */
   hurry(): void {
-    this.#maxQueueDelayMs = 0;
+    this.#isHurried = true;
     this.pump();
   }
 
   /** Dispatches all that the rule allows now. */
   pump(): void {
     for (const slot of this.#slots) {
-      if (slot.inFlight === 0) this.#dispatch(slot, this.#halves.shift() ?? this.#due());
+      if (slot.inFlight.length === 0) this.#dispatch(slot, this.#halves.shift() ?? this.#due());
     }
     // Halves wait for a free runner, which there would never be while full batches are committed ahead.
-    if (this.#halves.length > 0 || this.#queue.length < this.#options.maxBatchSize) return;
+    if (this.#halves.length > 0 || this.#queue.length < this.#leastFull) return;
     // The one that has run the longest is likely to be free first.
     const busy = this.#slots
-      .filter(({ inFlight }) => inFlight < MAX_IN_FLIGHT)
+      .filter(({ inFlight }) => inFlight.length < MAX_IN_FLIGHT)
       .sort((a, b) => a.beganAtMs - b.beganAtMs);
-    for (const slot of busy) this.#dispatch(slot, this.#full());
+    for (const slot of busy) this.#dispatch(slot, this.#full(slot));
+  }
+
+  /** The fewest items that can be more than a full batch needs. */
+  get #leastFull(): number {
+    return this.#options.latencyTarget === undefined ? this.#options.maxBatchSize : 2;
   }
 
   /** The next batch for a free runner; sets the timer when all that is ready may still wait. */
   #due(): T[] | undefined {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    const { maxBatchSize, clock } = this.#options;
+    const { clock } = this.#options;
     const now = clock.now();
     let soonest = Infinity;
     for (const group of this.#queue.groups()) {
-      const dueAtMs = this.#dueAtMs(group);
-      if (dueAtMs <= now) return this.#queue.take(group, maxBatchSize);
+      const size = this.#sizeOf(group, now);
+      const dueAtMs = this.#dueAtMs(group, size);
+      if (dueAtMs <= now) return this.#queue.take(group, size);
       soonest = Math.min(soonest, dueAtMs);
     }
     if (soonest < Infinity) this.#cancelTimer = clock.after(soonest - now, () => this.pump());
@@ -135,29 +145,55 @@ export class Batcher<T extends Queued, R> {
   }
 
   /** A full batch for a busy runner, unless one that is not full has its turn: that waits for the runner to be free. */
-  #full(): T[] | undefined {
-    const { maxBatchSize, clock } = this.#options;
+  #full(slot: Slot<T, R>): T[] | undefined {
+    const now = this.#options.clock.now();
     for (const group of this.#queue.groups()) {
-      if (group.length >= maxBatchSize) return this.#queue.take(group, maxBatchSize);
-      if (this.#dueAtMs(group) <= clock.now()) return undefined;
+      const size = this.#sizeOf(group, this.#freeAtMs(slot));
+      if (this.#isFull(group, size)) return this.#queue.take(group, size);
+      if (this.#dueAtMs(group, size) <= now) return undefined;
     }
     return undefined;
   }
 
-  /** When a batch of `group` may be dispatched: at once, unless a delay was asked for and it is not full. */
-  #dueAtMs(group: Group<T>): number {
-    if (this.#maxQueueDelayMs === 0 || group.length >= this.#options.maxBatchSize) return -Infinity;
-    return group.oldestReadyAtMs() + this.#maxQueueDelayMs;
+  /** How many items a batch of `group` may have that begins at `beginMs`. */
+  #sizeOf(group: Group<T>, beginMs: number): number {
+    const { maxBatchSize, latencyTarget, clock } = this.#options;
+    return latencyTarget?.sizeOf(this.#waiting(group), clock.now(), beginMs) ?? maxBatchSize;
+  }
+
+  /** Whether a batch of `size` gets no larger by waiting. */
+  #isFull(group: Group<T>, size: number): boolean {
+    return group.length > size || group.length >= this.#options.maxBatchSize;
+  }
+
+  /** When a batch of `group` may be dispatched: at once, unless it is not full and may wait. */
+  #dueAtMs(group: Group<T>, size: number): number {
+    const { maxQueueDelayMs, latencyTarget, clock } = this.#options;
+    if (this.#isHurried || this.#isFull(group, size)) return -Infinity;
+    if (latencyTarget !== undefined) return latencyTarget.waitUntilMs(this.#waiting(group), clock.now());
+    return maxQueueDelayMs === 0 ? -Infinity : group.oldestReadyAtMs() + maxQueueDelayMs;
+  }
+
+  #waiting(group: Group<T>): Waiting {
+    const ready = Math.min(group.length, this.#options.maxBatchSize);
+    return { key: group.key, ready, oldestAtMs: group.oldestReadyAtMs() };
+  }
+
+  /** When the batch that runs is expected to end. */
+  #freeAtMs({ inFlight: [size = 0], beganAtMs }: Slot<T, R>): number {
+    const { latencyTarget, clock } = this.#options;
+    return Math.max(clock.now(), beganAtMs + (latencyTarget?.times.ms(size) ?? 0));
   }
 
   #dispatch(slot: Slot<T, R>, batch: T[] | undefined): void {
     if (batch === undefined) return;
-    slot.inFlight += 1;
-    if (slot.inFlight === 1) slot.beganAtMs = this.#options.clock.now();
+    slot.inFlight.push(batch.length);
+    if (slot.inFlight.length === 1) slot.beganAtMs = this.#options.clock.now();
     this.#options.listener.dispatched(batch);
     slot.runner.run(batch).then(
       (result) => {
-        this.#ended(slot);
+        const ms = this.#ended(slot);
+        this.#options.latencyTarget?.ran(batch.length, ms);
         // The device first: what follows for these items can wait until it is busy again.
         this.pump();
         this.#options.listener.finished(batch, result);
@@ -176,9 +212,12 @@ export class Batcher<T extends Queued, R> {
     );
   }
 
-  #ended(slot: Slot<T, R>): void {
-    slot.inFlight -= 1;
+  /** @returns how long the batch ran, in milliseconds */
+  #ended(slot: Slot<T, R>): number {
+    slot.inFlight.shift();
+    const { beganAtMs } = slot;
     // A batch that was committed begins now.
     slot.beganAtMs = this.#options.clock.now();
+    return slot.beganAtMs - beganAtMs;
   }
 }

@@ -4,6 +4,7 @@ import type { Tensor, TensorSpecs } from "../model/tensor.ts";
 import { Batcher, type BatchListener, type Clock } from "./batcher.ts";
 import type { Queued } from "./fair-queue.ts";
 import { type CheckedItem, itemCheck } from "./item-check.ts";
+import type { LatencyTarget } from "./latency-target.ts";
 import { type Rows, rowParting } from "./rows.ts";
 import type { Runner } from "./runner.ts";
 
@@ -50,6 +51,7 @@ export interface EngineOptions {
   readonly outputs: TensorSpecs;
   readonly maxBatchSize: number;
   readonly maxQueueDelayMs: number;
+  readonly latencyTarget?: LatencyTarget | undefined;
   readonly observer?: BatchObserver;
   readonly clock?: Clock;
 }
@@ -89,6 +91,7 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     outputs,
     maxBatchSize,
     maxQueueDelayMs,
+    latencyTarget,
     observer,
     clock = systemClock,
   }: EngineOptions) {
@@ -103,6 +106,7 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
       runners: runners.map((runner) => ({ run: (items) => runner.run(items.map((item) => item.tensors)) })),
       maxBatchSize,
       maxQueueDelayMs,
+      latencyTarget,
       clock,
       listener: this,
       isWorthHalving: (cause) => !(cause instanceof SconceError && cause.code === "session_closed"),

@@ -64,6 +64,7 @@ const declaration = z.strictObject(
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
     batchSize: count,
     maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
+    latencyTargetMs: z.number("must be a number of milliseconds").min(0.1, "must be at least 0.1").optional(),
     device: deviceText.optional(),
     instances: count,
     threads: count,

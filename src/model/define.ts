@@ -40,6 +40,11 @@ export interface ModelSettings {
   readonly batchSize?: number;
   /** How long, in milliseconds, a ready item may wait for others before a smaller batch is run. Default 0. */
   readonly maxQueueDelayMs?: number;
+  /**
+   * Milliseconds from a ready item to the end of its batch. With it batches are as large, up to `batchSize`, and wait as long as keeps
+   * that; `maxQueueDelayMs` is not used. Default: no target.
+   */
+  readonly latencyTargetMs?: number;
   /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
   readonly device?: string;
   /** How many copies of the model run side by side on each device, sharing the weights. Default 1. */
@@ -183,9 +188,9 @@ export function defineModel<
 }
 
 function settingsOf(declared: ModelSettings): ModelSettings {
-  const { batchSize, maxQueueDelayMs, device, instances, threads, maxInputs } = declared;
+  const { batchSize, maxQueueDelayMs, latencyTargetMs, device, instances, threads, maxInputs } = declared;
   return Object.fromEntries(
-    Object.entries({ batchSize, maxQueueDelayMs, device, instances, threads, maxInputs }).filter(
+    Object.entries({ batchSize, maxQueueDelayMs, latencyTargetMs, device, instances, threads, maxInputs }).filter(
       ([, v]) => v !== undefined,
     ),
   );

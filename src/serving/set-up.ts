@@ -1,6 +1,7 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
 import { resolveDevices } from "../engine/device.ts";
 import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
+import { LatencyTarget } from "../engine/latency-target.ts";
 import { openRunners } from "../engine/open-runners.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
@@ -50,6 +51,7 @@ export async function setUp({
   const devices = resolveDevices(settings.device ?? own.device ?? "auto");
   const { inputs, outputs } = model.tensors;
   const threads = settings.threads ?? own.threads;
+  const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
   const [opened, prepared] = await Promise.allSettled([
     openRunners({
@@ -85,6 +87,7 @@ export async function setUp({
       outputs,
       maxBatchSize,
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
+      latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
       ...(observer ? { observer } : {}),
     });
     return { engine, pipeline, device: devices.join(", "), ...warm };
@@ -92,6 +95,22 @@ export async function setUp({
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
   }
+}
+
+/** @throws SconceError `target_unreachable` */
+function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): LatencyTarget {
+  const oneMs = forwardMs.get(1) ?? 0;
+  if (oneMs > ms) {
+    // Who comes while a batch runs waits for that one too.
+    const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
+    throw new SconceError(
+      "target_unreachable",
+      `the latency target is ${ms} ms, but one item alone takes ${oneMs.toPrecision(2)} ms here; ${fix}`,
+    );
+  }
+  const target = new LatencyTarget(ms);
+  for (const [size, each] of forwardMs) target.ran(size, each);
+  return target;
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { BatchListener, BatchRunner, Clock } from "../../src/engine/batcher.ts";
 import { Batcher } from "../../src/engine/batcher.ts";
 import type { Queued } from "../../src/engine/fair-queue.ts";
+import { LatencyTarget } from "../../src/engine/latency-target.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;
@@ -34,7 +35,6 @@ export class SimulatedClock implements Clock {
       await settle();
     }
     this.#now = Math.max(this.#now, atMs);
-    await settle();
   }
 
   /** Lets time pass until nothing is left to happen. */
@@ -94,6 +94,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock = new SimulatedClock();
   readonly runners: readonly SimulatedRunner[];
   readonly batcher: Batcher<Item, readonly number[]>;
+  readonly target: LatencyTarget | undefined;
   /** Ids of the items that ran, and those that failed, in the order in which that was told. */
   readonly done: number[] = [];
   readonly lost: number[] = [];
@@ -104,14 +105,17 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxBatchSize: number;
     readonly runners?: number;
     readonly maxQueueDelayMs?: number;
+    readonly latencyTargetMs?: number | undefined;
     readonly durationMs?: (size: number) => number;
   }) {
     const durationMs = options.durationMs ?? (() => 10);
     this.runners = Array.from({ length: options.runners ?? 1 }, () => new SimulatedRunner(this.clock, durationMs));
+    this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
     this.batcher = new Batcher({
       runners: this.runners,
       maxBatchSize: options.maxBatchSize,
       maxQueueDelayMs: options.maxQueueDelayMs ?? 0,
+      latencyTarget: this.target,
       clock: this.clock,
       listener: this,
       isWorthHalving: () => true,

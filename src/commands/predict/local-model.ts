@@ -108,6 +108,7 @@ export class LocalModel implements AsyncDisposable {
       settings: {
         batchSize: batches ? undefined : 1,
         maxQueueDelayMs: 0,
+        latencyTargetMs: Infinity,
         device,
         instances: 1,
         threads,

@@ -1,0 +1,129 @@
+/** How soon one item follows another, learned from those that came. */
+
+/** Two bins to an octave, from 1/32 ms to 8 s: shorter gaps are as good as none, longer ones are not waited for. */
+const STEPS_PER_OCTAVE = 2;
+const SHORTEST_MS = 1 / 32;
+const BINS = 18 * STEPS_PER_OCTAVE;
+/** Each gap counts so much more than the one before: about the last hundred matter. */
+const GROWTH = 1.01;
+/** Keys whose last item is remembered. */
+const MAX_KEYS = 1024;
+/** A wait that is in vain lasts at least so long: timers are no finer. */
+const FINEST_MS = 1;
+
+export interface WaitQuestion {
+  /** How many wait. */
+  readonly items: number;
+  /** How long ago the last item came. */
+  readonly silentMs: number;
+  /** How many are expected while a batch without them would run. */
+  readonly followers: number;
+  /** By how much sooner the next item is served when it goes with those that wait. */
+  readonly savedMs: number;
+  /** By how much longer a batch takes with it. */
+  readonly addedMs: number;
+}
+
+/** A histogram of the gaps between items that could share a batch; old ones fade. */
+export class Arrivals {
+  readonly #counts = new Float64Array(BINS);
+  #newest = 1;
+  #lastAtMs = new Map<string, number>();
+  readonly #memoryMs: number;
+  #perMs = 0;
+  #perMsAtMs = 0;
+
+  /** @param memoryMs over which the rate is taken, with older items fading */
+  constructor(memoryMs: number) {
+    this.#memoryMs = memoryMs;
+  }
+
+  /** An item with this key became ready. */
+  observe(key: string, atMs: number): void {
+    this.#perMs = this.perMs(atMs) + 1 / this.#memoryMs;
+    this.#perMsAtMs = atMs;
+    const lastAtMs = this.#lastAtMs.get(key);
+    if (lastAtMs === undefined && this.#lastAtMs.size >= MAX_KEYS) this.#lastAtMs = new Map();
+    this.#lastAtMs.set(key, atMs);
+    if (lastAtMs !== undefined) this.#count(binOf(atMs - lastAtMs));
+  }
+
+  /** Items a millisecond lately, of all keys. */
+  perMs(nowMs: number): number {
+    return this.#perMs * Math.exp((this.#perMsAtMs - nowMs) / this.#memoryMs);
+  }
+
+  /** How long before `nowMs` the last item with this key became ready. */
+  silentMs(key: string, nowMs: number): number {
+    return nowMs - (this.#lastAtMs.get(key) ?? -Infinity);
+  }
+
+  /** How many items are expected within `withinMs` when the last came `silentMs` ago: the next, and those that follow it as closely. */
+  followers(silentMs: number, withinMs: number): number {
+    const next = this.#gaps(binOf(silentMs), silentMs + withinMs);
+    const { share, meanMs } = this.#gaps(0, withinMs);
+    if (next.share === 0 || share === 0) return next.share;
+    return next.share * Math.max(1, Math.min(share / (1 - share), withinMs / meanMs));
+  }
+
+  /**
+   * For how long after the last item it is worth waiting for the next: until what is expected to be gained by it is greatest. Gained is
+   * the time that the next one is served sooner; lost is the time that all others are served later, whether it comes or not.
+   * @returns milliseconds since the last item; 0 when no wait is expected to gain anything
+   */
+  waitMs({ items, silentMs, followers, savedMs, addedMs }: WaitQuestion): number {
+    const first = binOf(silentMs);
+    const all = this.#sum(first);
+    let [come, gained, best, until] = [0, 0, 0, 0];
+    for (let bin = first; bin < BINS; bin++) {
+      const gapMs = Math.max(0, middleOf(bin) - silentMs);
+      if (gapMs > savedMs || all === 0) break;
+      const share = (this.#counts[bin] ?? 0) / all;
+      const lostMs = items * (gapMs + addedMs) + Math.max(0, followers - 1) * gapMs;
+      come += share;
+      gained += share * (savedMs - gapMs - lostMs);
+      const inVainMs = items * Math.max(FINEST_MS, endOf(bin) - silentMs);
+      const value = gained - (1 - come) * inVainMs;
+      if (value > best) [best, until] = [value, endOf(bin)];
+    }
+    return until;
+  }
+
+  #count(bin: number): void {
+    this.#counts[bin] = (this.#counts[bin] ?? 0) + this.#newest;
+    this.#newest *= GROWTH;
+    if (this.#newest < 1e100) return;
+    for (let i = 0; i < BINS; i++) this.#counts[i] = (this.#counts[i] ?? 0) / this.#newest;
+    this.#newest = 1;
+  }
+
+  #sum(first: number): number {
+    let sum = 0;
+    for (let bin = first; bin < BINS; bin++) sum += this.#counts[bin] ?? 0;
+    return sum;
+  }
+
+  /** Of the gaps from bin `first` on: the share that is at most `mostMs`, and the mean of those. */
+  #gaps(first: number, mostMs: number): { share: number; meanMs: number } {
+    let [count, ms] = [0, 0];
+    for (let bin = first; bin < BINS && middleOf(bin) <= mostMs; bin++) {
+      count += this.#counts[bin] ?? 0;
+      ms += (this.#counts[bin] ?? 0) * middleOf(bin);
+    }
+    return count === 0 ? { share: 0, meanMs: 0 } : { share: count / this.#sum(first), meanMs: ms / count };
+  }
+}
+
+function binOf(gapMs: number): number {
+  const bin = Math.ceil(STEPS_PER_OCTAVE * Math.log2(Math.max(gapMs, SHORTEST_MS) / SHORTEST_MS));
+  return Math.min(BINS - 1, bin);
+}
+
+/** The longest gap of a bin. */
+function endOf(bin: number): number {
+  return SHORTEST_MS * 2 ** (bin / STEPS_PER_OCTAVE);
+}
+
+function middleOf(bin: number): number {
+  return endOf(bin - 0.5);
+}

@@ -1,0 +1,114 @@
+/** The rule of a latency target: how large the next batch is, and how long it may wait for more items. */
+import { Arrivals } from "./arrivals.ts";
+import { BatchTimes } from "./batch-times.ts";
+
+/** A part of a batch goes first when it serves so many times as many items a second: where the device works in steps. */
+const STEP = 1.25;
+/** Half a batch is as good as the whole when it serves about as many items a second. */
+const AS_GOOD = 0.95;
+/** A smaller batch must serve so many times as many items a second as come. */
+const KEEPS_UP = 1.1;
+/** The part of what waiting can save that the oldest item waits at most. */
+const OLDEST_SHARE = 0.3;
+
+/** How many times the target the rate is taken over at which items come. */
+const MEMORY = 2;
+
+/** What waits for a runner. */
+export interface Waiting {
+  readonly key: string;
+  /** How many items, up to the largest batch. */
+  readonly ready: number;
+  /** When the one that has been ready the longest became so. */
+  readonly oldestAtMs: number;
+}
+
+/**
+ * A batch has as many items as the device serves best, and no more than its oldest item surely reaches the target with. If that were so
+ * few that more come than are served, the target cannot be kept by small batches, they would only make everything later: then the best
+ * size is taken until the queue is short again. (Servers that may drop items drop late ones here: "early drop" of Nexus, SOSP 2019.)
+ */
+export class LatencyTarget {
+  /** Milliseconds from an item's becoming ready to the end of its batch. */
+  readonly ms: number;
+  readonly times = new BatchTimes();
+  readonly #arrivals: Arrivals;
+
+  constructor(ms: number) {
+    this.ms = ms;
+    this.#arrivals = new Arrivals(MEMORY * ms);
+  }
+
+  arrived(key: string, atMs: number): void {
+    this.#arrivals.observe(key, atMs);
+  }
+
+  ran(size: number, ms: number): void {
+    this.times.observe(size, ms);
+  }
+
+  /** How many of those that wait make the next batch, on a runner that is free at `beginMs`. */
+  sizeOf({ key, ready, oldestAtMs }: Waiting, nowMs: number, beginMs: number): number {
+    const best = this.#best(key, ready, nowMs);
+    const leftMs = oldestAtMs + this.ms - beginMs;
+    if (this.times.sureMs(best) <= leftMs) return best;
+    const inTime = this.#within(leftMs, best);
+    return inTime > 0 && this.#keepsUp(inTime, nowMs) ? inTime : best;
+  }
+
+  /** Until when those that wait, fewer than a batch may have, wait for more while a runner is free; in the past if not at all. */
+  waitUntilMs({ key, ready, oldestAtMs }: Waiting, nowMs: number): number {
+    const { times } = this;
+    const silentMs = this.#arrivals.silentMs(key, nowMs);
+    const followers = this.#arrivals.followers(silentMs, times.ms(ready));
+    const addedMs = times.ms(ready + 1) - times.ms(ready);
+    const savedMs = times.ms(Math.max(1, followers)) - addedMs;
+    const waitMs = this.#arrivals.waitMs({ items: ready, silentMs, followers, savedMs, addedMs });
+    if (waitMs === 0) return -Infinity;
+    const latestMs = oldestAtMs + Math.min(OLDEST_SHARE * savedMs, this.ms - times.sureMs(ready + 1));
+    return Math.min(nowMs - silentMs + waitMs, latestMs);
+  }
+
+  /** The size up to `ready` that the device serves best. */
+  #best(key: string, ready: number, nowMs: number): number {
+    let best = ready;
+    // Of the sizes between two known ones, one of those two serves best.
+    for (const size of this.times.sizes()) {
+      if (size >= ready) break;
+      if (this.#rate(size) > STEP * this.#rate(best)) best = size;
+    }
+    if (best < ready && this.#isRestCostly(best, ready, this.#arrivals.silentMs(key, nowMs))) best = ready;
+    const enough = AS_GOOD * this.#rate(best);
+    while (best > 1 && this.#rate(best >> 1) >= enough && this.#keepsUp(best >> 1, nowMs)) best >>= 1;
+    return best;
+  }
+
+  /** Whether `size` items first and the rest with those that come meanwhile take longer than all of them before those. */
+  #isRestCostly(size: number, ready: number, silentMs: number): boolean {
+    const { times } = this;
+    const coming = this.#arrivals.followers(silentMs, times.ms(size));
+    const apart = times.ms(size) + times.ms(ready - size + coming);
+    const together = times.ms(ready) + Math.min(1, coming) * times.ms(coming);
+    return apart > together;
+  }
+
+  #keepsUp(size: number, nowMs: number): boolean {
+    return this.#rate(size) >= KEEPS_UP * this.#arrivals.perMs(nowMs);
+  }
+
+  /** Items a millisecond. */
+  #rate(size: number): number {
+    return size / Math.max(this.times.ms(size), 1e-3);
+  }
+
+  /** The largest size up to `most` that surely takes no longer than `ms`; 0 when none does. */
+  #within(ms: number, most: number): number {
+    let [low, high] = [0, most];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.times.sureMs(middle) <= ms) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}

@@ -1,0 +1,126 @@
+/** Loads of many items on a simulated device, the same for the same seed. */
+import { type Batch, Simulation } from "./simulation.ts";
+
+/** Numbers from 0 to 1, the same sequence for the same seed (mulberry32). */
+export function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A device's time for a batch without noise, in milliseconds. */
+export type Curve = (size: number) => number;
+
+/** When items become ready, in milliseconds, in order. */
+export type Load = readonly number[];
+
+/** One item after the other, independently. */
+export function poisson(perMs: number, { count, seed }: { count: number; seed: number }): Load {
+  const random = seeded(seed);
+  let atMs = 0;
+  return Array.from({ length: count }, () => {
+    atMs += exponential(random, 1 / perMs);
+    return atMs;
+  });
+}
+
+/** Bursts that come independently, of 1 to 31 items that come within some milliseconds. */
+export function bursts(perMs: number, { count, seed }: { count: number; seed: number }): Load {
+  const random = seeded(seed);
+  const meanSize = 16;
+  const times: number[] = [];
+  for (let beginMs = 0; times.length < count; ) {
+    beginMs += exponential(random, meanSize / perMs);
+    const size = 1 + Math.floor(random() * (2 * meanSize - 1));
+    for (let i = 0, atMs = beginMs; i < size; i++) {
+      atMs += exponential(random, 0.2);
+      times.push(atMs);
+    }
+  }
+  return times.sort((a, b) => a - b).slice(0, count);
+}
+
+/** A third of the rate for half a second, then five thirds of it, and so on. */
+export function steps(perMs: number, { count, seed }: { count: number; seed: number }): Load {
+  const random = seeded(seed);
+  const times: number[] = [];
+  for (let atMs = 0; times.length < count; times.push(atMs)) {
+    const isHigh = Math.floor(atMs / 500) % 2 === 1;
+    atMs += exponential(random, 1 / (perMs * (isHigh ? 5 / 3 : 1 / 3)));
+  }
+  return times;
+}
+
+function exponential(random: () => number, mean: number): number {
+  return -mean * Math.log(1 - random());
+}
+
+export interface Setting {
+  readonly maxBatchSize: number;
+  readonly maxQueueDelayMs?: number;
+  readonly latencyTargetMs?: number;
+  readonly runners?: number;
+}
+
+export interface Outcome {
+  /** Items a second, from the first that came to the last that was done. */
+  readonly throughput: number;
+  readonly p99Ms: number;
+  readonly latenciesMs: readonly number[];
+  readonly batches: readonly Batch[];
+}
+
+/** Items at the beginning whose latency is not counted: whoever learns has learned by then. */
+const LEARNING = 500;
+
+/** Serves a load; the device's times vary by about a twentieth. */
+export async function serveLoad(
+  load: Load,
+  setting: Setting,
+  { curve, seed }: { curve: Curve; seed: number },
+): Promise<Outcome> {
+  const random = seeded(seed);
+  const noise = () => Math.exp(0.05 * Math.sqrt(3) * (random() + random() + random() + random() - 2));
+  const simulation = new Simulation({ ...setting, durationMs: (size) => curve(size) * noise() });
+  // As the runs before the first real one.
+  for (const size of [1, setting.maxBatchSize]) simulation.target?.ran(size, curve(size));
+  for (const atMs of load) {
+    await simulation.clock.advanceTo(atMs);
+    simulation.add({}, 1);
+  }
+  await simulation.clock.drain();
+  const latenciesMs = load.map((atMs, id) => (simulation.finishedAtMs.get(id) ?? Infinity) - atMs).slice(LEARNING);
+  const throughput = (1000 * load.length) / (simulation.clock.now() - (load[0] ?? 0));
+  return { throughput, p99Ms: p99(latenciesMs), latenciesMs, batches: simulation.batches };
+}
+
+/** Several loads of one kind, each served from the beginning: their mean throughput, and the p99 of all items. */
+export async function serveLoads(
+  loads: readonly Load[],
+  setting: Setting,
+  curve: Curve,
+): Promise<Omit<Outcome, "batches">> {
+  const outcomes: Outcome[] = [];
+  for (const [i, load] of loads.entries()) outcomes.push(await serveLoad(load, setting, { curve, seed: 100 + i }));
+  const latenciesMs = outcomes.flatMap((outcome) => outcome.latenciesMs);
+  const throughput = outcomes.reduce((sum, outcome) => sum + outcome.throughput, 0) / outcomes.length;
+  return { throughput, p99Ms: p99(latenciesMs), latenciesMs };
+}
+
+/** The best of fixed settings for a load: of those that serve as much as any, the one with the lowest p99. */
+export async function bestFixed(load: Load, grid: readonly Setting[], curve: Curve): Promise<Setting> {
+  const outcomes: { setting: Setting; throughput: number; p99Ms: number }[] = [];
+  for (const setting of grid) outcomes.push({ setting, ...(await serveLoad(load, setting, { curve, seed: 1 })) });
+  const most = Math.max(...outcomes.map(({ throughput }) => throughput));
+  const [best] = outcomes.filter(({ throughput }) => throughput >= 0.99 * most).sort((a, b) => a.p99Ms - b.p99Ms);
+  if (best === undefined) throw new Error("the grid has no setting");
+  return best.setting;
+}
+
+function p99(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(0.99 * values.length)] ?? Infinity;
+}

@@ -1,0 +1,62 @@
+/** A latency target as operators and authors give it. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { cli, startCli } from "./helpers/cli.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+/** Some milliseconds for an item, at least. */
+const slow = {
+  preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(100n), []) })",
+  batchSize: "4",
+};
+
+/** A store with a slow model of these settings; what `serve` says of it. */
+async function built(settings: Readonly<Record<string, string>> = {}) {
+  const dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("home") };
+  const { code, stderr } = await cli(["build", await writeModel(dir, modelText({ ...slow, ...settings }))], { env });
+  if (code !== 0) throw new Error(stderr);
+  return { env, [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose]() };
+}
+
+const serve = ["serve", "small", "--host", "127.0.0.1", "--port", "0"];
+
+test("a target below the time of one item is refused at start, in one line with both numbers and the fix", async () => {
+  await using store = await built();
+  const { code, stderr } = await cli([...serve, "--latency-target", "0.5", "--log-level", "error"], store);
+  expect(code).toBe(1);
+  const [, least, fix] =
+    stderr.match(
+      /^sconce: the latency target is 0\.5 ms, but one item alone takes ([\d.]+) ms here; set --latency-target to (\d+) or more, or use a faster device\n$/,
+    ) ?? [];
+  expect(Number(fix)).toBeGreaterThanOrEqual(Number(least));
+});
+
+test("the author's target holds unless the operator gives one, and does not keep a model from being built", async () => {
+  await using store = await built({ latencyTargetMs: "0.5" });
+  const refused = await cli([...serve, "--log-level", "error"], store);
+  expect(refused.stderr).toStartWith("sconce: the latency target is 0.5 ms, but");
+  await using server = startCli([...serve, "--latency-target", "60000"], store);
+  const url = (await server.line("Listening on")).split(" ").at(-1);
+  const answer = await fetch(`${url}/predictions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Prefer: "wait" },
+    body: JSON.stringify(Array.from({ length: 9 }, (_, x) => ({ x }))),
+  });
+  expect(await answer.json()).toMatchObject({
+    status: "success",
+    outputs: Array.from({ length: 9 }, (_, x) => ({ y: 2 * x + 1 })),
+  });
+});
+
+test("a target that is no time is refused", async () => {
+  expect(await cli(["serve", "--latency-target", "0"])).toMatchObject({
+    code: 2,
+    stderr: 'sconce: --latency-target must be a number of at least 0.1, not "0"\n',
+  });
+  await using dir = await tempDir();
+  const { stderr } = await cli(["build", await writeModel(dir, modelText({ latencyTargetMs: "-1" }))]);
+  expect(stderr).toContain("latencyTargetMs: must be at least 0.1");
+});

@@ -1,0 +1,120 @@
+/** What a latency target does to batches, one case at a time. */
+import { expect, test } from "bun:test";
+import { Simulation } from "./helpers/simulation.ts";
+
+/** A device of which every size up to 64 has run often. */
+function taught(options: { target: number; curve?: (size: number) => number; runners?: number }) {
+  const durationMs = options.curve ?? ((size: number) => 8 + 0.5 * size);
+  const simulation = new Simulation({
+    maxBatchSize: 64,
+    latencyTargetMs: options.target,
+    durationMs,
+    ...(options.runners === undefined ? {} : { runners: options.runners }),
+  });
+  for (let round = 0; round < 50; round++) {
+    for (let size = 1; size <= 64; size++) simulation.target?.ran(size, durationMs(size));
+  }
+  return simulation;
+}
+
+const sizesOf = (simulation: Simulation) => simulation.batches.map(({ items }) => items.length);
+
+test("a batch has no more items than its oldest one reaches the target with", async () => {
+  const simulation = taught({ target: 30 });
+  simulation.add({}, 60);
+  // 8 + 0.5 · 44 = 30
+  expect(sizesOf(simulation)[0]).toBeWithin(40, 45);
+  await simulation.clock.drain();
+  expect(simulation.done.length).toBe(60);
+});
+
+test("the age of the oldest item counts, and what still runs before its batch", async () => {
+  const simulation = taught({ target: 40 });
+  simulation.add({}, 10);
+  await simulation.clock.advanceTo(3);
+  simulation.add({}, 50);
+  // The first 10 run until 13. The oldest of the others would be ready for 10 ms then: 8 + 0.5 · 44 = 40 - 10.
+  await simulation.clock.drain();
+  expect(sizesOf(simulation)[1]).toBeWithin(40, 45);
+});
+
+test("when no size reaches the target any more, the device serves as many items as it can", async () => {
+  const simulation = taught({ target: 30 });
+  for (let ms = 0; ms < 200; ms++) {
+    await simulation.clock.advanceTo(ms);
+    simulation.add({}, 5);
+  }
+  await simulation.clock.drain();
+  const sizes = sizesOf(simulation);
+  expect(sizes.slice(2, -1).every((size) => size === 64)).toBe(true);
+});
+
+test("when the target is out of reach even for one item, all that is ready goes at once", () => {
+  const simulation = taught({ target: 1 });
+  simulation.add({}, 20);
+  expect(sizesOf(simulation)).toEqual([20]);
+});
+
+test("of a device that works in steps a full step is taken, and the rest goes with what comes meanwhile", async () => {
+  const simulation = taught({ target: 500, curve: (size) => 4 + 6 * Math.ceil(size / 16) });
+  for (let ms = 0; ms < 200; ms++) {
+    await simulation.clock.advanceTo(ms);
+    simulation.add({}, 1);
+  }
+  await simulation.clock.drain();
+  expect(sizesOf(simulation).filter((size) => size > 16 && size < 22)).toEqual([]);
+});
+
+test("a lone item on an idle device does not wait", async () => {
+  const simulation = taught({ target: 500 });
+  for (let ms = 0; ms < 1000; ms += 100) {
+    await simulation.clock.advanceTo(ms);
+    simulation.add({}, 1);
+  }
+  await simulation.clock.drain();
+  expect(simulation.batches.every(({ items: [item], startedAtMs }) => item?.readyAtMs === startedAtMs)).toBe(true);
+});
+
+test("once items were seen to come in bursts, the first of a burst waits for the others, and no longer than that", async () => {
+  const simulation = taught({ target: 500 });
+  for (let burst = 0; burst < 30; burst++) {
+    for (let i = 0; i < 10; i++) {
+      await simulation.clock.advanceTo(100 * burst + 0.1 * i);
+      simulation.add({}, 1);
+    }
+  }
+  await simulation.clock.drain();
+  const last = simulation.batches.at(-1);
+  expect(last?.items.length).toBe(10);
+  expect((last?.startedAtMs ?? 0) - 2900).toBeLessThan(3);
+  // Before that was known, the first one went alone.
+  expect(sizesOf(simulation)[0]).toBe(1);
+});
+
+test("no wait is so long that the oldest item would miss the target", async () => {
+  const simulation = taught({ target: 14 });
+  for (let burst = 0; burst < 30; burst++) {
+    for (let i = 0; i < 10; i++) {
+      await simulation.clock.advanceTo(100 * burst + 0.5 * i);
+      simulation.add({}, 1);
+    }
+  }
+  await simulation.clock.drain();
+  const [first] = simulation.batches.filter(({ startedAtMs }) => startedAtMs >= 2900);
+  expect((first?.endedAtMs ?? 0) - 2900).toBeLessThanOrEqual(14);
+});
+
+test("when no more items will come, nothing waits for the target", async () => {
+  const simulation = taught({ target: 500 });
+  for (let burst = 0; burst < 30; burst++) {
+    await simulation.clock.advanceTo(100 * burst);
+    for (let i = 0; i < 10; i++) {
+      await simulation.clock.advanceTo(100 * burst + 0.1 * i);
+      simulation.add({}, 1);
+    }
+  }
+  await simulation.clock.advanceTo(3000);
+  simulation.batcher.hurry();
+  simulation.add({}, 1);
+  expect(simulation.batches.at(-1)?.startedAtMs).toBe(3000);
+});
