@@ -107,22 +107,37 @@ napi_value Open(napi_env env, napi_callback_info info) {
   });
 }
 
-/** run(session, rows, meta, data) → Promise of the outputs; see Stacker::stack and outputs_to_js. */
+/** The memory of a typed array of this type. */
+std::pair<void*, size_t> memory_of(napi_env env, napi_value array, napi_typedarray_type expected) {
+  napi_typedarray_type type;
+  size_t length;
+  void* memory;
+  check(napi_get_typedarray_info(env, array, &type, &length, &memory, nullptr, nullptr));
+  if (type != expected) throw CodedError("tensor_invalid", "expected the batch in typed arrays of other types");
+  return {memory, length};
+}
+
+napi_value member_of(napi_env env, napi_value object, const char* name) {
+  napi_value value;
+  check(napi_get_named_property(env, object, name, &value));
+  return value;
+}
+
+/** run(session, rows, {meta, packed, data}) → Promise of the outputs; see PackedBatch and outputs_to_js. */
 napi_value Run(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
-    const auto [handle, rows_value, meta, data] = arguments_of<4>(env, info);
+    const auto [handle, rows_value, given] = arguments_of<3>(env, info);
     const auto& session = session_from_js(env, handle);
     session->require_open();
     int64_t rows;
     check(napi_get_value_int64(env, rows_value, &rows));
-    napi_typedarray_type type;
-    size_t length;
-    void* numbers;
-    check(napi_get_typedarray_info(env, meta, &type, &length, &numbers, nullptr, nullptr));
-    if (type != napi_float64_array) throw CodedError("tensor_invalid", "expected the shapes in a Float64Array");
+    const auto [meta, meta_length] = memory_of(env, member_of(env, given, "meta"), napi_float64_array);
+    const auto [bytes, bytes_length] = memory_of(env, member_of(env, given, "packed"), napi_uint8_array);
+    const PackedBatch packed{static_cast<const double*>(meta), meta_length, static_cast<const char*>(bytes), bytes_length,
+                             member_of(env, given, "data")};
     auto job = std::make_unique<Job>(Job::Kind::run);
     job->session = session;
-    job->batch = session->stacker().stack(env, rows, static_cast<const double*>(numbers), length, data, session->pool());
+    job->batch = session->stacker().stack(env, rows, packed, session->pool());
     auto& host = host_of(env);
     const napi_value promise = host->promise_for(*job);
     host->submit(std::move(job));

@@ -14,6 +14,8 @@ namespace sconce {
 namespace {
 
 constexpr size_t kMinBufferBytes = 4096;
+/** Numbers of a tensor before its sizes: see PackedBatch. */
+constexpr std::ptrdiff_t kHeadLength = 4;
 
 [[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {
   throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": " + what);
@@ -131,10 +133,9 @@ Stacker::Stacker(std::vector<TensorSpec> specs) : specs_(std::move(specs)), symb
   item_sizes_.resize(symbols_);
 }
 
-Batch Stacker::stack(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data,
-                     BufferPool& pool) {
+Batch Stacker::stack(napi_env env, int64_t rows, const PackedBatch& packed, BufferPool& pool) {
   if (rows < 1) throw CodedError("tensor_invalid", "a batch needs at least one item");
-  read(env, rows, meta, meta_length, data);
+  read(env, rows, packed);
   Batch batch;
   batch.rows = rows;
   batch.inputs.reserve(specs_.size());
@@ -142,8 +143,9 @@ Batch Stacker::stack(napi_env env, int64_t rows, const double* meta, size_t meta
   return batch;
 }
 
-void Stacker::read(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data) {
-  const double* const end = meta + meta_length;
+void Stacker::read(napi_env env, int64_t rows, const PackedBatch& packed) {
+  const double* meta = packed.meta;
+  const double* const end = meta + packed.meta_length;
   sources_.clear();
   batch_sizes_.assign(symbols_, -1);
   uint32_t index = 0;
@@ -151,30 +153,43 @@ void Stacker::read(napi_env env, int64_t rows, const double* meta, size_t meta_l
     std::fill(item_sizes_.begin(), item_sizes_.end(), -1);
     for (const auto& spec : specs_) {
       // Written so that NaN is refused as well.
-      const bool complete = end - meta >= 2 && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
-                            meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - 2);
+      const bool complete = end - meta >= kHeadLength && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
+                            meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - kHeadLength) && meta[3] >= 0 &&
+                            meta[3] <= 9007199254740991.0;
       if (!complete) refuse(item, spec, "expected a tensor with a dtype, a shape and data");
       const auto dtype = static_cast<uint8_t>(meta[0]);
       const auto rank = static_cast<size_t>(meta[1]);
-      Source source{nullptr, 0, meta + 2};
-      meta += 2 + rank;
+      const double place = meta[2];
+      Source source{nullptr, static_cast<size_t>(meta[3]), meta + kHeadLength};
+      meta += kHeadLength + rank;
       if (dtype != spec.dtype) {
         refuse(item, spec, spec.text() + " was declared, it is " + shape_text(kDTypes[dtype].name, source.sizes, rank));
       }
-      napi_value array;
-      check(napi_get_element(env, data, index++, &array), "the tensors of a batch must be an array");
-      napi_typedarray_type type;
-      void* bytes;
-      if (napi_get_typedarray_info(env, array, &type, &source.elements, &bytes, nullptr, nullptr) != napi_ok ||
-          type != spec.info().array) {
-        refuse(item, spec, std::string(spec.info().name) + " needs its data in a " + spec.info().array_name);
+      if (place >= 0) {
+        if (!(place + static_cast<double>(source.elements * spec.info().bytes) <= static_cast<double>(packed.bytes_length))) {
+          refuse(item, spec, "its data is beyond the memory of the batch");
+        }
+        source.data = packed.bytes + static_cast<size_t>(place);
+      } else {
+        napi_value array;
+        check(napi_get_element(env, packed.data, index++, &array), "the tensors of a batch must be an array");
+        read_array(env, array, item, spec, source);
       }
-      source.data = static_cast<const char*>(bytes);
       check_shape(item, spec, source, rank);
       sources_.push_back(source);
     }
     for (int i = 0; i < symbols_; ++i) batch_sizes_[i] = std::max(batch_sizes_[i], item_sizes_[i]);
   }
+}
+
+void Stacker::read_array(napi_env env, napi_value array, int64_t item, const TensorSpec& spec, Source& source) {
+  napi_typedarray_type type;
+  void* bytes;
+  if (napi_get_typedarray_info(env, array, &type, &source.elements, &bytes, nullptr, nullptr) != napi_ok ||
+      type != spec.info().array) {
+    refuse(item, spec, std::string(spec.info().name) + " needs its data in a " + spec.info().array_name);
+  }
+  source.data = static_cast<const char*>(bytes);
 }
 
 void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank) {

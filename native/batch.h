@@ -54,17 +54,28 @@ class BufferPool {
   size_t bytes_ = 0;                // of free_
 };
 
+/** The tensors of a batch as JS hands them over, item after item; valid until control goes back to JS. */
+struct PackedBatch {
+  /** Of each tensor: its dtype's code, its rank, where it begins in `bytes` (or -1), its count of elements, its sizes. */
+  const double* meta;
+  size_t meta_length;
+  /** Small tensors. */
+  const char* bytes;
+  size_t bytes_length;
+  /** An array of typed arrays: the tensors that are not in `bytes`. */
+  napi_value data;
+};
+
 /** Reads items off JS values and stacks them. Used on the JS thread only. */
 class Stacker {
  public:
   explicit Stacker(std::vector<TensorSpec> specs);
 
   /**
-   * Copies `rows` items. `data` is an array of rows × inputs typed arrays, item after item in the order of the declared
-   * names; `meta` holds for each of them its dtype's code, its rank and its sizes.
+   * Copies `rows` items, of which each has a tensor for each declared name, in their order.
    * Throws `tensor_invalid`, naming item, input, and what was expected and given.
    */
-  Batch stack(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data, BufferPool& pool);
+  Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, BufferPool& pool);
 
   const std::vector<TensorSpec>& specs() const { return specs_; }
 
@@ -76,7 +87,8 @@ class Stacker {
     const double* sizes;
   };
 
-  void read(napi_env env, int64_t rows, const double* meta, size_t meta_length, napi_value data);
+  void read(napi_env env, int64_t rows, const PackedBatch& packed);
+  void read_array(napi_env env, napi_value array, int64_t item, const TensorSpec& spec, Source& source);
   void check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank);
   HostTensor stack_input(size_t index, int64_t rows, BufferPool& pool) const;
 

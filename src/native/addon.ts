@@ -34,8 +34,7 @@ export interface Addon {
     instances: number;
     share: Handle | undefined;
   }): Promise<Handle>;
-  /** Data of all items, one after the other; `meta` has each tensor's dtype code, rank and sizes. */
-  run(session: Handle, rows: number, meta: Float64Array, data: TensorData[]): Promise<NativeOutputs>;
+  run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeOutputs>;
   call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
   loadOperators(path: string): void;
   setThreads(session: Handle, threads: number): Promise<void>;
@@ -45,6 +44,14 @@ export interface Addon {
   closeAll(): void;
   format(session: Handle): "torchscript" | "aotinductor";
   cudaDeviceCount(): number;
+}
+
+/** The tensors of all items, one after the other: each lies in `packed` or is the next of `data`. */
+export interface NativeBatch {
+  /** Of each tensor: its dtype's code, its rank, where it begins in `packed` (or -1), its count of elements, its sizes. */
+  readonly meta: Float64Array;
+  readonly packed: Uint8Array;
+  readonly data: readonly TensorData[];
 }
 
 /** One typed array for each output, then the shapes of those outputs that have named sizes. */

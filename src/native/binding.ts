@@ -2,8 +2,9 @@
 import { basename } from "node:path";
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
-import type { DType, Tensor, TensorData, TensorSpec } from "../model/tensor.ts";
+import type { DType, Tensor, TensorSpec } from "../model/tensor.ts";
 import { type Addon, type Handle, loadNative, type NativeOutputs, type NativeSpec, otherVersion } from "./addon.ts";
+import { BatchPacker } from "./batch-packer.ts";
 
 export { setNativePath } from "./addon.ts";
 
@@ -130,9 +131,7 @@ class Session implements NativeSession {
   readonly #handle: Handle;
   readonly #inputs: readonly string[];
   readonly #outputs: readonly OutputPlan[];
-  readonly #codes: ReadonlyMap<string, number>;
-  /** Dtypes and shapes of a batch on their way into the addon; kept, as most batches need the same space. */
-  #meta = new Float64Array(256);
+  readonly #packer: BatchPacker;
   #closed: Promise<void> | undefined;
 
   constructor(addon: Addon, handle: Handle, inputs: readonly string[], outputs: readonly TensorSpec[]) {
@@ -140,14 +139,16 @@ class Session implements NativeSession {
     this.#handle = handle;
     this.#inputs = inputs;
     this.#outputs = outputs.map(outputPlan);
-    this.#codes = new Map(addon.dtypes.map((name, code) => [name, code]));
+    this.#packer = new BatchPacker(addon.dtypes);
     this.format = addon.format(handle);
   }
 
   async runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
     try {
-      const { meta, data } = this.#flatten(batch);
-      return this.#tensors(batch.length, await this.#addon.run(this.#handle, batch.length, meta, data));
+      for (const [i, { length }] of batch.entries())
+        if (length !== this.#inputs.length) throw this.#miscounted(i, length);
+      const packed = this.#packer.pack(batch);
+      return this.#tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
     } catch (error) {
       throw coded(error);
     }
@@ -181,30 +182,6 @@ class Session implements NativeSession {
   static handleOf(session: NativeSession): Handle {
     if (!(session instanceof Session)) throw new SconceError("usage", "only a session of this process can be shared");
     return session.#handle;
-  }
-
-  /** One call with flat arrays is several times faster than reading every object from native code. */
-  #flatten(batch: readonly (readonly Tensor[])[]): { meta: Float64Array; data: TensorData[] } {
-    const data: TensorData[] = [];
-    const codes = this.#codes;
-    let meta = this.#meta;
-    let at = 0;
-    for (let i = 0; i < batch.length; i++) {
-      const item = batch[i] ?? [];
-      if (item.length !== this.#inputs.length) throw this.#miscounted(i, item.length);
-      for (const { dtype, shape, data: elements } of item) {
-        if (at + 2 + shape.length > meta.length) {
-          meta = new Float64Array(2 * (at + 2 + shape.length));
-          meta.set(this.#meta);
-          this.#meta = meta;
-        }
-        meta[at++] = codes.get(dtype) ?? -1;
-        meta[at++] = shape.length;
-        for (let dim = 0; dim < shape.length; dim++) meta[at++] = shape[dim] ?? -1;
-        data.push(elements);
-      }
-    }
-    return { meta, data };
   }
 
   #miscounted(item: number, tensors: number): SconceError {
