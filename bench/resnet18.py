@@ -1,5 +1,6 @@
 """resnet18.py FOLDER: ResNet-18 (He et al., Deep Residual Learning for Image Recognition, 2015; table 1, projection shortcuts) as
-FOLDER/weights.pt, with random weights of a fixed seed: 11.7 million, which take as long as trained ones."""
+FOLDER/weights.pt, with random weights of a fixed seed: 11.7 million, which take as long as trained ones. It takes pixels as bytes and
+normalizes them itself: a quarter of the memory on the way to it, and vector instructions in place of a loop over each image."""
 import os
 import sys
 
@@ -28,6 +29,9 @@ class Block(nn.Module):
 class ResNet18(nn.Module):
     def __init__(self, classes=1000):
         super().__init__()
+        # Of ImageNet, for 0 to 255: red, green, blue.
+        self.register_buffer("mean", 255 * torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1))
+        self.register_buffer("deviation", 255 * torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1))
         self.stem = nn.Sequential(*convolution(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1))
         widths = [64, 64, 128, 256, 512]
         stages = zip(widths, widths[1:], [1, 2, 2, 2])
@@ -37,7 +41,8 @@ class ResNet18(nn.Module):
         self.classifier = nn.Linear(widths[-1], classes)
 
     def forward(self, image):
-        return self.classifier(self.blocks(self.stem(image)).mean((2, 3)))
+        normalized = (image - self.mean) / self.deviation
+        return self.classifier(self.blocks(self.stem(normalized)).mean((2, 3)))
 
 
 folder = sys.argv[1]

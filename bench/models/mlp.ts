@@ -1,14 +1,14 @@
 /** 784-2048-2048-10: long enough a forward pass that the device can be kept busy, with inputs of 784 numbers as JSON. */
-import { defineModel, float32, tensor, z } from "sconce";
+import { defineModel, float32, ndarray, z } from "sconce";
 
 export default defineModel({
   name: "mlp",
-  input: z.object({ x: z.array(z.number()).length(784) }),
+  input: z.object({ x: ndarray(float32(784)) }),
   output: z.object({ y: z.array(z.number()).length(10) }),
   tensors: { inputs: { x: float32(784) }, outputs: { y: float32(10) } },
   weights: "weights.pt",
   batchSize: 64,
   example: { x: Array.from({ length: 784 }, (_, i) => i / 784) },
-  preprocess: ({ x }) => ({ x: tensor(new Float32Array(x), [784]) }),
+  preprocess: ({ x }) => ({ x }),
   postprocess: ({ y }) => ({ y: [...y.data] }),
 });

@@ -1,6 +1,7 @@
 /** Reads request bodies: their type, their size, their inputs. */
 import { type InputList, ReadyInputs } from "../serving/input-list.ts";
 import { badRequest, type InputDecoder, notUtf8, utf8 } from "./input-decoder.ts";
+import { joined } from "./joined.ts";
 import type { LargeBodies } from "./large-bodies.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -41,13 +42,9 @@ export class InputReader {
       const text = await readText(request, length);
       return { inputs: new ReadyInputs(decoder.body(text, maxInputs)), bytes: length };
     }
-    const bytes = await (length === undefined ? readChunks(request, maxBodyBytes) : readBytes(request));
-    const { length: size } = bytes;
-    const inputs =
-      large === undefined || size <= LARGE_BYTES
-        ? new ReadyInputs(decoder.body(utf8(bytes), maxInputs))
-        : await large.read(bytes, maxInputs);
-    return { inputs, bytes: size };
+    const { chunks, bytes } = await readChunks(request, maxBodyBytes);
+    if (large !== undefined && bytes > LARGE_BYTES) return { inputs: await large.read(chunks, maxInputs), bytes };
+    return { inputs: new ReadyInputs(decoder.body(utf8(joined(chunks)), maxInputs)), bytes };
   }
 }
 
@@ -72,7 +69,7 @@ function checkMediaType(headers: Headers): void {
   });
 }
 
-/** @returns undefined for a chunked body, which tells its size only by coming to its end */
+/** @returns undefined for a body in chunks, which tells its size only by coming to its end */
 function lengthOf({ headers }: Request, maxBytes: number): number | undefined {
   const length = headers.get("content-length");
   if (length === null) return undefined;
@@ -87,31 +84,27 @@ async function readText(request: Request, length: number): Promise<string> {
   return text;
 }
 
-async function readBytes(request: Request): Promise<Uint8Array<ArrayBuffer>> {
-  return new Uint8Array(await request.arrayBuffer().catch(refuseIncomplete));
+interface Chunks {
+  readonly chunks: readonly Uint8Array<ArrayBuffer>[];
+  /** Of all together. */
+  readonly bytes: number;
 }
 
-async function readChunks(request: Request, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+/** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
+async function readChunks(request: Request, maxBytes: number): Promise<Chunks> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let bytes = 0;
   try {
     for await (const chunk of request.body ?? []) {
-      length += chunk.length;
-      if (length > maxBytes) break;
+      bytes += chunk.length;
+      if (bytes > maxBytes) break;
       chunks.push(chunk);
     }
   } catch (error) {
     return refuseIncomplete(error);
   }
-  if (length > maxBytes) throw tooLarge(maxBytes);
-  // Not a Buffer, which may be a part of memory that others have other parts of: this is given away.
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  if (bytes > maxBytes) throw tooLarge(maxBytes);
+  return { chunks, bytes };
 }
 
 function refuseIncomplete(cause: unknown): never {

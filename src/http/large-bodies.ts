@@ -16,7 +16,7 @@ export interface BundleSource {
 export interface CheckRequest {
   readonly id: number;
   readonly bundle: BundleSource;
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
 }
 
@@ -47,11 +47,11 @@ export class LargeBodies {
   }
 
   /**
-   * @param given a body, whose memory is given away
+   * @param chunks of a body, in memory of their own, which is given away
    * @throws ProblemError 400 or 422
    */
-  async read(given: Uint8Array<ArrayBuffer>, maxInputs: number): Promise<InputList> {
-    const { bytes, scan, problem, error } = await this.#check(given, maxInputs);
+  async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<InputList> {
+    const { bytes, scan, problem, error } = await this.#check(chunks, maxInputs);
     if (problem !== undefined) throw new ProblemError(problem);
     if (error !== undefined) log.debug(`A large body is read on the main thread: ${error}`);
     if (scan === undefined) return new ReadyInputs(this.#decoder.body(utf8(bytes), maxInputs));
@@ -63,13 +63,16 @@ export class LargeBodies {
     this.#lose("the server is stopping");
   }
 
-  #check(bytes: Uint8Array<ArrayBuffer>, maxInputs: number): Promise<CheckAnswer> {
+  #check(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<CheckAnswer> {
     this.#worker ??= this.#start();
     const id = this.#nextId++;
     const { promise, resolve, reject } = Promise.withResolvers<CheckAnswer>();
     this.#waiting.set(id, { resolve, reject });
-    const request: CheckRequest = { id, bundle: this.#bundle, bytes, maxInputs };
-    this.#worker.postMessage(request, [bytes.buffer]);
+    const request: CheckRequest = { id, bundle: this.#bundle, chunks, maxInputs };
+    this.#worker.postMessage(
+      request,
+      chunks.map(({ buffer }) => buffer),
+    );
     return promise;
   }
 

@@ -2,6 +2,7 @@
 import { messageOf } from "../errors.ts";
 import { loadModel } from "../model/load.ts";
 import { InputDecoder } from "./input-decoder.ts";
+import { joined } from "./joined.ts";
 import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
 import { checkLargeBody } from "./large-body.ts";
 import { ProblemError } from "./problem.ts";
@@ -10,7 +11,8 @@ declare const self: Worker;
 
 let decoder: Promise<InputDecoder> | undefined;
 
-self.onmessage = async ({ data: { id, bundle, bytes, maxInputs } }: MessageEvent<CheckRequest>) => {
+self.onmessage = async ({ data: { id, bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
+  const bytes = joined(chunks);
   let answer: CheckAnswer;
   try {
     decoder ??= open(bundle);
