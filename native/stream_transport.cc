@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "device.h"
@@ -123,7 +124,12 @@ class StreamTransport final : public Transport {
 
   void finish_all() {
     // A thread that frees what belongs to a device is on that device: else CUDA would set up the first one for it.
-    const DeviceScope scope(compute_);
+    std::optional<DeviceScope> scope;
+    try {
+      scope.emplace(compute_);
+    } catch (...) {
+      // The device has failed before, as each job will find out for itself.
+    }
     while (true) {
       Started* started = nullptr;
       {
