@@ -1,5 +1,5 @@
-"""resnet_cuda_loop.py WEIGHTS DEVICE: what PyTorch for Python does with batches of ready tensors on a GPU, two of them under way, each copied to
-pinned memory, to the device, and its scores back. Answers {"rows": …, "ms": …} with {"perSecond": …}, a line each."""
+"""resnet_cuda_loop.py WEIGHTS DEVICE: what PyTorch for Python does with batches of ready tensors on a GPU, two of them under way: each is
+stacked in pinned memory and copied to the device, and its scores back. Answers {"rows": …, "ms": …} with {"perSecond": …}, a line each."""
 import json
 import sys
 import time

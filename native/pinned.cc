@@ -10,7 +10,7 @@ namespace {
 /** The allocator's own, one for all its blocks. */
 std::atomic<c10::DeleterFnPtr> free_block{nullptr};
 
-/** It records an event for every stream that used the block, which throws once the device has failed: that would end the process. */
+/** It records an event for each stream that used the block, which throws once the device has failed: that ends a process. */
 void free_or_leak(void* block) noexcept {
   try {
     free_block.load()(block);

@@ -8,8 +8,8 @@
 namespace sconce {
 
 /**
- * Of libtorch's pinned allocator, which keeps for the next one what is freed, and not before the copies that it was used in have ended.
- * For every device alike; throws what libtorch throws when there is none left.
+ * Of libtorch's pinned allocator, which gives out again what is freed, and not before the copies that it was used in have
+ * ended. For every device alike; throws what libtorch throws when there is none left.
  */
 c10::DataPtr pinned_memory(size_t bytes);
 

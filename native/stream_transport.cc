@@ -1,6 +1,6 @@
-// Batches to and from a device with streams, beside its forward passes: while one batch is computed the next one's inputs are copied to
-// the device, and the last one's outputs back. Copies go between pinned host memory and the device on streams of their own, which wait for
-// each other by events; no thread waits until a batch's outputs are on their way, and then it is not the session's.
+// Batches to and from a device with streams, beside its forward passes: while one batch is computed the next one's
+// inputs are copied to the device, and the last one's outputs back. Copies go between pinned host memory and the device
+// on streams of their own, which wait for each other by events; the one thread that waits is not the session's.
 #include <ATen/ops/empty.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "device.h"
@@ -57,8 +58,8 @@ class StreamTransport final : public Transport {
     wait_for_room();
     const auto options = at::TensorOptions().device(compute_.device());
     {
-      // The allocator keeps memory by the stream that is current, and hands it out again as if all its uses were on that stream. The inputs are
-      // read on another one, so the job holds them until that has been done.
+      // The allocator keeps memory by the stream that is current, and hands it out again as if all its uses were on that
+      // one. The inputs are read on another, so the job holds them until that has been done.
       const c10::StreamGuard guard(in_);
       for (const auto& input : job.batch.inputs) job.sent.push_back(input.tensor().to(options, /*non_blocking=*/true));
     }
@@ -122,8 +123,13 @@ class StreamTransport final : public Transport {
   }
 
   void finish_all() {
-    // A thread that frees what belongs to a device is on that device: else it would set up its default one.
-    const DeviceScope scope(compute_);
+    // A thread that frees what belongs to a device is on that device: else CUDA would set up the first one for it.
+    std::optional<DeviceScope> scope;
+    try {
+      scope.emplace(compute_);
+    } catch (...) {
+      // The device has failed before, as each job will find out for itself.
+    }
     while (true) {
       Started* started = nullptr;
       {
@@ -155,8 +161,8 @@ class StreamTransport final : public Transport {
 
   void take_outputs(Started& started) {
     Job& job = *started.job;
-    // Here a fault of the device comes to light, in the batch that caused it or in one that was started after that. The buffers are not used
-    // again then: who knows what still writes into them.
+    // Here a fault of the device comes to light, in the batch that caused it or in one that was started after that. The
+    // buffers are not used again then: who knows what still writes into them.
     started.arrived->synchronize();
     if (!job.error) {
       for (size_t i = 0; i < job.outputs.size(); ++i) job.outputs[i] = copy_of(started.arriving[i]);

@@ -74,9 +74,9 @@ std::string names_text(const std::vector<std::string>& names);
 bool is_shared(const at::Tensor& tensor);
 
 /**
- * The tensor after checking it, as contiguous memory of `device` that nothing else refers to: what the weights keep they may write into at
- * the next batch. Dim 0 must be `rows`, and dtype, rank and fixed sizes as declared. Throws `weights_invalid`, naming the output, what was
- * declared and what the weights gave.
+ * The tensor after checking it, as contiguous memory of `device` that nothing else refers to: what the weights keep they
+ * may write into at the next batch. Dim 0 must be `rows`, and dtype, rank and fixed sizes as declared. Throws
+ * `weights_invalid`, naming the output, what was declared and what the weights gave.
  */
 at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c10::Device device);
 

@@ -12,8 +12,9 @@
 namespace sconce {
 
 /**
- * On the CPU there is no way to go, and a job ends when its forward pass returns. Another device works behind the session's back: what the
- * thread starts is under way until the outputs are in host memory, and meanwhile the thread may start the next batch.
+ * On the CPU there is no way to go, and a job ends when its forward pass returns. Another device works behind the
+ * session's back: what the thread starts is under way until the outputs are in host memory, and meanwhile it may start
+ * the next batch.
  *
  * Used on the session's thread. Its end waits for all that is under way.
  */
@@ -24,7 +25,7 @@ class Transport {
   virtual size_t depth() const = 0;
   /** The batch's inputs on the device. Its memory is the job's until the job has been delivered. */
   virtual std::vector<at::Tensor> send(Job& job) = 0;
-  /** Sees that the job ends, in order: `done` is called once its outputs, if any, are in host memory, or with its error. Never throws. */
+  /** Sees that the job ends, in order: `done` is called once its outputs, if any, are in host memory, or with its error. */
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;
 };
 

@@ -32,8 +32,8 @@ class Weights {
   /** `torchscript` or `aotinductor`. */
   virtual const char* format() const = 0;
   /**
-   * Takes tensors on the device that the weights are on, and works on the current stream. One tensor for each declared output, in order; what
-   * they are is not checked yet, and a device with streams may still be at work on them.
+   * Takes tensors on the device that the weights are on, and works on the current stream. One tensor for each declared
+   * output, in order; what they are is not checked yet, and a device with streams may still be at work on them.
    * Throws `weights_invalid` where names or counts differ from the declared ones, and whatever libtorch throws.
    */
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) = 0;

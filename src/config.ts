@@ -119,7 +119,7 @@ export const serveOptions = {
     parse: integer(1, 65536),
   }),
   device: openOption<string>({
-    description: "Where the model runs: auto takes a GPU when there is one; several GPUs run batches side by side",
+    description: "Where the model runs: auto takes a GPU when there is one, cuda:0,cuda:1 or cuda:all take several",
     valueHint: "auto|cpu|cuda:N,…|cuda:all",
     described: "the model's, else auto",
     parse: deviceText,

@@ -28,7 +28,8 @@ const pair = (value: number): Tensor[][] => [item(value), item(-value)];
 const twice = (value: number) => Float32Array.from({ length: 8 }, (_, i) => 2 * (i < 4 ? value : -value));
 const values = Array.from({ length: 12 }, (_, i) => i + 1);
 
-describe.skipIf(gpus === 0)(`on ${fake === undefined ? "a GPU" : "a device made of memory"}`, () => {
+const where = fake === undefined ? "a GPU" : "a device made of memory";
+describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here" : `on ${where}`, () => {
   let weights: Fixtures;
   let stateful: string;
   const open: NativeSession[] = [];

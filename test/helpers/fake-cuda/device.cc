@@ -1,6 +1,7 @@
-// Two CUDA devices made of this machine's memory, for tests of what the addon does on a GPU where there is none: registered with libtorch as
-// its CUDA library registers itself. Copies, and the operators `add` and `mul`, are late; every other operator waits for its stream and runs on
-// the CPU. A copy to the host that begins with -666 fails, as a device does: when somebody waits for it.
+// Two CUDA devices made of this machine's memory, for tests of what the addon does on a GPU where there is none:
+// registered with libtorch as its CUDA library registers itself. Copies, and the operators `add` and `mul`, are late; every
+// other operator waits for its stream and runs on the CPU. A copy to the host that begins with -666 fails, as a device does:
+// when somebody waits for it.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>

@@ -1,4 +1,5 @@
-// Memory as libtorch's caching allocators give it: what is freed is given out again at once, while work that was started may still use it.
+// Memory as libtorch's caching allocators give it: what is freed is given out again at once, while work that was started
+// may still use it.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -24,7 +25,7 @@ struct Block {
   size_t bytes;
   /** Only work of this stream is in order with the next owner's; none for pinned memory. */
   std::optional<c10::Stream> owner;
-  /** Streams beside the owner that were said to use the block; it is not given out before they have come to where they were when it was freed. */
+  /** Streams beside the owner that were said to use the block, which waits for what they had to do when it was freed. */
   std::set<Queue*> users;
   std::vector<std::pair<Queue*, uint64_t>> awaited;
   bool taken = true;

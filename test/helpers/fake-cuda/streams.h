@@ -16,7 +16,7 @@
 
 namespace fake {
 
-/** How long work takes: long enough that whoever does not wait for it sees what was there before, and a copy longer than what may follow it. */
+/** Long enough that whoever does not wait for work sees what was there before; a copy takes longer than what may follow it. */
 constexpr std::chrono::milliseconds kComputeTime{5};
 constexpr std::chrono::milliseconds kCopyTime{15};
 
