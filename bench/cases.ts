@@ -14,7 +14,7 @@ import { againstEcho, againstRaw } from "./under-load.ts";
 
 export type Cases = Readonly<Record<string, (options: CaseOptions) => Promise<Measurement>>>;
 
-/** By name, in the order of the table. What the names of groups mean is said by `groups`. */
+/** By name, in the order of the table. */
 const own: Cases = {
   raw: (options) => rawAgainstPython("mlp", options),
   "mlp-256": (options) => againstRaw("mlp", { ...options, connections: 256, goal: atLeast(0.9) }),
