@@ -15,7 +15,7 @@ import { againstEcho, againstRaw } from "./under-load.ts";
 
 export type Cases = Readonly<Record<string, (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>>>;
 
-/** By name, in the order of the table. What the names of groups mean is said by `groups`. */
+/** By name, in the order of the table. */
 const own: Cases = {
   raw: (options) => rawAgainstPython("mlp", options),
   "mlp-256": (options) => againstRaw("mlp", { ...options, connections: 256, goal: atLeast(0.97) }),
@@ -39,12 +39,14 @@ const own: Cases = {
 /** Beside other servers. */
 const beside: Cases = {
   "mosec-tiny": (options) => againstPeer("mosec", "tiny", { ...options, connections: 64, goal: atLeast(2) }),
+  "mosec-msgspec-tiny": (options) => againstPeer("mosec-msgspec", "tiny", { ...options, connections: 64 }),
   "fastapi-tiny": (options) => againstPeer("fastapi", "tiny", { ...options, connections: 64, goal: atLeast(8) }),
   "litserve-tiny": (options) => againstPeer("litserve", "tiny", { ...options, connections: 64, goal: atLeast(30) }),
   "triton-tiny": (options) => againstPeer("triton", "tiny", { ...options, connections: 64 }),
   "tungstenkit-tiny": (options) =>
     againstPeer("tungstenkit", "tiny", { ...options, connections: 64, goal: atLeast(20) }),
   "mosec-mlp": (options) => againstPeer("mosec", "mlp", { ...options, connections: 256, goal: atLeast(2.3) }),
+  "mosec-msgspec-mlp": (options) => againstPeer("mosec-msgspec", "mlp", { ...options, connections: 256 }),
   "fastapi-mlp": (options) => againstPeer("fastapi", "mlp", { ...options, connections: 256 }),
   "litserve-mlp": (options) => againstPeer("litserve", "mlp", { ...options, connections: 256 }),
   "triton-mlp": (options) => againstPeer("triton", "mlp", { ...options, connections: 256 }),
@@ -58,7 +60,7 @@ const plots: Cases = {
 
 /** Further lines of the plot over connections. */
 const peerPlots: Cases = Object.fromEntries(
-  (["mosec", "fastapi", "litserve", "triton"] as const).map((peer) => [
+  (["mosec", "mosec-msgspec", "fastapi", "litserve", "triton"] as const).map((peer) => [
     `${peer}-connections`,
     (options: CaseOptions) => overConnections("mlp", (network) => RunningPeer.start(peer, network), options),
   ]),

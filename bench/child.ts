@@ -1,6 +1,7 @@
 /** A process of the benchmark: it is asked in lines on its standard input, and heard in lines on its output. */
 import { readFileSync } from "node:fs";
 import { root } from "../scripts/setup/step.ts";
+import { endWithUs } from "./end-with-us.ts";
 
 interface Listener {
   readonly pattern: RegExp;
@@ -28,7 +29,8 @@ export class Child implements AsyncDisposable {
       stdout: "pipe",
       stderr: "pipe",
     });
-    this.#ended = this.#listen();
+    const release = endWithUs(() => this.#process.kill("SIGTERM"));
+    this.#ended = this.#listen().finally(release);
   }
 
   /** Runs a command to its end and gives its last line. */

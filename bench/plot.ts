@@ -39,6 +39,7 @@ const colours = [
   { light: "#8a3ffc", dark: "#c8a2ff" },
   { light: "#00706b", dark: "#4fc7bd" },
   { light: "#a8326e", dark: "#f28cbb" },
+  { light: "#6b6200", dark: "#d3c244" },
 ] as const;
 
 export function drawPlot(plot: Plot): string {

@@ -1,5 +1,4 @@
-"""mosec: a worker process behind a server in Rust. Its own JSON is indented, by a slower encoder; msgspec comes with it."""
-import msgspec
+"""mosec: a worker process behind a server in Rust, with JSON as it comes."""
 from mosec import Server, Worker
 
 from network import MAX_BATCH, WINDOW_MS, Network
@@ -9,17 +8,15 @@ class Forward(Worker):
     def __init__(self):
         self.network = Network()
 
-    def deserialize(self, data):
-        return msgspec.json.decode(data)
-
     def forward(self, data):
         return [{"y": y} for y in self.network.of_lists([each["x"] for each in data])]
 
-    def serialize(self, data):
-        return msgspec.json.encode(data)
+
+def serve(worker):
+    server = Server()
+    server.append_worker(worker, num=1, max_batch_size=MAX_BATCH, max_wait_time=WINDOW_MS, timeout=60)
+    server.run()
 
 
 if __name__ == "__main__":
-    server = Server()
-    server.append_worker(Forward, num=1, max_batch_size=MAX_BATCH, max_wait_time=WINDOW_MS, timeout=60)
-    server.run()
+    serve(Forward)

@@ -9,6 +9,8 @@ export interface Peer {
   readonly fullTitle: (version: string) => string;
   /** The package whose version it is. */
   readonly distribution: string;
+  /** Which of requirements/ it needs. */
+  readonly environment: string;
   /** What the environment's Python is called with. */
   readonly arguments: (port: number) => readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -27,18 +29,32 @@ export interface Peer {
 const numbers = z.array(z.number());
 const plain = z.object({ y: numbers }).transform(({ y }) => y);
 
-export type PeerName = "mosec" | "fastapi" | "litserve" | "triton" | "tungstenkit";
+/** What follows its script. Its log of clients that left, as all do when a load ends, is no part of what is measured. */
+const mosecOptions = (port: number) => [
+  ...["--address", "127.0.0.1", "--port", String(port), "--capacity", "2048"],
+  ...["--timeout", "60000", "--log-level", "error"],
+];
+
+export type PeerName = "mosec" | "mosec-msgspec" | "fastapi" | "litserve" | "triton" | "tungstenkit";
 
 export const peers: Readonly<Record<PeerName, Peer>> = {
   mosec: {
     title: "mosec",
     fullTitle: (version) => `mosec ${version}`,
     distribution: "mosec",
-    arguments: (port) => [
-      ...["mosec_server.py", "--address", "127.0.0.1", "--port", String(port)],
-      // Its log of clients that left, and the end of the load, are no part of what is measured.
-      ...["--log-level", "error", "--timeout", "60000", "--capacity", "2048"],
-    ],
+    environment: "mosec",
+    arguments: (port) => ["mosec_server.py", ...mosecOptions(port)],
+    path: "/inference",
+    way: "wait",
+    body: (x) => ({ x }),
+    answer: plain,
+  },
+  "mosec-msgspec": {
+    title: "mosec, msgspec",
+    fullTitle: (version) => `mosec ${version} with msgspec`,
+    distribution: "mosec",
+    environment: "mosec",
+    arguments: (port) => ["mosec_msgspec_server.py", ...mosecOptions(port)],
     path: "/inference",
     way: "wait",
     body: (x) => ({ x }),
@@ -48,6 +64,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
     title: "FastAPI, batcher",
     fullTitle: (version) => `FastAPI ${version} with a batcher`,
     distribution: "fastapi",
+    environment: "fastapi",
     arguments: () => ["fastapi_server.py"],
     path: "/predict",
     way: "wait",
@@ -58,6 +75,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
     title: "LitServe",
     fullTitle: (version) => `LitServe ${version}`,
     distribution: "litserve",
+    environment: "litserve",
     arguments: () => ["litserve_server.py"],
     path: "/predict",
     way: "wait",
@@ -68,6 +86,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
     title: "Triton",
     fullTitle: (version) => `Triton, pytriton ${version}`,
     distribution: "nvidia-pytriton",
+    environment: "triton",
     arguments: () => ["triton_server.py"],
     path: "/v2/models/network/infer",
     way: "wait",
@@ -79,6 +98,7 @@ export const peers: Readonly<Record<PeerName, Peer>> = {
     title: "tungstenkit",
     fullTitle: (version) => `tungstenkit ${version}`,
     distribution: "tungstenkit",
+    environment: "tungstenkit",
     arguments: (port) => [
       ...["-m", "tungstenkit._internal.model_server"],
       ...["--http-port", String(port), "--max-batch-size", "64", "--log-level", "warning"],

@@ -1,5 +1,6 @@
 /** A peer's processes: a group of their own that ends as a whole, by its id, whatever the peer starts and however this program ends. */
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
+import { endWithUs } from "../end-with-us.ts";
 
 export interface GroupOptions {
   readonly command: readonly string[];
@@ -13,17 +14,11 @@ export interface GroupOptions {
 
 const SHOWN_LINES = 20;
 const STOP_MS = 5000;
-const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
-const signalNames = Object.keys(signals) as (keyof typeof signals)[];
 
 export class ProcessGroup implements AsyncDisposable {
   readonly #process: Bun.Subprocess;
   readonly #options: GroupOptions;
-  // The terminal interrupts this program's group, not that of the peer.
-  readonly #endWithUs = (signal: keyof typeof signals) => {
-    this.#signal("SIGKILL");
-    process.exit(128 + signals[signal]);
-  };
+  readonly #release: () => void;
 
   constructor(options: GroupOptions) {
     const { command, env, cwd, log } = options;
@@ -39,7 +34,7 @@ export class ProcessGroup implements AsyncDisposable {
       detached: true,
     });
     closeSync(output);
-    for (const name of signalNames) process.on(name, this.#endWithUs);
+    this.#release = endWithUs(() => this.#signal("SIGKILL"));
   }
 
   get hasEnded(): boolean {
@@ -61,7 +56,7 @@ export class ProcessGroup implements AsyncDisposable {
     while (this.#signal(0) && performance.now() < end) await Bun.sleep(50);
     this.#signal("SIGKILL");
     await this.#process.exited;
-    for (const name of signalNames) process.off(name, this.#endWithUs);
+    this.#release();
   }
 
   /** @returns whether there still is a process in the group */

@@ -49,7 +49,7 @@ export class RunningPeer implements AsyncDisposable {
   /** Installs it where that is to be done, and resolves when it has given the right answers. */
   static async start(name: PeerName, network: Pick<Network, "folder" | "inputs" | "samples" | "name">) {
     const peer: Peer = peers[name];
-    const { python, libraries } = await environment(name, peer);
+    const { python, libraries } = await environment(peer.environment, peer);
     const [port = 0, otherPort = 0] = freePorts(2);
     const folder = join(peersFolder, "runs");
     const home = join(folder, "home");
@@ -76,7 +76,7 @@ export class RunningPeer implements AsyncDisposable {
         ...(peer.needsSharedPython ? { LD_LIBRARY_PATH: libraries } : {}),
       },
     });
-    const fullTitle = peer.fullTitle(pinnedVersion(name, peer.distribution));
+    const fullTitle = peer.fullTitle(pinnedVersion(peer.environment, peer.distribution));
     const url = `http://127.0.0.1:${port}${peer.path}`;
     const running = new RunningPeer(peer, { fullTitle, network, group, url, files });
     try {
