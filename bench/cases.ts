@@ -1,4 +1,5 @@
 /** The cases of the benchmark: what is measured beside what, and which goal was set. */
+import { cudaDeviceCount } from "../src/native/binding.ts";
 import { imagesByUrl } from "./images.ts";
 import { largeBody, longQueue, manyInputs } from "./large-requests.ts";
 import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
@@ -10,6 +11,7 @@ import { overConnections, sconce } from "./over-connections.ts";
 import { againstPeer } from "./peers/against-peer.ts";
 import { RunningPeer } from "./peers/running-peer.ts";
 import { rawAgainstPython } from "./raw-against-python.ts";
+import { resnetCuda } from "./resnet-cuda.ts";
 import { startUp } from "./start-up.ts";
 import { againstEcho, againstRaw } from "./under-load.ts";
 
@@ -32,6 +34,7 @@ const own: Cases = {
   "images-1": (options) => imagesByUrl(1, options),
   "images-2": (options) => imagesByUrl(2, options),
   minilm: (options) => minilm(options),
+  ...(cudaDeviceCount() > 0 ? { "resnet-cuda": (options: CaseOptions) => resnetCuda(options) } : {}),
   start: (options) => startUp(options),
   memory: (options) => memory(options),
 };

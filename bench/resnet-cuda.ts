@@ -4,7 +4,7 @@ import { resolveDevices } from "../src/engine/device.ts";
 import { LocalEngine } from "../src/engine/engine.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
-import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
+import { float32, type Tensor, tensor, uint8 } from "../src/model/tensor.ts";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
@@ -12,7 +12,7 @@ import { madeBy, python } from "./networks.ts";
 import { perSecond } from "./quantity.ts";
 import { inTurns, median, spread } from "./turns.ts";
 
-const inputs = { image: float32(3, 224, 224) };
+const inputs = { image: uint8(3, 224, 224) };
 const outputs = { scores: float32(1000) };
 const answerSchema = z.object({ perSecond: z.number() });
 
@@ -65,7 +65,7 @@ class Fed {
     this.#engine = engine;
     this.#rows = rows;
     this.#items = Array.from({ length: rows }, () => ({
-      image: tensor(Float32Array.from({ length: 3 * 224 * 224 }, Math.random), [3, 224, 224]),
+      image: tensor(crypto.getRandomValues(new Uint8Array(3 * 224 * 224)), [3, 224, 224]),
     }));
   }
 

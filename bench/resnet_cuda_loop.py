@@ -23,7 +23,7 @@ def started(images, buffers):
 
 
 def run(rows, ms):
-    images = [torch.rand(3, 224, 224) for _ in range(rows)]
+    images = [torch.randint(0, 256, (3, 224, 224), dtype=torch.uint8) for _ in range(rows)]
     buffers = [
         (torch.empty(rows, 3, 224, 224, pin_memory=pinned), torch.empty(rows, 1000, pin_memory=pinned)) for _ in range(2)
     ]
