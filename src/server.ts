@@ -113,6 +113,7 @@ async function setUpApp(
       ...(config.maxPixels === undefined ? {} : { maxPixels: config.maxPixels }),
     },
     observer: metrics,
+    onShrink: logShrink,
   });
   logRunning(running);
   log.info("Reading inputs from the input queue");
@@ -164,6 +165,13 @@ function logRunning({ engine, device, threads, forwardMs }: RunningModel): void 
   const times = [...forwardMs].map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
   log.info(
     `Running on ${device} with ${cores}${copies}, max batch size ${engine.maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+  );
+}
+
+/** One warning each time: the batches that failed are run again and do not matter. */
+function logShrink(maxBatchSize: number): void {
+  log.warn(
+    `The device has too little memory for larger batches: they have at most ${maxBatchSize} from now on; --batch-size ${maxBatchSize} makes that so from the start`,
   );
 }
 

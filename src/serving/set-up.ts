@@ -21,6 +21,8 @@ export interface SetUpOptions {
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps;
   readonly observer?: BatchObserver;
+  /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
+  readonly onShrink?: (maxBatchSize: number) => void;
 }
 
 /** A model that is ready to run. */
@@ -45,6 +47,7 @@ export async function setUp({
   fetcher,
   fileCaps,
   observer,
+  onShrink,
 }: SetUpOptions): Promise<RunningModel> {
   const own = model.settings;
   const device = resolveDevice(settings.device ?? own.device ?? "auto");
@@ -72,16 +75,18 @@ export async function setUp({
     const pipeline = new ItemPipeline(model, fetcher, fileCaps);
     const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
     const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads });
+    if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
     const engine = new LocalEngine({
       runners,
       inputs,
       outputs,
-      maxBatchSize,
+      maxBatchSize: warm.maxBatchSize,
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
       latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
       ...(observer ? { observer } : {}),
+      onShrink,
     });
-    return { engine, pipeline, device, ...warm };
+    return { engine, pipeline, device, threads: warm.threads, forwardMs: warm.forwardMs };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
