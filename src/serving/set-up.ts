@@ -50,7 +50,7 @@ export async function setUp({
   onShrink,
 }: SetUpOptions): Promise<RunningModel> {
   const own = model.settings;
-  const device = resolveDevice(settings.device ?? own.device ?? "auto");
+  const device = resolveDevice({ operator: settings.device, author: own.device });
   const { inputs, outputs } = model.tensors;
   const threads = settings.threads ?? own.threads;
   const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
