@@ -50,13 +50,12 @@ export interface WarmUpResult extends Measured {
 export async function warmUp(options: WarmUpOptions): Promise<WarmUpResult> {
   const { runners, inputs, item, maxBatchSize, threads } = options;
   const { cores = availableParallelism(), now = () => performance.now() } = options;
-  const tensors = item ?? zeros(inputs);
+  const one = exampleOrZeros(inputs, item);
   let result: WarmUpResult;
-  if (tensors === undefined) {
+  if (one === undefined) {
     const guess = mostThreads({ cores, instances: runners.length, forwardMs: 0 });
     result = { threads: threads ?? guess, maxBatchSize, forwardMs: new Map() };
   } else {
-    const one = itemCheck(inputs)(tensors).tensors;
     const trials = runners.map((runner) => new Trials(runner, one, now));
     result = await tryAll(trials, { maxBatchSize, threads, cores });
   }
@@ -141,6 +140,18 @@ class Trials {
 function mostThreads({ cores, instances, forwardMs }: { cores: number; instances: number; forwardMs: number }): number {
   const perInstance = Math.max(1, Math.floor(cores / instances));
   return forwardMs >= LONG_FORWARD_MS ? perInstance : Math.max(1, Math.min(perInstance, cores - 1));
+}
+
+/**
+ * The tensors of one item to run a model with, in the order of their declarations; of zeros where there is no example.
+ * @returns undefined when a size is free and there is no example
+ */
+export function exampleOrZeros(
+  inputs: TensorSpecs,
+  example: Readonly<Record<string, Tensor>> | undefined,
+): readonly Tensor[] | undefined {
+  const item = example ?? zeros(inputs);
+  return item && itemCheck(inputs)(item).tensors;
 }
 
 /** An item of zeros; undefined when a dimension has no fixed size. */

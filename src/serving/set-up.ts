@@ -3,6 +3,7 @@ import { resolveDevice } from "../engine/device.ts";
 import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
 import { openRunners } from "../engine/open-runners.ts";
+import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
@@ -19,7 +20,7 @@ export interface SetUpOptions {
   /** What the operator asked for; the model's own settings stand for what is undefined. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
   readonly fetcher: Fetcher;
-  readonly fileCaps?: FileCaps;
+  readonly fileCaps?: FileCaps | undefined;
   readonly observer?: BatchObserver;
   /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
   readonly onShrink?: (maxBatchSize: number) => void;
@@ -39,41 +40,20 @@ const { signal: noSignal } = new AbortController();
 const fetching: Fetching = { signal: () => noSignal, gate: openGate };
 
 /** @throws SconceError when the model's code, weights or example do not do what was declared */
-export async function setUp({
-  model,
-  pathOf,
-  example,
-  settings,
-  fetcher,
-  fileCaps,
-  observer,
-  onShrink,
-}: SetUpOptions): Promise<RunningModel> {
+export async function setUp(options: SetUpOptions): Promise<RunningModel> {
+  const { model, settings, observer, onShrink } = options;
   const own = model.settings;
-  const device = resolveDevice({ operator: settings.device, author: own.device });
-  const { inputs, outputs } = model.tensors;
   const threads = settings.threads ?? own.threads;
   const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
-  const [opened, prepared] = await Promise.allSettled([
-    openRunners({
-      weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
-      operators: model.operators.map(pathOf),
-      predict: model.predict,
-      inputs,
-      outputs,
-      device,
-      threads: threads ?? 1,
-      instances: settings.instances ?? own.instances ?? 1,
-    }),
-    runSetup(model, pathOf),
-  ]);
-  if (opened.status === "rejected") throw opened.reason;
-  const runners = opened.value;
+  const { runners, pipeline, item, device } = await openModel({
+    ...options,
+    device: settings.device,
+    threads: threads ?? 1,
+    instances: settings.instances ?? own.instances ?? 1,
+  });
   try {
-    if (prepared.status === "rejected") throw prepared.reason;
-    const pipeline = new ItemPipeline(model, fetcher, fileCaps);
-    const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
+    const { inputs, outputs } = model.tensors;
     const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads });
     if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
     const engine = new LocalEngine({
@@ -87,6 +67,51 @@ export async function setUp({
       onShrink,
     });
     return { engine, pipeline, device, threads: warm.threads, forwardMs: warm.forwardMs };
+  } catch (error) {
+    await Promise.all(runners.map((runner) => runner.dispose()));
+    throw error;
+  }
+}
+
+export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps"> {
+  /** As the operator named it. */
+  readonly device: string | undefined;
+  readonly threads: number;
+  readonly instances: number;
+}
+
+/** A model that is loaded; who opened it disposes of its runners. */
+export interface OpenModel {
+  readonly runners: readonly Runner[];
+  readonly pipeline: ItemPipeline;
+  /** The tensors of its example. */
+  readonly item: Tensors | undefined;
+  readonly device: string;
+}
+
+/** @throws SconceError as `setUp` */
+export async function openModel(options: OpenOptions): Promise<OpenModel> {
+  const { model, pathOf, example, fetcher, fileCaps, threads, instances } = options;
+  const device = resolveDevice({ operator: options.device, author: model.settings.device });
+  const [opened, prepared] = await Promise.allSettled([
+    openRunners({
+      weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
+      operators: model.operators.map(pathOf),
+      predict: model.predict,
+      ...model.tensors,
+      device,
+      threads,
+      instances,
+    }),
+    runSetup(model, pathOf),
+  ]);
+  if (opened.status === "rejected") throw opened.reason;
+  const runners = opened.value;
+  try {
+    if (prepared.status === "rejected") throw prepared.reason;
+    const pipeline = new ItemPipeline(model, fetcher, fileCaps);
+    const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
+    return { runners, pipeline, item, device };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
