@@ -21,7 +21,9 @@ export class SimulatedClock implements Clock {
   }
 
   get nextAtMs(): number {
-    return Math.min(Infinity, ...this.#timers.map(({ atMs }) => atMs));
+    let next = Infinity;
+    for (const { atMs } of this.#timers) if (atMs < next) next = atMs;
+    return next;
   }
 
   /** Runs the timers that are due by `atMs`, in order, and stops there. */
