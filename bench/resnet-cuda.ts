@@ -21,7 +21,7 @@ export async function resnetCuda(
   { seconds, repeats, canary }: CaseOptions,
   { rows = 64, asked = "cuda" } = {},
 ): Promise<Measurement> {
-  const [device = "cuda:0"] = resolveDevices(asked);
+  const [device = "cuda:0"] = resolveDevices({ operator: asked });
   const path = join(await madeBy("resnet18.py", { name: "resnet18", makes: "weights.pt" }), "weights.pt");
   const { command, env } = python();
   await using raw = new Child([command, join(import.meta.dir, "resnet_cuda_loop.py"), path, device], env);

@@ -148,6 +148,17 @@ export const serveOptions = {
     described: "the model's, else none",
     parse: number(0.1),
   }),
+  tune: option({
+    description: "Serve nothing: measure batch sizes, instances and threads here, and print the best as flags",
+    default: false,
+    parse: flag,
+  }),
+  tuneSeconds: option({
+    description: "Seconds that --tune measures",
+    valueHint: "seconds",
+    default: 60,
+    parse: number(0.1),
+  }),
   timeout: option({
     description: "Seconds that a prediction may take",
     valueHint: "seconds",

@@ -64,6 +64,10 @@ export class SconceError extends Error {
   }
 }
 
+export function hasCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof SconceError && error.code === code;
+}
+
 /** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -116,6 +116,7 @@ async function setUpApp(
       ...(config.maxPixels === undefined ? {} : { maxPixels: config.maxPixels }),
     },
     observer: metrics,
+    onShrink: logShrink,
   });
   logRunning(running);
   log.info("Reading inputs from the input queue");
@@ -164,12 +165,19 @@ async function setUpApp(
   return { app, service, running, large, fetcher };
 }
 
-function logRunning({ engine, device, threads, forwardMs }: RunningModel): void {
+function logRunning({ engine, devices, threads, forwardMs }: RunningModel): void {
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = engine.instances === 1 ? "" : `, ${engine.instances} instances`;
   const times = [...forwardMs].map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
   log.info(
-    `Running on ${device} with ${cores}${copies}, max batch size ${engine.maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+    `Running on ${devices.join(", ")} with ${cores}${copies}, max batch size ${engine.maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+  );
+}
+
+/** One warning each time: the batches that failed are run again and do not matter. */
+function logShrink(maxBatchSize: number): void {
+  log.warn(
+    `The device has too little memory for larger batches: they have at most ${maxBatchSize} from now on; --batch-size ${maxBatchSize} makes that so from the start`,
   );
 }
 

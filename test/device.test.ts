@@ -1,5 +1,5 @@
 /** Where a model runs: what may be asked for, and what becomes of it on a machine with so many GPUs. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -9,9 +9,13 @@ import { warmUp } from "../src/engine/warm-up.ts";
 import { deviceText } from "../src/model/device.ts";
 import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 import { openSession } from "../src/native/binding.ts";
+import { cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(60_000);
 
 async function failure(task: Promise<unknown> | (() => unknown)): Promise<string> {
   const { code, message } = await failureOf(task);
@@ -57,7 +61,7 @@ describe("the device that is asked for", () => {
     ["cuda:all", 3, ["cuda:0", "cuda:1", "cuda:2"]],
     ["cuda:2,cuda", 3, ["cuda:2", "cuda:0"]],
   ])("%s on a machine with %d GPUs is %j", (asked, gpus, devices) => {
-    expect(resolveDevices(asked, () => gpus)).toEqual(devices);
+    expect(resolveDevices({ operator: asked }, () => gpus)).toEqual(devices);
   });
 
   test.each([
@@ -66,7 +70,7 @@ describe("the device that is asked for", () => {
     ["cuda:2", 1, "no device cuda:2: the GPUs here are cuda:0; use --device cpu or auto"],
     ["cuda:1,cuda:2,cuda:3", 2, "no device cuda:2, cuda:3: the GPUs here are cuda:0, cuda:1; use --device cpu or auto"],
   ])("%s on a machine with %d GPUs is refused in one line that says which there are", async (asked, gpus, line) => {
-    expect(await failure(() => resolveDevices(asked, () => gpus))).toBe(`device_unavailable: ${line}`);
+    expect(await failure(() => resolveDevices({ operator: asked }, () => gpus))).toBe(`device_unavailable: ${line}`);
   });
 });
 
@@ -152,4 +156,28 @@ test("a GPU is warmed with the powers of two up to a full batch, the CPU with a 
   expect(sizes.splice(0)).toEqual([1, 24]);
   await warmUp({ ...options, maxBatchSize: 1, everySize: true });
   expect(sizes).toEqual([1]);
+});
+
+test("the operator's device goes before the author's; without both it is auto", () => {
+  expect(resolveDevices({ operator: "cpu", author: "cuda" }, () => 1)).toEqual(["cpu"]);
+  expect(resolveDevices({ author: "cuda" }, () => 1)).toEqual(["cuda:0"]);
+  expect(resolveDevices({}, () => 1)).toEqual(["cuda:0"]);
+});
+
+test("serve refuses a device that is not there in one line, whoever asked for it; the model can be built without", async () => {
+  await using dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("home") };
+  const built = await cli(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
+  expect(built.code).toBe(0);
+  expect(built.stderr).toContain("The model declares the device cuda:98, which is not here: it is tried on another");
+  const serve = (...args: string[]) =>
+    cli(["serve", "small", "--host", "127.0.0.1", "-p", "0", "--log-level", "error", ...args], { env });
+  const own = await serve();
+  expect(own.stderr).toMatch(
+    /^sconce: no device cuda:98, which the model declares: there .+; use .*--device cpu or auto\n$/,
+  );
+  expect(own.code).toBe(1);
+  const operators = await serve("--device", "cuda:99");
+  expect(operators.stderr).toMatch(/^sconce: no device cuda:99: there .+; use .*--device cpu or auto\n$/);
+  expect(operators.code).toBe(1);
 });

@@ -1,6 +1,7 @@
 /** The engine gives full batches to its runners at once, also while the event loop is busy with what else is at hand. */
 import { expect, test } from "bun:test";
 import { LocalEngine } from "../src/engine/engine.ts";
+import { LatencyTarget } from "../src/engine/latency-target.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 
@@ -34,7 +35,7 @@ class HeldRunner implements Runner {
   async dispose(): Promise<void> {}
 }
 
-function started(maxBatchSize: number) {
+function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
   const runner = new HeldRunner();
   const engine = new LocalEngine({
     runners: [runner],
@@ -42,6 +43,7 @@ function started(maxBatchSize: number) {
     outputs: { y: float32() },
     maxBatchSize,
     maxQueueDelayMs: 0,
+    latencyTarget,
   });
   const done: number[] = [];
   const sink = {
@@ -86,4 +88,14 @@ test("what is left is run once the event loop turns", async () => {
   submit(2);
   await new Promise((resolve) => setImmediate(resolve));
   expect(runner.sizes).toEqual([2]);
+});
+
+test("with a latency target what is at hand is run in batches that keep it", async () => {
+  const target = new LatencyTarget(10_000);
+  // A second for an item.
+  for (let i = 0; i < 20; i++) for (const size of [1, 4, 8, 16]) target.ran(size, 1000 * (2 + size));
+  const { runner, submit } = started(16, target);
+  submit(12);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(runner.sizes[0]).toBeWithin(6, 9);
 });

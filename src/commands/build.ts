@@ -3,6 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import { openOption } from "../config.ts";
+import { areThere } from "../engine/device.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { bundleModel } from "../model/bundle.ts";
@@ -131,6 +132,9 @@ function requireFile(dir: string, name: string): void {
 /** Loads the weights and runs the example, so that a model that cannot be served is not packaged. */
 async function tryOut(model: Model, pathOf: (name: string) => string, example: unknown): Promise<void> {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const { device } = model.settings;
+  const isElsewhere = device !== undefined && !areThere(device);
+  if (isElsewhere) log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
   const running = await setUp({
     model,
     pathOf,
@@ -139,7 +143,7 @@ async function tryOut(model: Model, pathOf: (name: string) => string, example: u
       batchSize: undefined,
       maxQueueDelayMs: 0,
       latencyTargetMs: Infinity,
-      device: undefined,
+      device: isElsewhere ? "auto" : undefined,
       instances: 1,
       threads: undefined,
       maxInputs: undefined,

@@ -4,12 +4,13 @@ import { log } from "../log.ts";
 import { type Server, startServer } from "../server.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
+import { tuneModel } from "./serve/tune.ts";
 
 export const serve = command({
   name: "serve",
   description: "Serve a model over HTTP",
   details:
-    "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. Bytes may be given with k, m or g for KiB, MiB and GiB.",
+    "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.",
   example: "sconce serve digits --batch-size 16 --port 8080",
   options: serveOptions,
   positionals: [
@@ -21,6 +22,7 @@ export const serve = command({
   ],
   async run({ options, positionals: [reference] }) {
     const packaged = await new ModelStore().resolve(reference);
+    if (options.tune) return tuneModel(packaged, options);
     // What the model's code forgot, a promise or a timer, must not end the server for everybody.
     process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
     process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));

@@ -21,6 +21,8 @@ export interface BatchListener<T, R> {
   finished(items: readonly T[], result: R): void;
   /** The item failed by itself in a batch of its own, or for a reason that would fail any batch. */
   failed(item: T, cause: unknown): void;
+  /** From now on no batch has more items than this: a larger one did not fit into the device's memory. */
+  shrunk(maxBatchSize: number): void;
 }
 
 export interface BatcherOptions<T, R> {
@@ -34,6 +36,8 @@ export interface BatcherOptions<T, R> {
   readonly listener: BatchListener<T, R>;
   /** Whether a batch that failed for `cause` is worth running again in halves. */
   readonly isWorthHalving: (cause: unknown) => boolean;
+  /** Whether it failed for want of memory, so that others of that size would too. */
+  readonly isOutOfMemory: (cause: unknown) => boolean;
 }
 
 /** Batches that a runner is given at once: one that runs, and the next. */
@@ -61,10 +65,17 @@ export class Batcher<T extends Queued, R> {
   #halves: T[][] = [];
   #cancelTimer: (() => void) | undefined;
   #isHurried = false;
+  #maxBatchSize: number;
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
+    this.#maxBatchSize = options.maxBatchSize;
     this.#slots = options.runners.map((runner) => ({ runner, inFlight: [], beganAtMs: 0 }));
+  }
+
+  /** Most items of a batch; less than was asked for once the device had too little memory for that. */
+  get maxBatchSize(): number {
+    return this.#maxBatchSize;
   }
 
   /** Items that wait for a batch. */
@@ -124,7 +135,7 @@ export class Batcher<T extends Queued, R> {
 
   /** The fewest items that can be more than a full batch needs. */
   get #leastFull(): number {
-    return this.#options.latencyTarget === undefined ? this.#options.maxBatchSize : 2;
+    return this.#options.latencyTarget === undefined ? this.#maxBatchSize : 2;
   }
 
   /** The next batch for a free runner; sets the timer when all that is ready may still wait. */
@@ -157,13 +168,13 @@ export class Batcher<T extends Queued, R> {
 
   /** How many items a batch of `group` may have that begins at `beginMs`. */
   #sizeOf(group: Group<T>, beginMs: number): number {
-    const { maxBatchSize, latencyTarget, clock } = this.#options;
-    return latencyTarget?.sizeOf(this.#waiting(group), clock.now(), beginMs) ?? maxBatchSize;
+    const { latencyTarget, clock } = this.#options;
+    return latencyTarget?.sizeOf(this.#waiting(group), clock.now(), beginMs) ?? this.#maxBatchSize;
   }
 
   /** Whether a batch of `size` gets no larger by waiting. */
   #isFull(group: Group<T>, size: number): boolean {
-    return group.length > size || group.length >= this.#options.maxBatchSize;
+    return group.length > size || group.length >= this.#maxBatchSize;
   }
 
   /** When a batch of `group` may be dispatched: at once, unless it is not full and may wait. */
@@ -175,7 +186,7 @@ export class Batcher<T extends Queued, R> {
   }
 
   #waiting(group: Group<T>): Waiting {
-    const ready = Math.min(group.length, this.#options.maxBatchSize);
+    const ready = Math.min(group.length, this.#maxBatchSize);
     return { key: group.key, ready, oldestAtMs: group.oldestReadyAtMs() };
   }
 
@@ -201,6 +212,7 @@ export class Batcher<T extends Queued, R> {
       (cause: unknown) => {
         this.#ended(slot);
         if (batch.length > 1 && this.#options.isWorthHalving(cause)) {
+          if (this.#options.isOutOfMemory(cause)) this.#shrinkBelow(batch.length);
           const middle = batch.length >> 1;
           this.#halves.push(batch.slice(0, middle), batch.slice(middle));
           this.pump();
@@ -210,6 +222,13 @@ export class Batcher<T extends Queued, R> {
         }
       },
     );
+  }
+
+  /** Batches of `size` items do not fit into memory; those that were committed before that was known fail too, and are not news. */
+  #shrinkBelow(size: number): void {
+    if (size > this.#maxBatchSize) return;
+    while (this.#maxBatchSize >= size) this.#maxBatchSize >>= 1;
+    this.#options.listener.shrunk(this.#maxBatchSize);
   }
 
   /** @returns how long the batch ran, in milliseconds */

@@ -3,18 +3,42 @@ import { SconceError } from "../errors.ts";
 import { devicesIn } from "../model/device.ts";
 import { cudaDeviceCount } from "../native/binding.ts";
 
+/** How the operator, or else the author, named devices; without both it is `auto`. */
+export interface AskedDevice {
+  readonly operator?: string | undefined;
+  readonly author?: string | undefined;
+}
+
 /**
  * `auto` is the first GPU when there is one, else the CPU; `cuda` is the first GPU, `cuda:all` each of them.
  * @returns `cpu`, or one or more `cuda:N`
  * @throws SconceError `device_unavailable`, saying which there are, when one is not there
  */
-export function resolveDevices(asked: string, countGpus: () => number = cudaDeviceCount): string[] {
+export function resolveDevices({ operator, author }: AskedDevice, countGpus = cudaDeviceCount): string[] {
+  const asked = operator ?? author ?? "auto";
   if (asked === "cpu") return ["cpu"];
-  const gpus = Array.from({ length: countGpus() }, (_, index) => `cuda:${index}`);
+  const gpus = gpusOf(countGpus());
   if (asked === "auto") return [gpus[0] ?? "cpu"];
-  const wanted = asked === "cuda:all" && gpus.length > 0 ? gpus : devicesIn(asked);
-  const missing = wanted.filter((device) => !gpus.includes(device));
-  if (missing.length === 0) return wanted;
+  const missing = missingOf(asked, gpus);
+  if (missing.length === 0) return asked === "cuda:all" ? gpus : devicesIn(asked);
+  const whose = operator === undefined ? ", which the model declares" : "";
   const there = gpus.length === 0 ? "there is no usable GPU here" : `the GPUs here are ${gpus.join(", ")}`;
-  throw new SconceError("device_unavailable", `no device ${missing.join(", ")}: ${there}; use --device cpu or auto`);
+  throw new SconceError(
+    "device_unavailable",
+    `no device ${missing.join(", ")}${whose}: ${there}; use --device cpu or auto`,
+  );
+}
+
+/** Whether all devices that a text names can be used on this machine. */
+export function areThere(asked: string, countGpus = cudaDeviceCount): boolean {
+  return asked === "cpu" || asked === "auto" || missingOf(asked, gpusOf(countGpus())).length === 0;
+}
+
+function gpusOf(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `cuda:${index}`);
+}
+
+function missingOf(asked: string, gpus: readonly string[]): string[] {
+  if (asked === "cuda:all" && gpus.length > 0) return [];
+  return devicesIn(asked).filter((device) => !gpus.includes(device));
 }

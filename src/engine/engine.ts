@@ -1,5 +1,5 @@
 /** The engine: takes an item's tensors, gives its rows. Everything crosses this interface as names and plain bytes. */
-import { messageOf, SconceError } from "../errors.ts";
+import { hasCode, messageOf, SconceError } from "../errors.ts";
 import type { Tensor, TensorSpecs } from "../model/tensor.ts";
 import { Batcher, type BatchListener, type Clock } from "./batcher.ts";
 import type { Queued } from "./fair-queue.ts";
@@ -25,6 +25,7 @@ export interface BatchObserver {
 }
 
 export interface Engine {
+  /** Halved when a batch does not fit into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
   /** Items and bytes that are ready and wait for a batch. */
@@ -53,6 +54,8 @@ export interface EngineOptions {
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly observer?: BatchObserver;
+  /** Told when batches get smaller for good, for want of memory. */
+  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
   readonly clock?: Clock;
 }
 
@@ -74,7 +77,6 @@ const systemClock: Clock = {
 
 /** Batches items of all sinks and runs them on runners of this machine. */
 export class LocalEngine implements Engine, BatchListener<EngineItem, readonly Tensor[]> {
-  readonly maxBatchSize: number;
   readonly instances: number;
   onDispatch: (() => void) | undefined;
   readonly #runners: readonly Runner[];
@@ -82,6 +84,7 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
   readonly #rows: ReturnType<typeof rowParting>;
   readonly #observer: BatchObserver | undefined;
+  readonly #onShrink: ((maxBatchSize: number) => void) | undefined;
   readonly #clock: Clock;
   #isPumpScheduled = false;
 
@@ -93,14 +96,15 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
     maxQueueDelayMs,
     latencyTarget,
     observer,
+    onShrink,
     clock = systemClock,
   }: EngineOptions) {
-    this.maxBatchSize = maxBatchSize;
     this.instances = runners.length;
     this.#runners = runners;
     this.#check = itemCheck(inputs);
     this.#rows = rowParting(outputs);
     this.#observer = observer;
+    this.#onShrink = onShrink;
     this.#clock = clock;
     this.#batcher = new Batcher({
       runners: runners.map((runner) => ({ run: (items) => runner.run(items.map((item) => item.tensors)) })),
@@ -109,8 +113,13 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
       latencyTarget,
       clock,
       listener: this,
-      isWorthHalving: (cause) => !(cause instanceof SconceError && cause.code === "session_closed"),
+      isWorthHalving: (cause) => !hasCode(cause, "session_closed"),
+      isOutOfMemory: (cause) => hasCode(cause, "out_of_memory"),
     });
+  }
+
+  get maxBatchSize(): number {
+    return this.#batcher.maxBatchSize;
   }
 
   get ready(): { items: number; bytes: number } {
@@ -176,6 +185,10 @@ export class LocalEngine implements Engine, BatchListener<EngineItem, readonly T
   failed(item: EngineItem, cause: unknown): void {
     const error = cause instanceof SconceError ? cause : new SconceError("run_failed", messageOf(cause), { cause });
     item.lane.failed(item.index, error);
+  }
+
+  shrunk(maxBatchSize: number): void {
+    this.#onShrink?.(maxBatchSize);
   }
 
   #observe(items: readonly EngineItem[]): void {

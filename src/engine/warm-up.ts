@@ -1,5 +1,6 @@
 /** Runs before the server is ready: they compile what the weights compile at first use, and show how long a forward pass takes. */
 import { availableParallelism } from "node:os";
+import { hasCode } from "../errors.ts";
 import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
@@ -10,8 +11,13 @@ const LONG_FORWARD_MS = 50;
 const WARM_UP_BUDGET_MS = 1500;
 /** TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
+/** Once all is compiled, runs of this length together say enough. */
+const ENOUGH_MS = 200;
+/** Twice the threads are worth having when a forward pass takes less than this part of the time. */
+const WORTH_MORE_THREADS = 0.9;
 
 export interface WarmUpOptions {
+  /** Opened with `threads`, or with one. */
   readonly runners: readonly Runner[];
   readonly inputs: TensorSpecs;
   /** Tensors of one item; without them zeros are made where the declared sizes allow it. */
@@ -21,53 +27,129 @@ export interface WarmUpOptions {
   readonly threads: number | undefined;
   /** Warms with the powers of two up to a full batch too. */
   readonly everySize?: boolean;
+  /** Default: those that this process may use. */
+  readonly cores?: number;
+  /** A clock in milliseconds. */
+  readonly now?: () => number;
 }
 
-export interface WarmUpResult {
-  readonly threads: number;
-  /** Milliseconds of one forward pass on one thread, by batch size; empty when nothing could be run. */
+/** What runs of one runner have shown. */
+interface Measured {
+  /** What was asked for, halved until a batch of it fitted into the device's memory. */
+  readonly maxBatchSize: number;
+  /** Milliseconds of one forward pass, by batch size; empty when nothing could be run. */
   readonly forwardMs: ReadonlyMap<number, number>;
 }
 
+export interface WarmUpResult extends Measured {
+  readonly threads: number;
+}
+
 /**
- * Warms every runner with one item and with a full batch.
- * @throws SconceError of the weights or the run when they do not do what was declared
+ * Warms every runner with one item and with a full batch, and finds the threads that a forward pass is fastest with.
+ * @throws SconceError of the weights or the run when they do not do what was declared, `out_of_memory` when one item does not fit
  */
-export async function warmUp({
-  runners,
-  inputs,
-  item,
-  maxBatchSize,
-  threads,
-  everySize = false,
-}: WarmUpOptions): Promise<WarmUpResult> {
-  const budget = availableParallelism();
-  const tensors = item ?? zeros(inputs);
-  if (tensors === undefined) return finish(threads ?? Math.max(1, budget - 1), new Map());
-  const one = itemCheck(inputs)(tensors).tensors;
-  const forwardMs = new Map<number, number>();
-  for (const runner of runners) {
-    let itemMs = await time(runner, [one]);
-    forwardMs.set(1, itemMs);
+export async function warmUp(options: WarmUpOptions): Promise<WarmUpResult> {
+  const { runners, inputs, item, maxBatchSize, threads } = options;
+  const { cores = availableParallelism(), now = () => performance.now(), everySize = false } = options;
+  const one = exampleOrZeros(inputs, item);
+  let result: WarmUpResult;
+  if (one === undefined) {
+    const guess = mostThreads({ cores, instances: runners.length, forwardMs: 0 });
+    result = { threads: threads ?? guess, maxBatchSize, forwardMs: new Map() };
+  } else {
+    const trials = runners.map((runner) => new Trials(runner, one, { now, everySize }));
+    result = await tryAll(trials, { maxBatchSize, threads, cores });
+  }
+  await Promise.all(runners.map((runner) => runner.setThreads(result.threads)));
+  return result;
+}
+
+async function tryAll(
+  [first, ...others]: readonly Trials[],
+  { maxBatchSize, threads, cores }: { maxBatchSize: number; threads: number | undefined; cores: number },
+): Promise<WarmUpResult> {
+  if (first === undefined) throw new RangeError("there is no runner to warm up");
+  let measured = await first.measure(maxBatchSize);
+  const decided = threads ?? (await first.fastestThreads(measured, cores, others.length + 1));
+  if (threads === undefined && decided > 1) measured = await first.measure(measured.maxBatchSize, ENOUGH_MS);
+  for (const other of others) {
+    measured = { ...measured, maxBatchSize: (await other.measure(measured.maxBatchSize)).maxBatchSize };
+  }
+  return { threads: decided, ...measured };
+}
+
+/** Runs of one runner with one item, once or many times in a batch. */
+class Trials {
+  readonly #runner: Runner;
+  readonly #one: readonly Tensor[];
+  readonly #now: () => number;
+  readonly #everySize: boolean;
+
+  constructor(
+    runner: Runner,
+    one: readonly Tensor[],
+    { now, everySize }: { readonly now: () => number; readonly everySize: boolean },
+  ) {
+    this.#runner = runner;
+    this.#one = one;
+    this.#now = now;
+    this.#everySize = everySize;
+  }
+
+  /** Times one item, and the largest batch that fits into memory, if that does not take too long. */
+  async measure(asked: number, enoughMs = Infinity): Promise<Measured> {
+    let itemMs = await this.#time(1, enoughMs);
+    const forwardMs = new Map([[1, itemMs]]);
+    let maxBatchSize = asked;
     let leftMs = WARM_UP_BUDGET_MS;
-    for (const size of everySize ? doublings(maxBatchSize) : [maxBatchSize]) {
+    const sizes = this.#everySize ? doublings(asked) : [asked];
+    for (let i = 0; i < sizes.length; i++) {
+      const size = Math.min(sizes[i] ?? 1, maxBatchSize);
       leftMs -= itemMs * size * RUNS;
       if (size === 1 || leftMs < 0) break;
-      const ms = await time(runner, Array<readonly Tensor[]>(size).fill(one));
-      forwardMs.set(size, ms);
-      itemMs = ms / size;
+      try {
+        const ms = await this.#time(size, enoughMs);
+        forwardMs.set(size, ms);
+        itemMs = ms / size;
+      } catch (error) {
+        if (!hasCode(error, "out_of_memory")) throw error;
+        maxBatchSize = size >> 1;
+        // The half is tried in its place; of a GPU that has run it, the last size was.
+        if (!forwardMs.has(maxBatchSize)) i -= 1;
+        else break;
+      }
     }
+    return { maxBatchSize, forwardMs };
   }
-  const longestMs = forwardMs.get(maxBatchSize) ?? (forwardMs.get(1) ?? 0) * maxBatchSize;
-  const perInstance = Math.max(1, Math.floor(budget / runners.length));
-  return finish(
-    threads ?? (longestMs >= LONG_FORWARD_MS ? perInstance : Math.max(1, Math.min(perInstance, budget - 1))),
-    forwardMs,
-  );
 
-  async function finish(decided: number, measured: ReadonlyMap<number, number>): Promise<WarmUpResult> {
-    await Promise.all(runners.map((runner) => runner.setThreads(decided)));
-    return { threads: decided, forwardMs: measured };
+  /** Doubles the threads for as long as that makes the largest batch that was measured, on one, clearly faster. */
+  async fastestThreads({ forwardMs }: Measured, cores: number, instances: number): Promise<number> {
+    const size = Math.max(...forwardMs.keys());
+    let [best, bestMs] = [1, forwardMs.get(size) ?? 0];
+    for (;;) {
+      const next = Math.min(2 * best, mostThreads({ cores, instances, forwardMs: bestMs }));
+      if (next <= best) break;
+      await this.#runner.setThreads(next);
+      const ms = await this.#time(size, ENOUGH_MS);
+      if (ms > WORTH_MORE_THREADS * bestMs) break;
+      [best, bestMs] = [next, ms];
+    }
+    await this.#runner.setThreads(best);
+    return best;
+  }
+
+  /** The shortest of a few runs; of fewer where those take `enoughMs` together. */
+  async #time(size: number, enoughMs: number): Promise<number> {
+    const batch = Array<readonly Tensor[]>(size).fill(this.#one);
+    const begun = this.#now();
+    let shortest = Infinity;
+    for (let i = 0; i < RUNS && (i === 0 || this.#now() - begun < enoughMs); i++) {
+      const begin = this.#now();
+      await this.#runner.run(batch);
+      shortest = Math.min(shortest, this.#now() - begin);
+    }
+    return shortest;
   }
 }
 
@@ -78,15 +160,22 @@ function doublings(max: number): number[] {
   return [...sizes, max];
 }
 
-/** The shortest of a few runs. */
-async function time(runner: Runner, batch: readonly (readonly Tensor[])[]): Promise<number> {
-  let shortest = Infinity;
-  for (let i = 0; i < RUNS; i++) {
-    const begin = performance.now();
-    await runner.run(batch);
-    shortest = Math.min(shortest, performance.now() - begin);
-  }
-  return shortest;
+/** What one instance may take of the cores for a forward pass of this length. */
+function mostThreads({ cores, instances, forwardMs }: { cores: number; instances: number; forwardMs: number }): number {
+  const perInstance = Math.max(1, Math.floor(cores / instances));
+  return forwardMs >= LONG_FORWARD_MS ? perInstance : Math.max(1, Math.min(perInstance, cores - 1));
+}
+
+/**
+ * The tensors of one item to run a model with, in the order of their declarations; of zeros where there is no example.
+ * @returns undefined when a size is free and there is no example
+ */
+export function exampleOrZeros(
+  inputs: TensorSpecs,
+  example: Readonly<Record<string, Tensor>> | undefined,
+): readonly Tensor[] | undefined {
+  const item = example ?? zeros(inputs);
+  return item && itemCheck(inputs)(item).tensors;
 }
 
 /** An item of zeros; undefined when a dimension has no fixed size. */

@@ -3,6 +3,7 @@ import { resolveDevices } from "../engine/device.ts";
 import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
 import { openRunners } from "../engine/open-runners.ts";
+import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
@@ -19,16 +20,18 @@ export interface SetUpOptions {
   /** What the operator asked for; the model's own settings stand for what is undefined. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
   readonly fetcher: Fetcher;
-  readonly fileCaps?: FileCaps;
+  readonly fileCaps?: FileCaps | undefined;
   readonly observer?: BatchObserver;
+  /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
+  readonly onShrink?: (maxBatchSize: number) => void;
 }
 
 /** A model that is ready to run. */
 export interface RunningModel {
   readonly engine: Engine;
   readonly pipeline: ItemPipeline;
-  /** As it is logged: `cpu`, or one or more `cuda:N`. */
-  readonly device: string;
+  /** `cpu`, or one or more `cuda:N`. */
+  readonly devices: readonly string[];
   readonly threads: number;
   /** Milliseconds of a forward pass, by batch size, measured at warm-up. */
   readonly forwardMs: ReadonlyMap<number, number>;
@@ -38,31 +41,71 @@ const { signal: noSignal } = new AbortController();
 const fetching: Fetching = { signal: () => noSignal, gate: openGate };
 
 /** @throws SconceError when the model's code, weights or example do not do what was declared */
-export async function setUp({
-  model,
-  pathOf,
-  example,
-  settings,
-  fetcher,
-  fileCaps,
-  observer,
-}: SetUpOptions): Promise<RunningModel> {
+export async function setUp(options: SetUpOptions): Promise<RunningModel> {
+  const { model, settings, observer, onShrink } = options;
   const own = model.settings;
-  const devices = resolveDevices(settings.device ?? own.device ?? "auto");
-  const { inputs, outputs } = model.tensors;
   const threads = settings.threads ?? own.threads;
   const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
+  const { runners, pipeline, item, devices } = await openModel({
+    ...options,
+    device: settings.device,
+    threads: threads ?? 1,
+    instances: settings.instances ?? own.instances ?? 1,
+  });
+  try {
+    const { inputs, outputs } = model.tensors;
+    // A GPU chooses kernels and grows its memory by size.
+    const everySize = !devices.includes("cpu");
+    const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads, everySize });
+    if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
+    const engine = new LocalEngine({
+      runners,
+      inputs,
+      outputs,
+      maxBatchSize: warm.maxBatchSize,
+      maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
+      latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
+      ...(observer ? { observer } : {}),
+      onShrink,
+    });
+    return { engine, pipeline, devices, threads: warm.threads, forwardMs: warm.forwardMs };
+  } catch (error) {
+    await Promise.all(runners.map((runner) => runner.dispose()));
+    throw error;
+  }
+}
+
+export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps"> {
+  /** As the operator named it. */
+  readonly device: string | undefined;
+  readonly threads: number;
+  readonly instances: number;
+}
+
+/** A model that is loaded; who opened it disposes of its runners. */
+export interface OpenModel {
+  readonly runners: readonly Runner[];
+  readonly pipeline: ItemPipeline;
+  /** The tensors of its example. */
+  readonly item: Tensors | undefined;
+  /** `cpu`, or one or more `cuda:N`. */
+  readonly devices: readonly string[];
+}
+
+/** @throws SconceError as `setUp` */
+export async function openModel(options: OpenOptions): Promise<OpenModel> {
+  const { model, pathOf, example, fetcher, fileCaps, threads, instances } = options;
+  const devices = resolveDevices({ operator: options.device, author: model.settings.device });
   const [opened, prepared] = await Promise.allSettled([
     openRunners({
       weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
       operators: model.operators.map(pathOf),
       predict: model.predict,
-      inputs,
-      outputs,
+      ...model.tensors,
       devices,
-      threads: threads ?? 1,
-      instances: settings.instances ?? own.instances ?? 1,
+      threads,
+      instances,
     }),
     runSetup(model, pathOf),
   ]);
@@ -72,25 +115,7 @@ export async function setUp({
     if (prepared.status === "rejected") throw prepared.reason;
     const pipeline = new ItemPipeline(model, fetcher, fileCaps);
     const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
-    const warm = await warmUp({
-      runners,
-      inputs,
-      item,
-      maxBatchSize,
-      threads,
-      // A GPU chooses kernels and grows its memory by size.
-      everySize: !devices.includes("cpu"),
-    });
-    const engine = new LocalEngine({
-      runners,
-      inputs,
-      outputs,
-      maxBatchSize,
-      maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
-      latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
-      ...(observer ? { observer } : {}),
-    });
-    return { engine, pipeline, device: devices.join(", "), ...warm };
+    return { runners, pipeline, item, devices };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;

@@ -88,9 +88,10 @@ export async function serveLoad(
   const simulation = new Simulation({ ...setting, durationMs: (size) => curve(size) * noise() });
   // As the runs before the first real one.
   for (const size of [1, setting.maxBatchSize]) simulation.target?.ran(size, curve(size));
+  const lane = {};
   for (const atMs of load) {
     await simulation.clock.advanceTo(atMs);
-    simulation.add({}, 1);
+    simulation.add(lane, 1);
   }
   await simulation.clock.drain();
   const latenciesMs = load.map((atMs, id) => (simulation.finishedAtMs.get(id) ?? Infinity) - atMs).slice(LEARNING);

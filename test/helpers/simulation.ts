@@ -21,7 +21,9 @@ export class SimulatedClock implements Clock {
   }
 
   get nextAtMs(): number {
-    return Math.min(Infinity, ...this.#timers.map(({ atMs }) => atMs));
+    let next = Infinity;
+    for (const { atMs } of this.#timers) if (atMs < next) next = atMs;
+    return next;
   }
 
   /** Runs the timers that are due by `atMs`, in order, and stops there. */
@@ -62,15 +64,20 @@ export interface Batch {
   endedAtMs: number;
 }
 
+const outOfMemory = new Error("out of memory");
+
 /** A device that takes `msPerBatch + msPerItem * size` for a batch, one at a time, and throws for batches with a bad item. */
 export class SimulatedRunner implements BatchRunner<Item, readonly number[]> {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number) => number;
+  /** Most items that its memory holds. */
+  readonly #fits: number;
   #busyUntilMs = 0;
 
-  constructor(clock: SimulatedClock, durationMs: (size: number) => number) {
+  constructor(clock: SimulatedClock, durationMs: (size: number) => number, fits: number) {
     this.#clock = clock;
+    this.#fits = fits;
     this.#durationMs = durationMs;
   }
 
@@ -82,7 +89,8 @@ export class SimulatedRunner implements BatchRunner<Item, readonly number[]> {
     this.batches.push({ items, givenAtMs: now, startedAtMs, endedAtMs });
     return new Promise((resolve, reject) => {
       this.#clock.after(endedAtMs - now, () => {
-        if (items.some(({ isBad }) => isBad)) reject(new Error("bad item"));
+        if (items.length > this.#fits) reject(outOfMemory);
+        else if (items.some(({ isBad }) => isBad)) reject(new Error("bad item"));
         else resolve(items.map(({ id }) => id));
       });
     });
@@ -98,6 +106,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   /** Ids of the items that ran, and those that failed, in the order in which that was told. */
   readonly done: number[] = [];
   readonly lost: number[] = [];
+  /** The largest batch, each time that it was told to be smaller. */
+  readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
   #nextId = 0;
 
@@ -107,9 +117,13 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
     readonly durationMs?: (size: number) => number;
+    readonly fits?: number;
   }) {
     const durationMs = options.durationMs ?? (() => 10);
-    this.runners = Array.from({ length: options.runners ?? 1 }, () => new SimulatedRunner(this.clock, durationMs));
+    this.runners = Array.from(
+      { length: options.runners ?? 1 },
+      () => new SimulatedRunner(this.clock, durationMs, options.fits ?? Infinity),
+    );
     this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
     this.batcher = new Batcher({
       runners: this.runners,
@@ -119,6 +133,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       clock: this.clock,
       listener: this,
       isWorthHalving: () => true,
+      isOutOfMemory: (cause) => cause === outOfMemory,
     });
   }
 
@@ -150,6 +165,10 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   finished(items: readonly Item[], result: readonly number[]): void {
     this.done.push(...result);
     for (const { id } of items) this.finishedAtMs.set(id, this.clock.now());
+  }
+
+  shrunk(maxBatchSize: number): void {
+    this.shrinks.push(maxBatchSize);
   }
 
   failed(item: Item): void {

@@ -1,0 +1,101 @@
+/** `sconce serve --tune`: measures settings of a model on this machine, and prints them with the flags to set. */
+import { availableParallelism } from "node:os";
+import { version } from "../../../package.json";
+import type { ServeConfig } from "../../config.ts";
+import { bestOf, settingsToTry, type Tuned, tune } from "../../engine/tuner.ts";
+import { exampleOrZeros } from "../../engine/warm-up.ts";
+import { SconceError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { loadModel } from "../../model/load.ts";
+import { AddressGuard } from "../../serving/address-guard.ts";
+import { Fetcher } from "../../serving/fetcher.ts";
+import { openModel } from "../../serving/set-up.ts";
+import type { PackagedModel } from "../../store/packaged-model.ts";
+import { formatTable } from "../table.ts";
+
+/** Larger batches are tried only of a model that declares them. */
+const LEAST_TRIED = 64;
+/** Between two lines of progress. */
+const PROGRESS_MS = 5000;
+
+/**
+ * Prints a table, and as the last line the flags of the best setting; what was given as a flag is not varied.
+ * @throws SconceError of the model when it cannot be set up
+ */
+export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
+  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
+  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+  using fetcher = new Fetcher({
+    guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
+    timeoutMs: config.fetchTimeout * 1000,
+    maxRedirects: config.maxRedirects,
+    maxBytes: Number.MAX_SAFE_INTEGER,
+    userAgent: `sconce/${version}`,
+  });
+  const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
+  const limits = {
+    cores: availableParallelism(),
+    maxBatchSize: Math.max(LEAST_TRIED, model.settings.batchSize ?? 1),
+    fixed: { batchSize: config.batchSize, instances: config.instances, threads: config.threads },
+  };
+  const { runners, item, devices } = await openModel({
+    model,
+    pathOf: (name) => packaged.layer(name).path,
+    example: packaged.config.example,
+    device: config.device,
+    threads: 1,
+    instances: Math.max(...settingsToTry({ ...limits, isCpu: true }).map(({ instances }) => instances)),
+    fetcher,
+  });
+  try {
+    const settings = settingsToTry({ ...limits, isCpu: devices.includes("cpu") });
+    const one = exampleOrZeros(model.tensors.inputs, item);
+    if (one === undefined) {
+      throw new SconceError(
+        "model_invalid",
+        "sizes of the model's inputs are free: declare an example to tune it with",
+      );
+    }
+    log.info(`Trying ${settings.length} settings on ${devices.join(", ")} for ${config.tuneSeconds} s`);
+    const tuned = await tune({
+      runners,
+      item: one,
+      settings,
+      budgetMs: 1000 * config.tuneSeconds,
+      onRound: progress(),
+    });
+    report(tuned, targetMs);
+  } finally {
+    await Promise.all(runners.map((runner) => runner.dispose()));
+  }
+}
+
+function progress(): (round: number, best: Tuned) => void {
+  let toldAtMs = performance.now();
+  return (round, best) => {
+    if (performance.now() - toldAtMs < PROGRESS_MS) return;
+    toldAtMs = performance.now();
+    log.info(`Round ${round}: ${flagsOf(best)} leads with ${formatNumber(best.throughput)} items a second`);
+  };
+}
+
+function report(tuned: readonly Tuned[], targetMs: number): void {
+  const rows = tuned.map(({ batchSize, instances, threads, throughput, batchMs }) =>
+    [batchSize, instances, threads, throughput, batchMs, 2 * batchMs].map(formatNumber),
+  );
+  console.log(formatTable(["BATCH SIZE", "INSTANCES", "THREADS", "ITEMS/S", "BATCH MS", "LATENCY MS"], rows));
+  const inTime = tuned.filter(({ batchMs }) => 2 * batchMs <= targetMs);
+  if (inTime.length === 0) log.warn(`No setting keeps ${targetMs} ms: this is the one that comes closest`);
+  const best = bestOf(inTime) ?? tuned.toSorted((a, b) => a.batchMs - b.batchMs)[0];
+  if (best === undefined) throw new SconceError("out_of_memory", "not even one item fits into the device's memory");
+  console.log(`\n${flagsOf(best)}`);
+}
+
+function flagsOf({ batchSize, instances, threads }: Tuned): string {
+  return `--batch-size ${batchSize} --instances ${instances} --threads ${threads}`;
+}
+
+/** Three digits say what can be known. */
+function formatNumber(value: number): string {
+  return value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
+}

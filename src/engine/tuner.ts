@@ -1,0 +1,151 @@
+/** Measures what batch size, instances and threads are worth on this machine, and chooses among them. */
+import { hasCode } from "../errors.ts";
+import type { Tensor } from "../model/tensor.ts";
+import type { Runner } from "./runner.ts";
+
+export interface TunedSetting {
+  readonly batchSize: number;
+  readonly instances: number;
+  readonly threads: number;
+}
+
+/** A setting that was tried. */
+export interface Tuned extends TunedSetting {
+  /** Items a second, with full batches all the time: the median of the rounds. */
+  readonly throughput: number;
+  /** Milliseconds of a full batch. */
+  readonly batchMs: number;
+}
+
+export interface TunerOptions {
+  /** As many as the most instances that are tried. */
+  readonly runners: readonly Runner[];
+  readonly item: readonly Tensor[];
+  readonly settings: readonly TunedSetting[];
+  /** About how long all may take; a batch that has begun ends. */
+  readonly budgetMs: number;
+  /** Told after each round. */
+  readonly onRound?: (round: number, best: Tuned) => void;
+  readonly now?: () => number;
+}
+
+/** Rounds among which the budget is divided; there are more where batches are short. */
+const ROUNDS = 5;
+/** One setting in one round; longer ones say no more, as what disturbs comes and goes. */
+const MAX_SLICE_MS = 250;
+/** A batch runs and the next is committed, as when serving. */
+const IN_FLIGHT = 2;
+/** Settings that serve so much, as a part of the best, are as good: less is noise. */
+const AS_GOOD = 0.95;
+
+/** Powers of two up to `most`, and `most`. */
+function doublings(most: number): number[] {
+  const powers = Array.from({ length: 17 }, (_, i) => 2 ** i).filter((power) => power < most);
+  return [...powers, most];
+}
+
+export interface SettingLimits {
+  readonly cores: number;
+  /** Only on a CPU do threads matter. */
+  readonly isCpu: boolean;
+  readonly maxBatchSize: number;
+  /** What is not to be varied. */
+  readonly fixed: { readonly [K in keyof TunedSetting]?: number | undefined };
+}
+
+/** Every combination that this machine may be good for, small batches first. */
+export function settingsToTry({ cores, isCpu, maxBatchSize, fixed }: SettingLimits): TunedSetting[] {
+  const instanceCounts = fixed.instances === undefined ? doublings(isCpu ? Math.min(8, cores) : 2) : [fixed.instances];
+  const sizes = fixed.batchSize === undefined ? doublings(maxBatchSize) : [fixed.batchSize];
+  return sizes.flatMap((batchSize) =>
+    instanceCounts.flatMap((instances) => {
+      const most = isCpu ? Math.max(1, Math.floor(cores / instances)) : 1;
+      const threadCounts = fixed.threads === undefined ? doublings(most) : [fixed.threads];
+      return threadCounts.map((threads) => ({ batchSize, instances, threads }));
+    }),
+  );
+}
+
+/**
+ * Tries the settings in turn, round after round, so that what else the machine does hits all alike.
+ * @returns those that could be tried, the fastest first; one whose batches do not fit into the device's memory is left out
+ * @throws SconceError of a run that failed for another reason
+ */
+export async function tune(options: TunerOptions): Promise<Tuned[]> {
+  const { settings, budgetMs, onRound, now = () => performance.now() } = options;
+  const sliceMs = Math.min(MAX_SLICE_MS, budgetMs / settings.length / ROUNDS);
+  const endMs = now() + budgetMs;
+  const trials = new Map<TunedSetting, Trial[]>(settings.map((setting) => [setting, []]));
+  for (let round = 1; now() < endMs && trials.size > 0; round++) {
+    for (const [setting, done] of trials) {
+      if (now() >= endMs) break;
+      const trial = await tryOnce(setting, sliceMs, { ...options, now });
+      if (trial === undefined) trials.delete(setting);
+      else done.push(trial);
+    }
+    const [best] = ranked(trials);
+    if (best !== undefined) onRound?.(round, best);
+  }
+  return ranked(trials);
+}
+
+/** The simplest of those that serve about as much as any: few instances, few threads, small batches, in this order. */
+export function bestOf(tuned: readonly Tuned[]): Tuned | undefined {
+  const most = Math.max(...tuned.map(({ throughput }) => throughput));
+  const [simplest] = tuned
+    .filter(({ throughput }) => throughput >= AS_GOOD * most)
+    .sort((a, b) => a.instances - b.instances || a.threads - b.threads || a.batchSize - b.batchSize);
+  return simplest;
+}
+
+interface Trial {
+  readonly throughput: number;
+  readonly batchMs: number;
+}
+
+function ranked(trials: ReadonlyMap<TunedSetting, readonly Trial[]>): Tuned[] {
+  return [...trials]
+    .filter(([, done]) => done.length > 0)
+    .map(([setting, done]) => ({
+      ...setting,
+      throughput: median(done.map(({ throughput }) => throughput)),
+      batchMs: median(done.map(({ batchMs }) => batchMs)),
+    }))
+    .sort((a, b) => b.throughput - a.throughput);
+}
+
+/** @returns undefined when the batch does not fit into memory */
+async function tryOnce(
+  { batchSize, instances, threads }: TunedSetting,
+  sliceMs: number,
+  { runners, item, now }: TunerOptions & { readonly now: () => number },
+): Promise<Trial | undefined> {
+  const batch = Array<readonly Tensor[]>(batchSize).fill(item);
+  const used = runners.slice(0, instances);
+  try {
+    await Promise.all(used.map((runner) => runner.setThreads(threads)));
+    // Not counted: threads are started, and weights compiled for this size.
+    await Promise.all(used.map((runner) => runner.run(batch)));
+    const begun = now();
+    let batches = 0;
+    const keepBusy = async (runner: Runner) => {
+      do {
+        await runner.run(batch);
+        batches += 1;
+      } while (now() - begun < sliceMs);
+    };
+    await Promise.all(used.flatMap((runner) => Array.from({ length: IN_FLIGHT }, () => keepBusy(runner))));
+    const tookMs = now() - begun;
+    return { throughput: (1000 * batches * batchSize) / tookMs, batchMs: (tookMs * instances) / batches };
+  } catch (error) {
+    if (hasCode(error, "out_of_memory")) return undefined;
+    throw error;
+  }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
+}

@@ -1,0 +1,68 @@
+/** `sconce serve --tune` on a real model. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { parseArguments } from "../src/commands/arguments.ts";
+import { serveOptions } from "../src/config.ts";
+import { cli } from "./helpers/cli.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+const freeSizes = '{ inputs: { x: float32("n"), steps: int64() }, outputs: { y: float32("n"), together: int64() } }';
+
+let store: TestStore;
+
+beforeAll(async () => {
+  await using dir = await tempDir();
+  const small = await writeModel(dir, modelText({ tensors: freeSizes, example: undefined }));
+  store = await storeWith(join(import.meta.dir, "../examples/digits"), modelFolder("shapes"), small);
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+/** The rows of the table by the words of its head, and the flags below it. */
+async function tuned(...args: string[]) {
+  const env = { SCONCE_HOME: store.home };
+  const { code, stdout, stderr } = await cli(["serve", "--tune", "--tune-seconds", "1.5", ...args], { env });
+  const [head = "", ...lines] = stdout.trimEnd().split("\n");
+  const words = head.split(/ {2,}/);
+  const rows = lines
+    .slice(0, -2)
+    .map((line) => Object.fromEntries(line.split(/ {2,}/).map((cell, i) => [words[i], Number(cell)])));
+  return { code, stderr, rows, flags: lines.at(-1) ?? "" };
+}
+
+test("prints what was measured, the fastest first, and flags that serve takes, of one of the fastest", async () => {
+  const { code, rows, flags, stderr } = await tuned("digits");
+  expect(code).toBe(0);
+  const rates = rows.map((row) => row["ITEMS/S"] ?? Number.NaN);
+  expect(rates.length).toBeGreaterThan(5);
+  expect(rates).toEqual(rates.toSorted((a, b) => b - a));
+  const { batchSize, instances, threads } = parseArguments(flags.split(" "), serveOptions).options;
+  const chosen = rows.find(
+    (row) => row["BATCH SIZE"] === batchSize && row.INSTANCES === instances && row.THREADS === threads,
+  );
+  expect(chosen?.["ITEMS/S"]).toBeGreaterThanOrEqual(0.94 * (rates[0] ?? Number.NaN));
+  expect(stderr).toMatch(/Trying \d+ settings on cpu for 1.5 s/);
+  expect(stderr).not.toContain("Listening");
+});
+
+test("with a latency target the best is one that keeps it, and what was given as a flag is not varied", async () => {
+  const { rows, flags } = await tuned("digits", "--latency-target", "10000", "--threads", "1", "--instances", "1");
+  expect(rows.every((row) => row.THREADS === 1 && row.INSTANCES === 1)).toBe(true);
+  expect(flags).toEndWith("--instances 1 --threads 1");
+  const out = await tuned("digits", "--latency-target", "0.1", "--threads", "1", "--instances", "1");
+  expect(out.stderr).toContain("No setting keeps 0.1 ms: this is the one that comes closest");
+  const shortest = Math.min(...out.rows.map((row) => row["LATENCY MS"] ?? Number.NaN));
+  const size = out.rows.find((row) => row["LATENCY MS"] === shortest)?.["BATCH SIZE"];
+  expect(out.flags).toBe(`--batch-size ${size} --instances 1 --threads 1`);
+});
+
+test("a model with free sizes is measured with its example, and refused without one", async () => {
+  expect((await tuned("shapes")).rows.length).toBeGreaterThan(5);
+  const { code, stderr } = await tuned("small");
+  expect(code).toBe(1);
+  expect(stderr).toEndWith("sconce: sizes of the model's inputs are free: declare an example to tune it with\n");
+});

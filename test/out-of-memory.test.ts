@@ -1,0 +1,91 @@
+/** A device with too little memory for the batches that were asked for: they get smaller for good, and nothing is lost. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { cli, startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { modelFolder } from "./helpers/server.ts";
+import { Simulation } from "./helpers/simulation.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+test("a batch that does not fit is run in halves, and no other is as large again", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64, fits: 20 });
+  simulation.add({}, 300);
+  await simulation.clock.drain();
+  expect(simulation.done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, id) => id));
+  expect(simulation.lost).toEqual([]);
+  expect(simulation.batcher.maxBatchSize).toBe(16);
+  const sizes = simulation.batches.map(({ items }) => items.length);
+  // Two of 64 were committed before that was known; each takes a run of halves.
+  expect(sizes.filter((size) => size > 20).length).toBe(2 * (1 + 2));
+  expect(sizes.slice(-8).every((size) => size <= 16)).toBe(true);
+});
+
+test("each size is told of once, however many batches of it failed", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64, fits: 20, runners: 3 });
+  simulation.add({}, 2000);
+  await simulation.clock.drain();
+  expect(simulation.shrinks).toEqual([32, 16]);
+  expect(simulation.done.length).toBe(2000);
+});
+
+test("a smaller batch than the largest that does not fit leads below its own size at once", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64, fits: 9 });
+  simulation.add({}, 1);
+  simulation.add({}, 15);
+  await simulation.clock.drain();
+  expect(simulation.shrinks).toEqual([8]);
+});
+
+test("a single item that does not fit fails, and leaves the size as it is", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, fits: 0 });
+  const [item] = simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.lost).toEqual([item?.id ?? -1]);
+  expect(simulation.batcher.maxBatchSize).toBe(4);
+});
+
+const warning = (size: number) =>
+  `The device has too little memory for larger batches: they have at most ${size} from now on; --batch-size ${size} makes that so from the start`;
+
+test("a full batch that does not fit at warm-up is halved until one does, with one warning", async () => {
+  await using dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("home") };
+  expect((await cli(["build", modelFolder("hungry")], { env })).code).toBe(0);
+  await using server = startCli(["serve", "hungry", "--host", "127.0.0.1", "-p", "0"], { env });
+  const client = await clientOf(await server.line("Listening on"));
+  expect(server.lines.filter((line) => line.includes("memory"))).toEqual([` WARN  ${warning(2)}`]);
+  const { outputs } = await client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
+  expect(outputs).toEqual(Array.from({ length: 20 }, (_, x) => ({ y: 2 * x })));
+  expect(server.lines.filter((line) => line.includes("memory")).length).toBe(1);
+  expect(await (await client.fetch("/")).json()).toMatchObject({ batch_size: 2 });
+});
+
+test("batches that do not fit while serving are run in halves, with one warning for each size", async () => {
+  await using dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("home") };
+  // Nothing is run at warm-up: without an example the free size is not known.
+  const text = (await Bun.file(`${modelFolder("hungry")}/model.ts`).text())
+    .replaceAll("float32()", 'float32("length")')
+    .replace("  example: { x: 1 },\n", "")
+    .replace("Float32Array.of(x), []", "Float32Array.of(x), [1]");
+  await Bun.write(dir.join("model.ts"), text);
+  await copyFile(`${modelFolder("hungry")}/hungry.pt`, dir.join("hungry.pt"));
+  expect((await cli(["build", dir.path], { env })).code).toBe(0);
+  await using server = startCli(["serve", "hungry", "--host", "127.0.0.1", "-p", "0"], { env });
+  const client = await clientOf(await server.line("Listening on"));
+  for (let i = 0; i < 3; i++) {
+    const { status, outputs } = await client.predict(Array.from({ length: 64 }, (_, x) => ({ x })));
+    expect({ status, outputs }).toEqual({
+      status: "success",
+      outputs: Array.from({ length: 64 }, (_, x) => ({ y: 2 * x })),
+    });
+  }
+  const warned = server.lines.filter((line) => line.includes("memory"));
+  expect(warned).toEqual([8, 4, 2].map((size) => ` WARN  ${warning(size)}`));
+});
+
+async function clientOf(line: string): Promise<Client> {
+  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
+}

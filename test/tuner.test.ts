@@ -1,0 +1,128 @@
+/** Which settings are tried, and which of them is called the best, on a device that moves the clock. */
+import { describe, expect, test } from "bun:test";
+import type { Runner } from "../src/engine/runner.ts";
+import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../src/engine/tuner.ts";
+import { SconceError } from "../src/errors.ts";
+import { tensor } from "../src/model/tensor.ts";
+import { seeded } from "./helpers/loads.ts";
+
+/** Milliseconds of a batch at a time. */
+type Device = (setting: TunedSetting & { readonly atMs: number }) => number;
+
+/** Tunes on runners that take turns on one device. */
+async function tuned(device: Device, options: { settings: TunedSetting[]; budgetMs?: number; fits?: number }) {
+  let nowMs = 0;
+  let used = 1;
+  const tried: TunedSetting[] = [];
+  const runners = Array.from({ length: 4 }, (_, i): Runner => {
+    let threads = 1;
+    return {
+      async run(items) {
+        if (items.length > (options.fits ?? Infinity)) throw new SconceError("out_of_memory", "too much");
+        const setting = { batchSize: items.length, instances: used, threads };
+        nowMs += device({ ...setting, atMs: nowMs });
+        tried.push(setting);
+        return [tensor(new Float32Array(items.length), [items.length])];
+      },
+      settle() {},
+      async setThreads(given) {
+        threads = given;
+        used = i + 1;
+      },
+      async dispose() {},
+    };
+  });
+  const result = await tune({
+    runners,
+    item: [],
+    settings: options.settings,
+    budgetMs: options.budgetMs ?? 10_000,
+    now: () => nowMs,
+  });
+  return { result, tried, tookMs: nowMs };
+}
+
+const settings = settingsToTry({ cores: 4, isCpu: true, maxBatchSize: 16, fixed: {} });
+
+describe("settings to try", () => {
+  test("are all that the cores allow, without more threads than cores", () => {
+    expect(settings.length).toBe(5 * (3 + 2 + 1));
+    expect(settings.every(({ instances, threads }) => instances * threads <= 4)).toBe(true);
+    expect(new Set(settings.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4, 8, 16]));
+  });
+
+  test("keep what was given, and the largest batch even if it is no power of two", () => {
+    const fixed = settingsToTry({ cores: 4, isCpu: true, maxBatchSize: 48, fixed: { instances: 2, threads: 3 } });
+    expect(fixed.map(({ batchSize }) => batchSize)).toEqual([1, 2, 4, 8, 16, 32, 48]);
+    expect(fixed.every(({ instances, threads }) => instances === 2 && threads === 3)).toBe(true);
+  });
+
+  test("leave the threads of a GPU's host alone", () => {
+    const onGpu = settingsToTry({ cores: 16, isCpu: false, maxBatchSize: 2, fixed: {} });
+    expect(onGpu.every(({ threads }) => threads === 1)).toBe(true);
+  });
+});
+
+describe("measuring", () => {
+  test("gives throughput and the time of a batch, the fastest first", async () => {
+    const { result } = await tuned(({ batchSize, threads }) => (2 + batchSize) / threads, { settings });
+    const [first] = result;
+    expect(first).toMatchObject({ batchSize: 16, instances: 1, threads: 4 });
+    expect(first?.throughput).toBeCloseTo((1000 * 16) / 4.5);
+    expect(first?.batchMs).toBeCloseTo(4.5);
+    expect(result.map(({ throughput }) => throughput)).toEqual(
+      result.map(({ throughput }) => throughput).toSorted((a, b) => b - a),
+    );
+  });
+
+  test("is not decided by another program that has the machine for a while", async () => {
+    // It takes all but a twentieth for a third of the time, in spells of any length.
+    const random = seeded(3);
+    const spells = Array.from({ length: 400 }, () => random() < 1 / 3);
+    const disturbed: Device = ({ batchSize, threads, atMs }) =>
+      (spells[Math.floor(atMs / 200) % spells.length] ? 20 : 1) * ((2 + batchSize) / Math.sqrt(threads));
+    const { result } = await tuned(disturbed, { settings, budgetMs: 60_000 });
+    expect(bestOf(result)).toMatchObject({ batchSize: 16, instances: 1, threads: 4 });
+  });
+
+  test("takes about the time that it may, also when batches are long", async () => {
+    expect((await tuned(() => 1, { settings, budgetMs: 3000 })).tookMs).toBeWithin(2900, 3300);
+    // The last trial ends: one batch that is not counted, and two that are.
+    const { tookMs, result } = await tuned(() => 700, { settings, budgetMs: 3000 });
+    expect(tookMs).toBeLessThan(3000 + 3 * 700);
+    expect(result.length).toBeGreaterThan(0);
+  });
+
+  test("leaves out what does not fit into memory, and passes other faults on", async () => {
+    const { result } = await tuned(({ batchSize }) => 2 + batchSize, { settings, fits: 5 });
+    expect(new Set(result.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4]));
+    const broken = tuned(
+      () => {
+        throw new SconceError("run_failed", "broken");
+      },
+      { settings },
+    );
+    expect(broken).rejects.toThrow("broken");
+  });
+});
+
+describe("the best", () => {
+  const of = (batchSize: number, instances: number, threads: number, throughput: number): Tuned => ({
+    ...{ batchSize, instances, threads, throughput },
+    batchMs: 1,
+  });
+
+  test("is the one that serves the most, when that is clear", () => {
+    expect(bestOf([of(16, 2, 2, 100), of(16, 1, 2, 90)])).toMatchObject({ instances: 2 });
+  });
+
+  test("is the simplest of those that differ by noise: few instances, few threads, small batches", () => {
+    expect(bestOf([of(16, 2, 1, 100), of(16, 1, 2, 98)])).toMatchObject({ instances: 1, threads: 2 });
+    expect(bestOf([of(16, 1, 2, 100), of(32, 1, 1, 97)])).toMatchObject({ threads: 1 });
+    expect(bestOf([of(32, 1, 1, 100), of(16, 1, 1, 97)])).toMatchObject({ batchSize: 16 });
+  });
+
+  test("is none of none", () => {
+    expect(bestOf([])).toBeUndefined();
+  });
+});
