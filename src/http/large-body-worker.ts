@@ -1,4 +1,5 @@
 /** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
+import { setPriority } from "node:os";
 import { messageOf } from "../errors.ts";
 import { loadModel } from "../model/load.ts";
 import { InputDecoder } from "./input-decoder.ts";
@@ -8,6 +9,9 @@ import { checkLargeBody } from "./large-body.ts";
 import { ProblemError } from "./problem.ts";
 
 declare const self: Worker;
+
+/** Whoever waits for a small answer goes first. On Linux a priority is a thread's; elsewhere it is the process's, and left alone. */
+if (process.platform === "linux") setPriority(10);
 
 let decoder: Promise<InputDecoder> | undefined;
 

@@ -13,8 +13,11 @@ export interface ItemFlowLimits {
   readonly maxFetches: number;
 }
 
-/** Inputs are begun no longer than this without anybody else having their turn: the model's code may take its time with each. */
-const MAX_HOLD_MS = 4;
+/**
+ * Inputs are begun no longer than this, together, without anybody else having their turn: the model's code may take its time with each,
+ * and a small network is done with one batch while the next is prepared, so that the event loop would not turn before all are done.
+ */
+const MAX_HOLD_MS = 2;
 /** Inputs of one run that are fetched or preprocessed at the same time: those that hang must not hold up everybody. */
 const MAX_PREPARING_OF_ONE = 32;
 
@@ -32,6 +35,8 @@ export class ItemFlow {
   /** Bytes that an item with files is expected to have once it is ready, by those before it; undefined before the first one. */
   #expectedBytes: number | undefined;
   #isPreparingNext = false;
+  /** Of the time that inputs may be begun for before others have their turn. */
+  #heldMs = 0;
   #willGoOn = false;
 
   constructor({ engine, pipeline, limits }: { engine: Engine; pipeline: ItemPipeline; limits: ItemFlowLimits }) {
@@ -87,8 +92,8 @@ export class ItemFlow {
     try {
       this.#gate.open();
       this.#preparing.open();
-      if (this.#waiting.size === 0) return;
-      const begin = performance.now();
+      if (this.#waiting.size === 0 || this.#willGoOn) return;
+      let begin = performance.now();
       let skipped = 0;
       for (let run = this.#waiting.first; run !== undefined && this.#hasRoom(); run = this.#waiting.first) {
         if ((this.#preparingOf.get(run) ?? 0) >= MAX_PREPARING_OF_ONE) {
@@ -101,8 +106,11 @@ export class ItemFlow {
         if (run.next < run.count) this.#waiting.moveToEnd(run);
         else this.#waiting.delete(run);
         this.#prepare(run, index);
-        if (performance.now() - begin > MAX_HOLD_MS) {
-          this.#goOn();
+        const now = performance.now();
+        this.#heldMs += now - begin;
+        begin = now;
+        if (this.#heldMs > MAX_HOLD_MS) {
+          this.#goOnLater();
           return;
         }
       }
@@ -112,11 +120,11 @@ export class ItemFlow {
   }
 
   /** After whatever else is at hand. */
-  #goOn(): void {
-    if (this.#willGoOn) return;
+  #goOnLater(): void {
     this.#willGoOn = true;
     setImmediate(() => {
       this.#willGoOn = false;
+      this.#heldMs = 0;
       this.prepareNext();
     });
   }
