@@ -162,6 +162,19 @@ test("while a runner is busy only a full batch is committed ahead, and only one"
   expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 4]);
 });
 
+test("a runner that works for long is given its next batch late, for those who come meanwhile, and yet before it is idle", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 100 });
+  const [many, late] = [{}, {}];
+  simulation.add(many, 20);
+  await simulation.clock.advanceTo(270);
+  simulation.add(late, 1);
+  await simulation.clock.drain();
+  const [, , , next] = simulation.batches;
+  expect(next?.items.some(({ lane }) => lane === late)).toBe(true);
+  expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([0, 100, 200, 300, 400, 500]);
+  expect(next?.givenAtMs).toBeLessThan(300);
+});
+
 test("an item's delay counts from when it became ready, and a full batch does not wait for it", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 50 });
   simulation.add({}, 1);

@@ -42,6 +42,11 @@ export interface BatcherOptions<T, R> {
 
 /** Batches that a runner is given at once: one that runs, and the next. */
 const MAX_IN_FLIGHT = 2;
+/**
+ * How long before a batch ends the next one is committed, at the latest: the event loop may be busy with something else for a while. With
+ * 5 ms a network whose batches take 13 ms was served 6 % more slowly.
+ */
+const LEAD_MS = 20;
 
 interface Slot<T, R> {
   readonly runner: BatchRunner<T, R>;
@@ -49,13 +54,15 @@ interface Slot<T, R> {
   readonly inFlight: number[];
   /** When the batch that runs was begun. */
   beganAtMs: number;
+  /** How long the last batch ran. */
+  lastMs: number;
 }
 
 /**
  * When a runner is free and items are ready, up to `maxBatchSize` of them are dispatched at once, in turn over the lanes;
  * they wait for more only if a delay was asked for. While a runner is busy its next batch is committed ahead only when that
- * is full. So an idle server adds no wait and a busy one never lets the device idle. A latency target decides what full is, and
- * what is worth waiting for.
+ * is full, and late, so that what comes meanwhile has its turn. So an idle server adds no wait and a busy one never lets the device idle.
+ * A latency target decides what full is, and what is worth waiting for.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -64,13 +71,15 @@ export class Batcher<T extends Queued, R> {
   /** Halves of batches that failed. They go first and are not mixed with others, so that a bad item is found in log2 runs. */
   #halves: T[][] = [];
   #cancelTimer: (() => void) | undefined;
+  /** When busy runners are looked at again; Infinity when nothing waits for that. */
+  #commitAtMs = Infinity;
   #isHurried = false;
   #maxBatchSize: number;
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
     this.#maxBatchSize = options.maxBatchSize;
-    this.#slots = options.runners.map((runner) => ({ runner, inFlight: [], beganAtMs: 0 }));
+    this.#slots = options.runners.map((runner) => ({ runner, inFlight: [], beganAtMs: 0, lastMs: 0 }));
   }
 
   /** Most items of a batch; less than was asked for once the device had too little memory for that. */
@@ -91,9 +100,10 @@ export class Batcher<T extends Queued, R> {
     return this.#queue.bytes + this.#halves.flat().reduce((sum, item) => sum + item.bytes, 0);
   }
 
-  /** Whether no runner takes another batch before one ends. */
+  /** Whether no runner takes another batch now. */
   get isSaturated(): boolean {
-    return this.#slots.every(({ inFlight }) => inFlight.length >= MAX_IN_FLIGHT);
+    const now = this.#options.clock.now();
+    return this.#slots.every((slot) => slot.inFlight.length > 0 && commitAtMs(slot) > now);
   }
 
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
@@ -126,11 +136,22 @@ export class Batcher<T extends Queued, R> {
     }
     // Halves wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#halves.length > 0 || this.#queue.length < this.#leastFull) return;
-    // The one that has run the longest is likely to be free first.
-    const busy = this.#slots
-      .filter(({ inFlight }) => inFlight.length < MAX_IN_FLIGHT)
-      .sort((a, b) => a.beganAtMs - b.beganAtMs);
-    for (const slot of busy) this.#dispatch(slot, this.#full(slot));
+    // The one that is likely to be free first.
+    const now = this.#options.clock.now();
+    for (const slot of this.#slots.toSorted((a, b) => commitAtMs(a) - commitAtMs(b))) {
+      if (commitAtMs(slot) <= now) this.#dispatch(slot, this.#full(slot));
+      else this.#commitLater(commitAtMs(slot), now);
+    }
+  }
+
+  #commitLater(atMs: number, now: number): void {
+    // A timer that is later stays: who looks too soon finds nothing to do.
+    if (atMs >= this.#commitAtMs) return;
+    this.#commitAtMs = atMs;
+    this.#options.clock.after(atMs - now, () => {
+      this.#commitAtMs = Infinity;
+      this.pump();
+    });
   }
 
   /** The fewest items that can be more than a full batch needs. */
@@ -234,9 +255,15 @@ export class Batcher<T extends Queued, R> {
   /** @returns how long the batch ran, in milliseconds */
   #ended(slot: Slot<T, R>): number {
     slot.inFlight.shift();
-    const { beganAtMs } = slot;
+    const now = this.#options.clock.now();
+    slot.lastMs = now - slot.beganAtMs;
     // A batch that was committed begins now.
-    slot.beganAtMs = this.#options.clock.now();
-    return slot.beganAtMs - beganAtMs;
+    slot.beganAtMs = now;
+    return slot.lastMs;
   }
+}
+
+/** When a runner is given the batch after the one that runs; Infinity when it has that already. */
+function commitAtMs({ inFlight, beganAtMs, lastMs }: Slot<unknown, unknown>): number {
+  return inFlight.length >= MAX_IN_FLIGHT ? Infinity : beganAtMs + lastMs - LEAD_MS;
 }
