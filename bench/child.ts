@@ -1,5 +1,5 @@
 /** A process of the benchmark: it is asked in lines on its standard input, and heard in lines on its output. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { root } from "../scripts/setup/step.ts";
 import { endWithUs } from "./end-with-us.ts";
 
@@ -62,6 +62,11 @@ export class Child implements AsyncDisposable {
     return mainThreadSeconds(this.#process.pid);
   }
 
+  /** What its threads have done so far, the main one left out. */
+  otherThreads(): ReadonlyMap<string, ThreadTimes> {
+    return otherThreads(this.#process.pid);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#process.kill("SIGTERM");
     const timer = setTimeout(() => this.#process.kill("SIGKILL"), STOP_MS);
@@ -111,4 +116,25 @@ export function mainThreadSeconds(pid: number): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Seconds that a thread ran, and that it was ready to and had no core. */
+export interface ThreadTimes {
+  readonly ran: number;
+  readonly waited: number;
+}
+
+/** By thread; empty where the system does not say (it does on Linux). */
+function otherThreads(pid: number): Map<string, ThreadTimes> {
+  const times = new Map<string, ThreadTimes>();
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      if (thread === String(pid)) continue;
+      const [ran, waited] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ");
+      times.set(thread, { ran: Number(ran) / 1e9, waited: Number(waited) / 1e9 });
+    }
+  } catch {
+    // A thread that has just ended; or no such file at all.
+  }
+  return times;
 }

@@ -3,8 +3,8 @@
  * the same shape; no record, no model. Prints its address.
  */
 import { Hono } from "hono";
-import { InputDecoder } from "../src/http/input-decoder.ts";
-import { InputReader } from "../src/http/inputs.ts";
+import { InputDecoder } from "../src/http/body/input-decoder.ts";
+import { InputReader } from "../src/http/body/input-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { isNetworkName, networks, readSamples } from "./networks.ts";
 

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { z } from "../src/model/z.ts";
 import { areAlike } from "./alike.ts";
-import { Child } from "./child.ts";
+import { Child, type ThreadTimes } from "./child.ts";
 import { type Load, type LoadOptions, load } from "./load.ts";
 import { type Network, outputSchema, sconceCommand, storeEnv } from "./networks.ts";
 
@@ -19,6 +19,8 @@ export interface Work {
 export interface TargetLoad extends Load {
   /** Of processor time for one request: steadier than requests a second on a machine that others use. */
   readonly jsThreadUs: number | undefined;
+  /** The busiest thread beside that, which is an inference thread where there is one: the shares of the time that it ran and waited. */
+  readonly busiest: ThreadTimes | undefined;
 }
 
 /** Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see. */
@@ -69,10 +71,13 @@ export class Target implements AsyncDisposable {
 
   async load(options: Omit<LoadOptions, "url">): Promise<TargetLoad> {
     const before = this.child.mainThreadSeconds();
+    const threads = this.child.otherThreads();
+    const begin = performance.now();
     const done = await load({ ...options, url: `${this.url}/predictions` });
     const after = this.child.mainThreadSeconds();
+    const busiest = busiestOf(threads, this.child.otherThreads(), (performance.now() - begin) / 1000);
     const isKnown = before !== undefined && after !== undefined && done.answered > 0;
-    return { ...done, jsThreadUs: isKnown ? ((after - before) / done.answered) * 1e6 : undefined };
+    return { ...done, busiest, jsThreadUs: isKnown ? ((after - before) / done.answered) * 1e6 : undefined };
   }
 
   async work(): Promise<Work> {
@@ -89,6 +94,18 @@ export class Target implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.child[Symbol.asyncDispose]();
   }
+}
+
+function busiestOf(
+  before: ReadonlyMap<string, ThreadTimes>,
+  after: ReadonlyMap<string, ThreadTimes>,
+  seconds: number,
+): ThreadTimes | undefined {
+  const shares = [...after].map(([thread, { ran, waited }]) => {
+    const then = before.get(thread) ?? { ran: 0, waited: 0 };
+    return { ran: (ran - then.ran) / seconds, waited: (waited - then.waited) / seconds };
+  });
+  return shares.toSorted((a, b) => b.ran - a.ran)[0];
 }
 
 const answerSchema = z.looseObject({ status: z.literal("success"), outputs: z.array(outputSchema) });

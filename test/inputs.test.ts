@@ -1,8 +1,8 @@
 /** From a body to inputs: what schemas of other shapes than the test models' make of it. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
-import { InputDecoder } from "../src/http/input-decoder.ts";
-import { InputReader } from "../src/http/inputs.ts";
+import { InputDecoder } from "../src/http/body/input-decoder.ts";
+import { InputReader } from "../src/http/body/input-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
 import { allOf } from "../src/serving/input-list.ts";

@@ -1,10 +1,10 @@
 /** Bodies that are too large to be parsed at once: they come to the same as small ones, and hold nobody up. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { InputDecoder } from "../src/http/input-decoder.ts";
-import { checkLargeBody } from "../src/http/large-body.ts";
-import { LateInputs } from "../src/http/late-inputs.ts";
-import { scanList } from "../src/http/list-scan.ts";
+import { InputDecoder } from "../src/http/body/input-decoder.ts";
+import { checkLargeBody } from "../src/http/body/large-body.ts";
+import { LateInputs } from "../src/http/body/late-inputs.ts";
+import { scanList } from "../src/http/body/list-scan.ts";
 import { ProblemError } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
 import { allOf } from "../src/serving/input-list.ts";

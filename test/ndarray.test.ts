@@ -75,6 +75,16 @@ describe("a field takes", () => {
     expect(z.decode(ndarray(float32()), 1.5)).toEqual({ dtype: "float32", shape: [], data: Float32Array.of(1.5) });
   });
 
+  test("lists of nothing, which go back as they came", () => {
+    for (const given of [
+      [[], []],
+      [[[]], [[]]],
+    ]) {
+      const dims = given[0]?.length === 0 ? ["a", "b"] : ["a", "b", "c"];
+      expect(z.encode(ndarray(float32(...dims)), z.decode(ndarray(float32(...dims)), given))).toEqual(given);
+    }
+  });
+
   test("padded sizes as they come", () => {
     expect(z.decode(ndarray(int64(pad("tokens", 0))), [1, 2, 3])).toMatchObject({ shape: [3] });
   });

@@ -53,15 +53,16 @@ export class HeldAnswers {
     const now = performance.now();
     for (const held of this.#held) {
       if (!held.isLong) this.#listen(held);
-      if (held.deadlineMs <= now || held.request.signal.aborted) held.done();
+      if (held.deadlineMs <= now) held.done();
     }
     if (this.#held.size > 0) this.#timer = setTimeout(this.#look, LOOK_MS);
   };
 
   #listen(held: Held): void {
     held.isLong = true;
+    const { signal } = held.request;
     this.#onHold(held.request, true);
-    // A client that left before is told of by the signal itself.
-    held.request.signal.addEventListener("abort", held.done);
+    signal.addEventListener("abort", held.done);
+    if (signal.aborted) held.done();
   }
 }

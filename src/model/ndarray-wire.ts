@@ -77,18 +77,42 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
   readonly faults: readonly ArrayFault[];
 } {
   const { write } = elements[dtype];
+  const isPlain = dtype === "float32" || dtype === "float64";
+  const values: unknown[] = [];
   const faults: ArrayFault[] = [];
-  let at = 0;
-  const build = (dim: number, path: readonly number[]): unknown => {
-    if (dim < shape.length) return Array.from({ length: shape[dim] ?? 0 }, (_, i) => build(dim + 1, [...path, i]));
-    const stored = data[at++] ?? 0;
-    const value = write(stored);
-    if (value === undefined && faults.length < MAX_FAULTS) {
-      faults.push({ path, message: `is ${stored}, which JSON has no number for` });
+  // Not `Array.from`, which asks a typed array's iterator for each element.
+  for (let i = 0; i < data.length; i++) {
+    const stored = data[i] ?? 0;
+    const value = isPlain ? stored : write(stored);
+    values.push(value);
+    // Of a number only NaN and the infinities differ from 0 when 0 is their factor.
+    if ((value === undefined || (typeof value === "number" && value * 0 !== 0)) && faults.length < MAX_FAULTS) {
+      faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON has no number for` });
     }
-    return value;
-  };
-  return { lists: build(0, []), faults };
+  }
+  return { lists: nested(values, shape), faults };
+}
+
+/** From the innermost dimension outwards; without dimensions there is the one value. */
+function nested(values: readonly unknown[], shape: readonly number[]): unknown {
+  let lists = values;
+  for (let dim = shape.length - 1; dim >= 0; dim--) {
+    const [inner, size] = [lists, shape[dim] ?? 0];
+    const count = shape.slice(0, dim).reduce((product, each) => product * each, 1);
+    lists = count === 1 ? [inner] : Array.from({ length: count }, (_, i) => inner.slice(i * size, (i + 1) * size));
+  }
+  return lists[0];
+}
+
+/** The indices of element `i` in row-major order. */
+function placeOf(i: number, shape: readonly number[]): number[] {
+  let rest = i;
+  const place = shape.toReversed().map((size) => {
+    const index = rest % size;
+    rest = Math.floor(rest / size);
+    return index;
+  });
+  return place.toReversed();
 }
 
 /** What reading lists needs to know at every depth. */

@@ -1,11 +1,11 @@
 /** Checks large bodies on a thread of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
-import { messageOf } from "../errors.ts";
-import { log } from "../log.ts";
-import { type InputList, ReadyInputs } from "../serving/input-list.ts";
+import { messageOf } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { type InputList, ReadyInputs } from "../../serving/input-list.ts";
+import { type Problem, ProblemError } from "../problem.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
 import { LateInputs } from "./late-inputs.ts";
 import type { ListScan } from "./list-scan.ts";
-import { type Problem, ProblemError } from "./problem.ts";
 
 /** What the thread needs to know the schema of an input: the model's code. */
 export interface BundleSource {

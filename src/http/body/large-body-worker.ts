@@ -1,12 +1,12 @@
 /** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
 import { setPriority } from "node:os";
-import { messageOf } from "../errors.ts";
-import { loadModel } from "../model/load.ts";
+import { messageOf } from "../../errors.ts";
+import { loadModel } from "../../model/load.ts";
+import { ProblemError } from "../problem.ts";
 import { InputDecoder } from "./input-decoder.ts";
 import { joined } from "./joined.ts";
 import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
 import { checkLargeBody } from "./large-body.ts";
-import { ProblemError } from "./problem.ts";
 
 declare const self: Worker;
 
