@@ -146,7 +146,10 @@ async function setUpApp(
       tag: generatedTag(packaged.digest),
       digest: packaged.digest,
       description: model.description,
-      batchSize: running.engine.maxBatchSize,
+      // Halved where the device has too little memory.
+      get batchSize() {
+        return running.engine.maxBatchSize;
+      },
       inputSchema: packaged.config.inputSchema,
       outputSchema: packaged.config.outputSchema,
       demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
