@@ -24,7 +24,8 @@ const checks = await check();
 await makeFixtures();
 const tests = await runTests(process.argv.slice(2));
 const [passed, failed] = [checks.passed + tests.passed, checks.failed + tests.failed];
-if (tests.skipped > 0) console.log(`\n${tests.skipped} skipped, which need what this machine lacks (their names say what)`);
+if (tests.skipped > 0)
+  console.log(`\n${tests.skipped} skipped, which need what this machine lacks (their names say what)`);
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
 
