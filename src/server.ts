@@ -9,6 +9,7 @@ import { Lifecycle } from "./http/lifecycle.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
+import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
 import { AddressGuard } from "./serving/address-guard.ts";
 import { Fetcher } from "./serving/fetcher.ts";
@@ -83,21 +84,31 @@ function listen(config: ServeConfig, fetch: (request: Request) => Response | Pro
   }
 }
 
-async function setUpApp(
-  packaged: PackagedModel,
-  config: ServeConfig,
-  { lifecycle, onHold }: Required<Pick<AppOptions, "lifecycle" | "onHold">>,
-) {
+/** The code of a packaged model. */
+export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
-  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
-  const metrics = new Metrics();
-  const fetcher = new Fetcher({
+  return loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+}
+
+/** Fetches files as the operator allows it. */
+export function fetcherFor(config: ServeConfig): Fetcher {
+  return new Fetcher({
     guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
     timeoutMs: config.fetchTimeout * 1000,
     maxRedirects: config.maxRedirects,
     maxBytes: Number.MAX_SAFE_INTEGER,
     userAgent: `sconce/${version}`,
   });
+}
+
+async function setUpApp(
+  packaged: PackagedModel,
+  config: ServeConfig,
+  { lifecycle, onHold }: Required<Pick<AppOptions, "lifecycle" | "onHold">>,
+) {
+  const model = await loadPackaged(packaged);
+  const metrics = new Metrics();
+  const fetcher = fetcherFor(config);
   const running = await setUp({
     model,
     pathOf: (name) => packaged.layer(name).path,

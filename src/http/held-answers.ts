@@ -33,7 +33,7 @@ export class HeldAnswers {
     if (record.isOver || waitMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       const done = () => {
-        this.#held.delete(held);
+        if (!this.#held.delete(held)) return;
         if (held.isLong) {
           this.#onHold(request, false);
           request.signal.removeEventListener("abort", done);

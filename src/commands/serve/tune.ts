@@ -1,14 +1,11 @@
 /** `sconce serve --tune`: measures settings of a model on this machine, and prints them with the flags to set. */
 import { availableParallelism } from "node:os";
-import { version } from "../../../package.json";
 import type { ServeConfig } from "../../config.ts";
 import { bestOf, settingsToTry, type Tuned, tune } from "../../engine/tuner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
-import { loadModel } from "../../model/load.ts";
-import { AddressGuard } from "../../serving/address-guard.ts";
-import { Fetcher } from "../../serving/fetcher.ts";
+import { fetcherFor, loadPackaged } from "../../server.ts";
 import { openModel } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 import { formatTable } from "../table.ts";
@@ -23,15 +20,8 @@ const PROGRESS_MS = 5000;
  * @throws SconceError of the model when it cannot be set up
  */
 export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
-  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
-  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
-  using fetcher = new Fetcher({
-    guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
-    timeoutMs: config.fetchTimeout * 1000,
-    maxRedirects: config.maxRedirects,
-    maxBytes: Number.MAX_SAFE_INTEGER,
-    userAgent: `sconce/${version}`,
-  });
+  const model = await loadPackaged(packaged);
+  using fetcher = fetcherFor(config);
   const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
   const limits = {
     cores: availableParallelism(),
