@@ -13,7 +13,7 @@ import {
   openSession,
   type SessionOptions,
 } from "../src/native/binding.ts";
-import { failureOf } from "./helpers/failure.ts";
+import { failure } from "./helpers/failure.ts";
 import { made } from "./helpers/made.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 import references from "./models/dtypes.json" with { type: "json" };
@@ -52,11 +52,6 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     });
     open.push(opened);
     return opened;
-  }
-
-  async function failure(promise: Promise<unknown>): Promise<string> {
-    const { code, message } = await failureOf(promise);
-    return `${code}: ${message}`;
   }
 
   describe("what the CPU gives is given", () => {

@@ -10,17 +10,12 @@ import { deviceText } from "../src/model/device.ts";
 import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 import { openSession } from "../src/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
-import { failureOf } from "./helpers/failure.ts";
+import { failure } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 setDefaultTimeout(60_000);
-
-async function failure(task: Promise<unknown> | (() => unknown)): Promise<string> {
-  const { code, message } = await failureOf(task);
-  return `${code}: ${message}`;
-}
 
 describe("the device that is asked for", () => {
   test.each(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:all", "cuda:0,cuda:1", "cuda,cuda:1"])(

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CallArgument, CallResult } from "../src/model/session.ts";
 import { float32, tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
-import { failureOf } from "./helpers/failure.ts";
+import { failure } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
@@ -236,8 +236,3 @@ describe("what does not fit is refused:", () => {
     expect(await failure(session.call("keep", []))).toBe("session_closed: the session was used after dispose()");
   });
 });
-
-async function failure(promise: Promise<unknown>): Promise<string> {
-  const { code, message } = await failureOf(promise);
-  return `${code}: ${message}`;
-}

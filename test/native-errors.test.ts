@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
 import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
-import { failureOf } from "./helpers/failure.ts";
+import { failure } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let made: Fixtures;
@@ -39,11 +39,6 @@ async function session(file: string, options: Partial<SessionOptions> = {}): Pro
   });
   open.push(opened);
   return opened;
-}
-
-async function failure(promise: Promise<unknown>): Promise<string> {
-  const { code, message } = await failureOf(promise);
-  return `${code}: ${message}`;
 }
 
 describe("items", () => {

@@ -5,7 +5,7 @@ import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import type { Predict } from "../src/model/session.ts";
 import { float32, int64, type Tensor, tensor } from "../src/model/tensor.ts";
-import { failureOf } from "./helpers/failure.ts";
+import { failure } from "./helpers/failure.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
 const item = (value: number): Tensor[] => [tensor(Float32Array.of(value, value), [2])];
@@ -35,11 +35,6 @@ beforeAll(async () => {
   runner = first;
 });
 afterAll(() => runner.dispose());
-
-async function failure(promise: Promise<unknown>): Promise<string> {
-  const { code, message } = await failureOf(promise);
-  return `${code}: ${message}`;
-}
 
 describe("a batch fails when predict", () => {
   const wrong =

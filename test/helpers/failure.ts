@@ -12,3 +12,9 @@ export async function failureOf(task: Promise<unknown> | (() => unknown)): Promi
   }
   throw new Error(`expected a SconceError; it succeeded with ${Bun.inspect(value)}`);
 }
+
+/** The same as one text: its code and its message. */
+export async function failure(task: Promise<unknown> | (() => unknown)): Promise<string> {
+  const { code, message } = await failureOf(task);
+  return `${code}: ${message}`;
+}
