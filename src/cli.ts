@@ -37,6 +37,14 @@ const commands: Readonly<Record<string, Entry>> = {
     description: "Print what a packaged model is made of, as JSON",
     load: async () => (await import("./commands/inspect.ts")).inspect,
   },
+  push: {
+    description: "Copy a model to a registry",
+    load: async () => (await import("./commands/push.ts")).push,
+  },
+  pull: {
+    description: "Copy a model from a registry",
+    load: async () => (await import("./commands/pull.ts")).pull,
+  },
   tag: {
     description: "Give a packaged model one more tag",
     load: async () => (await import("./commands/tag.ts")).tag,
@@ -47,7 +55,7 @@ const commands: Readonly<Record<string, Entry>> = {
   },
 };
 
-/** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call. */
+/** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call, 130 if it was interrupted. */
 export async function main(argv: readonly string[]): Promise<void> {
   const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
   configureLog({ level, format });
@@ -115,5 +123,7 @@ function fail(error: unknown): number {
     process.stderr.write(`sconce: ${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
     if (log.level >= 4) console.error(error);
   }
+  // Which signal it was makes no difference to a shell: the command was interrupted.
+  if (isKnown && error.code === "canceled") return 130;
   return isKnown && error.code === "usage" ? 2 : 1;
 }

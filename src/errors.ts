@@ -8,6 +8,10 @@
  * - `model_not_found`: no model of that reference is in the store
  * - `store_busy`: another process still writes to the store
  * - `store_corrupt`: a blob is missing or its bytes do not have its digest
+ * - `registry_unavailable`: a registry can't be reached, or broke off again and again
+ * - `registry_denied`: a registry asks for a login, or does not let this user do it
+ * - `registry_refused`: a registry answered with another error, or is none
+ * - `registry_corrupt`: what came from a registry does not have the digest or size that it was asked for by
  * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
  * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
  * - `run_failed`: the forward pass threw
@@ -33,6 +37,10 @@ export type ErrorCode =
   | "model_not_found"
   | "store_busy"
   | "store_corrupt"
+  | "registry_unavailable"
+  | "registry_denied"
+  | "registry_refused"
+  | "registry_corrupt"
   | "weights_invalid"
   | "tensor_invalid"
   | "run_failed"

@@ -18,32 +18,46 @@ interface NamedManifest extends BlobRef {
 }
 
 /** Far above what a manifest or a config with its schemas and example needs; a bound against blobs that are something else. */
-const maxJsonBytes = 64 * 1024 * 1024;
+export const maxJsonBytes = 64 * 1024 * 1024;
 
 /**
  * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is no sconce model.
  */
 export async function readManifest(blobs: Blobs, model: NamedManifest): Promise<Manifest> {
-  const content = await readJson(blobs, model);
-  const { data: kind } = kindSchema.safeParse(content);
-  if (kind?.artifactType !== mediaTypes.model) {
-    const found = kind?.artifactType ?? kind?.config?.mediaType ?? kind?.mediaType ?? "unknown";
-    throw invalid(model, `is not a sconce model: its type is ${found}, expected ${mediaTypes.model}`);
-  }
-  return parse(manifestSchema, content, model, "manifest");
+  return checkManifest(await readJson(blobs, model), nameOf(model));
 }
 
 /** @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce can't read it. */
 export async function readConfig(blobs: Blobs, model: NamedManifest, manifest: Manifest): Promise<ModelConfig> {
-  const content = await readJson(blobs, manifest.config);
+  return checkConfig(await readJson(blobs, manifest.config), nameOf(model));
+}
+
+/**
+ * @param name what messages call the model
+ * @throws SconceError `model_invalid` when it is no sconce model
+ */
+export function checkManifest(content: unknown, name: string): Manifest {
+  const { data: kind } = kindSchema.safeParse(content);
+  if (kind?.artifactType !== mediaTypes.model) {
+    const found = kind?.artifactType ?? kind?.config?.mediaType ?? kind?.mediaType ?? "unknown";
+    throw invalid(name, `is not a sconce model: its type is ${found}, expected ${mediaTypes.model}`);
+  }
+  return parse(manifestSchema, content, name, "manifest");
+}
+
+/**
+ * @param name what messages call the model
+ * @throws SconceError `model_invalid` when this version of sconce can't read it
+ */
+export function checkConfig(content: unknown, name: string): ModelConfig {
   const { data: version } = versionSchema.safeParse(content);
   if (version && version.sconceApi !== sconceApi) {
     throw invalid(
-      model,
+      name,
       `was built for version ${version.sconceApi} of sconce's API and this is version ${sconceApi}; build it again`,
     );
   }
-  return parse(modelConfigSchema, content, model, "config");
+  return parse(modelConfigSchema, content, name, "config");
 }
 
 const kindSchema = z.looseObject({
@@ -69,13 +83,17 @@ async function readJson(blobs: Blobs, blob: BlobRef): Promise<unknown> {
   }
 }
 
-function parse<T>(schema: z.ZodType<T>, content: unknown, model: NamedManifest, what: string): T {
+function parse<T>(schema: z.ZodType<T>, content: unknown, name: string, what: string): T {
   const parsed = schema.safeParse(content);
   if (parsed.success) return parsed.data;
   const faults = z.prettifyError(parsed.error).replaceAll("\n", " ");
-  throw invalid(model, `has a ${what} that can't be read: ${faults}`, parsed.error);
+  throw invalid(name, `has a ${what} that can't be read: ${faults}`, parsed.error);
 }
 
-function invalid(model: NamedManifest, why: string, cause?: unknown): SconceError {
-  return new SconceError("model_invalid", `${model.repository}:${model.tag} ${why}`, { cause });
+function invalid(name: string, why: string, cause?: unknown): SconceError {
+  return new SconceError("model_invalid", `${name} ${why}`, { cause });
+}
+
+function nameOf({ repository, tag }: NamedManifest): string {
+  return `${repository}:${tag}`;
 }

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
-import { type BlobRef, Blobs } from "./blobs.ts";
+import { type BlobRef, Blobs, digestOf } from "./blobs.ts";
 import { replaceFile, syncPath } from "./durable.ts";
 import { referencedDigests } from "./garbage.ts";
 import { type IndexEntry, IndexFile } from "./index-file.ts";
@@ -13,10 +13,14 @@ import { annotations, type Manifest } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type CopyProgress, type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { readConfig, readManifest } from "./read-model.ts";
+import { type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
+
+/** How long what an interrupted download left is kept. */
+const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
 
@@ -84,6 +88,44 @@ export class ModelStore {
       }
     }
     throw new SconceError("store_corrupt", `files of ${repository} went away while it was built; build it again`);
+  }
+
+  /**
+   * Takes a model that was packaged elsewhere, byte for byte. The generated tag and the given tags stand for it then, and `latest`
+   * only if the repository has none: what a repository's name alone stands for is not changed by fetching, say, an old model. What
+   * was received before it failed, was aborted or was killed is kept for a week and not asked for again.
+   *
+   * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, what `fill` throws, or the signal's reason
+   */
+  async receive(options: ReceiveOptions): Promise<PutResult> {
+    const { repository } = options;
+    checkRepository(repository);
+    for (const tag of options.tags) checkTag(tag);
+    const digest = digestOf(options.manifest);
+    using workspace = this.#openWorkspace(digest.slice("sha256:".length));
+    for (const reuse of [true, false]) {
+      const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
+      const tag = generatedTag(digest);
+      const tags = { tags: [tag, ...options.tags], spareTags: [latestTag] };
+      if (this.#commit({ repository, ...tags, staged }, workspace)) {
+        return { digest, tag, reference: `${repository}:${tag}` };
+      }
+    }
+    throw new SconceError("store_corrupt", `files of ${repository} went away while it was received; pull it again`);
+  }
+
+  /**
+   * The manifest as it is in the store, byte for byte.
+   *
+   * @throws SconceError `store_corrupt`
+   */
+  manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
+    return this.#blobs.read(this.#find(`${repository}@${digest}`));
+  }
+
+  /** Where the content of a blob lies. */
+  blobPath(digest: string): string {
+    return this.#blobs.path(digest);
   }
 
   /**
@@ -186,9 +228,12 @@ export class ModelStore {
     return findEntry(index.entries(), reference === undefined ? undefined : parseReference(reference), this.home);
   }
 
-  /** Moves the blobs into the store and makes the tags stand for the manifest, unless a blob is gone. */
+  /**
+   * Moves the blobs into the store and makes the tags stand for the manifest, unless a blob is gone; `spareTags` only where they
+   * stand for nothing.
+   */
   #commit(
-    model: { repository: string; tags: readonly string[]; staged: StagedPackage },
+    model: { repository: string; tags: readonly string[]; spareTags?: readonly string[]; staged: StagedPackage },
     workspace: Workspace,
   ): boolean {
     const { manifest, blobs } = model.staged;
@@ -198,8 +243,11 @@ export class ModelStore {
     syncPath(this.#blobs.folder);
     const index = IndexFile.read(this.home);
     const created = new Date();
-    for (const tag of model.tags) index.set({ repository: model.repository, tag, created, ...manifest });
+    const taken = index.entries().filter(({ repository }) => repository === model.repository);
+    const spare = model.spareTags?.filter((tag) => !taken.some((entry) => entry.tag === tag)) ?? [];
+    for (const tag of [...model.tags, ...spare]) index.set({ repository: model.repository, tag, created, ...manifest });
     this.#write(index, workspace);
+    workspace.finish();
     return true;
   }
 
@@ -240,14 +288,19 @@ export class ModelStore {
     return acquireLock(join(this.home, ".lock"), lockTimeoutMs);
   }
 
-  /** Prepares the store's folder and takes a workspace in it, sweeping those of dead builds. */
-  #openWorkspace(): Workspace {
-    const parent = join(this.home, ".tmp");
-    mkdirSync(this.#blobs.folder, { recursive: true });
-    mkdirSync(parent, { recursive: true });
+  /**
+   * Prepares the store's folder and takes a workspace in it, sweeping those of dead builds and of downloads that nobody goes on with.
+   *
+   * @param download names one to go on with; while another process is at it, this one begins anew
+   */
+  #openWorkspace(download?: string): Workspace {
+    const [parent, downloads] = [join(this.home, ".tmp"), join(this.home, ".partial")];
+    for (const folder of [this.#blobs.folder, parent, downloads]) mkdirSync(folder, { recursive: true });
     using _lock = this.#lock();
     Workspace.sweep(parent);
-    const workspace = new Workspace(parent);
+    Workspace.sweep(downloads, maxPartialAgeMs);
+    const reopened = download === undefined ? undefined : Workspace.reopen(downloads, download);
+    const workspace = reopened ?? Workspace.open(parent);
     const layoutPath = join(this.home, "oci-layout");
     if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n', workspace.folder);
     return workspace;

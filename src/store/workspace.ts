@@ -1,5 +1,8 @@
-/** The folder in which one running build keeps what is not finished; whatever ends the build, it is swept. */
-import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+/**
+ * The folder in which one running build keeps what is not finished; whatever ends the build, it is swept. That of a download is
+ * kept for the next one of the same model to go on with.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type FileLock, tryLock } from "./lock.ts";
 
@@ -8,30 +11,66 @@ const lockName = "lock";
 export class Workspace implements Disposable {
   readonly folder: string;
   readonly #lock: FileLock | undefined;
+  readonly #isKept: boolean;
+
+  private constructor(folder: string, lock: FileLock | undefined, isKept: boolean) {
+    this.folder = folder;
+    this.#lock = lock;
+    this.#isKept = isKept;
+  }
 
   /** Takes a new folder inside `parent`; the caller holds the store's lock, so that no sweep comes between the two steps. */
-  constructor(parent: string) {
-    this.folder = join(parent, crypto.randomUUID());
-    mkdirSync(this.folder, { recursive: true });
-    this.#lock = tryLock(join(this.folder, lockName));
+  static open(parent: string): Workspace {
+    const folder = join(parent, crypto.randomUUID());
+    mkdirSync(folder, { recursive: true });
+    return new Workspace(folder, tryLock(join(folder, lockName)), false);
+  }
+
+  /**
+   * Takes the folder of that name inside `parent` with what an earlier owner left in it, which stays there unless `finish` is
+   * called. The caller holds the store's lock.
+   *
+   * @returns undefined while it belongs to someone else
+   */
+  static reopen(parent: string, name: string): Workspace | undefined {
+    const folder = join(parent, name);
+    mkdirSync(folder, { recursive: true });
+    const lock = tryLock(join(folder, lockName));
+    return lock && new Workspace(folder, lock, true);
+  }
+
+  /** Nothing in the folder is needed any more; the caller holds the store's lock. */
+  finish(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+    this.#lock?.release();
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.folder, { recursive: true, force: true });
+    // A kept folder may only be removed under the store's lock, or somebody could be about to take it.
+    if (!this.#isKept) rmSync(this.folder, { recursive: true, force: true });
     this.#lock?.release();
   }
 
   /**
    * Removes what dead processes left inside `parent`; the caller holds the store's lock. The kernel has given back the lock of
    * a process that was killed, so a lock that can be had marks a folder that nobody uses.
+   *
+   * @param maxAgeMs keeps what holds a file that was written to since then
    */
-  static sweep(parent: string): void {
+  static sweep(parent: string, maxAgeMs = 0): void {
     for (const name of readdirSync(parent)) {
       const folder = join(parent, name);
+      if (maxAgeMs > 0 && ageOf(folder) < maxAgeMs) continue;
       const lockPath = join(folder, lockName);
       const lock = existsSync(lockPath) ? tryLock(lockPath) : undefined;
       if (lock || !existsSync(lockPath)) rmSync(folder, { recursive: true, force: true });
       lock?.release();
     }
   }
+}
+
+/** Milliseconds since one of its files was written to; without files, for ever. */
+function ageOf(folder: string): number {
+  const files = readdirSync(folder).filter((name) => name !== lockName);
+  return Date.now() - Math.max(-Infinity, ...files.map((name) => statSync(join(folder, name)).mtimeMs));
 }

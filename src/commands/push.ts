@@ -1,0 +1,61 @@
+/** `sconce push [REF] HOST/repo[:tag]` */
+import { SconceError } from "../errors.ts";
+import { log } from "../log.ts";
+import { push as pushModel } from "../registry/push.ts";
+import { Registry } from "../registry/registry.ts";
+import { formatRemote, parseRemoteReference } from "../registry/remote-reference.ts";
+import { latestTag, parseReference } from "../store/reference.ts";
+import { ModelStore } from "../store/store.ts";
+import { command } from "./command.ts";
+import { Progress } from "./progress.ts";
+import { abortable, credentialsHelp, registryOptions } from "./registry-options.ts";
+import { formatBytes } from "./table.ts";
+
+export const push = command({
+  name: "push",
+  description: "Copy a model to a registry",
+  details: `Sends what the registry lacks; an upload that is cut short goes on where the registry allows it. What arrives is the model byte for byte, with the same digest. Prints the reference by digest, which can be pulled and always stands for this model.
+
+${credentialsHelp}`,
+  example: `sconce push digits:v1 registry.example.com/team/digits
+sconce push registry.example.com/team/digits:v1`,
+  options: registryOptions,
+  positionals: [
+    {
+      name: "model",
+      description: "repo[:tag] or repo@sha256:… of the store; TARGET alone means the model that its end names",
+      required: true,
+    },
+    { name: "target", description: "HOST[:PORT]/repo[:tag]; no tag means the model's", required: false },
+  ],
+  async run({ options: { plainHttp }, positionals }) {
+    const [target = "", source] = positionals.toReversed();
+    const remote = parseRemoteReference(target);
+    if (remote.digest !== undefined) {
+      throw new SconceError(
+        "usage",
+        `${JSON.stringify(target)} is a digest, which is made of the content; expected a tag`,
+      );
+    }
+    const own = source ?? `${remote.repository.split("/").at(-1)}:${remote.tag ?? latestTag}`;
+    const reference = parseReference(own);
+    const store = new ModelStore();
+    const model = await store.resolve(own);
+    const tag = remote.tag ?? ("tag" in reference ? reference.tag : model.tag);
+    const name = formatRemote({ ...remote, tag });
+    const progress = new Progress({ verb: "Pushing" });
+    const result = await abortable("interrupted; push again to go on", (signal) =>
+      pushModel({
+        registry: new Registry({ remote, actions: "pull,push", plainHttp, signal }),
+        store,
+        model,
+        tag,
+        onProgress: (step) => progress.update({ title: name, ...step }),
+      }),
+    ).finally(() => progress.end());
+    const { sentBlobs, sentBytes, blobs } = result;
+    const sent = sentBlobs === 0 ? "all of it was there" : `${sentBlobs} of ${blobs} files, ${formatBytes(sentBytes)}`;
+    log.info(`Pushed ${model.reference} to ${name}: ${sent}`);
+    console.log(formatRemote({ ...remote, tag: undefined, digest: model.digest }));
+  },
+});

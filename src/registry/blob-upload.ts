@@ -1,0 +1,170 @@
+/** Sends a blob to a registry: whole where it is small, else in chunks, so that what was cut short goes on after the last one. */
+import { SconceError } from "../errors.ts";
+import type { BlobRef } from "../store/blobs.ts";
+import type { Registry, RegistryAnswer, RegistryRequest } from "./registry.ts";
+import { Interruption } from "./retry.ts";
+
+export interface UploadOptions {
+  readonly signal: AbortSignal;
+  /** At least; a registry may ask for larger ones. */
+  readonly chunkBytes: number;
+  /** Told how much of the blob is sent. */
+  onProgress(doneBytes: number): void;
+}
+
+/** The registry's side of an upload under way. */
+interface Session {
+  /** Where the next request goes. */
+  readonly url: URL;
+  /** How much the registry has. */
+  readonly doneBytes: number;
+  readonly chunkBytes: number;
+}
+
+/**
+ * Sends the blob unless the registry has it.
+ *
+ * @param path of its content
+ * @returns whether it was sent
+ * @throws SconceError as `Registry.ask` does
+ */
+export async function uploadBlob(
+  registry: Registry,
+  source: { readonly blob: BlobRef; readonly path: string },
+  options: UploadOptions,
+): Promise<boolean> {
+  const upload = new Upload(registry, source, options);
+  const { size } = source.blob;
+  const retry = registry.retry(options.signal);
+  let furthest = 0;
+  let session: Session | undefined;
+  for (;;) {
+    try {
+      if (session) session = await upload.resume(session);
+      // Also before another try: the registry may have got all, and only its answer was lost.
+      else if (await upload.isThere()) return upload.hasSent;
+      session ??= await upload.begin();
+      while (session && size > session.chunkBytes && session.doneBytes < size) {
+        session = await upload.sendChunk(session);
+        options.onProgress(session.doneBytes);
+      }
+      if (session) await upload.finish(session);
+      options.onProgress(size);
+      return true;
+    } catch (error) {
+      const done = session?.doneBytes ?? 0;
+      if (done > furthest) retry.reset();
+      furthest = Math.max(furthest, done);
+      await retry.wait(error);
+    }
+  }
+}
+
+class Upload {
+  readonly #registry: Registry;
+  readonly #blob: BlobRef;
+  readonly #path: string;
+  readonly #options: UploadOptions;
+  /** Whether a part of it was sent. */
+  hasSent = false;
+
+  constructor(registry: Registry, { blob, path }: { blob: BlobRef; path: string }, options: UploadOptions) {
+    this.#registry = registry;
+    this.#blob = blob;
+    this.#path = path;
+    this.#options = options;
+  }
+
+  isThere(): Promise<boolean> {
+    const { digest } = this.#blob;
+    return this.#ask(
+      { method: "HEAD", target: `blobs/${digest}`, expected: [200, 404] },
+      ({ status }) => status === 200,
+    );
+  }
+
+  async begin(): Promise<Session> {
+    const { host, repository } = this.#registry.remote;
+    const missing = `${host} has no repository ${repository} and makes none by itself; create it there first`;
+    return this.#ask({ method: "POST", target: "blobs/uploads/", expected: [202], missing }, (answer) => {
+      const least = Number(answer.headers.get("oci-chunk-min-length") ?? 0);
+      const chunkBytes = Math.max(this.#options.chunkBytes, Number.isSafeInteger(least) ? least : 0);
+      return { url: this.#location(answer), doneBytes: 0, chunkBytes };
+    });
+  }
+
+  /** Asks how much the registry has of it; undefined where it has forgotten the upload. */
+  resume(session: Session): Promise<Session | undefined> {
+    const request = { method: "GET", target: session.url, expected: [204, 200, 400, 404, 416] } as const;
+    return this.#ask(request, (answer) => {
+      if (answer.status >= 400) return undefined;
+      return { ...session, url: this.#location(answer, session.url), doneBytes: receivedBytes(answer) ?? 0 };
+    });
+  }
+
+  async sendChunk(session: Session): Promise<Session> {
+    const from = session.doneBytes;
+    const to = Math.min(from + session.chunkBytes, this.#blob.size);
+    this.hasSent = true;
+    const request = {
+      method: "PATCH",
+      target: session.url,
+      headers: { "Content-Type": "application/octet-stream", "Content-Range": `${from}-${to - 1}` },
+      body: Bun.file(this.#path).slice(from, to),
+      expected: [202, 201, 204, 416],
+    } as const;
+    return this.#ask(request, (answer) => {
+      // It has more or less than was thought: that is asked for before the next try.
+      if (answer.status === 416) throw new Interruption(this.#outOfStep());
+      const doneBytes = receivedBytes(answer) ?? to;
+      if (doneBytes <= from || doneBytes > to) throw new Interruption(this.#outOfStep());
+      return { ...session, url: this.#location(answer), doneBytes };
+    });
+  }
+
+  /** Names the blob, and sends what is left of it. */
+  async finish({ url, doneBytes }: Session): Promise<void> {
+    const target = new URL(url);
+    target.searchParams.set("digest", this.#blob.digest);
+    this.hasSent = true;
+    const rest = this.#blob.size - doneBytes;
+    const request = {
+      method: "PUT",
+      target,
+      headers: {
+        "Content-Type": "application/octet-stream",
+        ...(doneBytes > 0 && rest > 0 && { "Content-Range": `${doneBytes}-${this.#blob.size - 1}` }),
+      },
+      body: rest === 0 ? new Uint8Array() : Bun.file(this.#path).slice(doneBytes, this.#blob.size),
+      expected: [201, 204],
+    } as const;
+    await this.#ask(request, () => {});
+  }
+
+  /** Once: what was cut short changes what is to be asked next. */
+  #ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T): Promise<T> {
+    return this.#registry.askOnce({ ...request, signal: this.#options.signal }, read);
+  }
+
+  /** Where the upload goes on: a path, or a URL, perhaps of another host. */
+  #location({ headers, url }: RegistryAnswer, before?: URL): URL {
+    const text = headers.get("location");
+    if (text === null && before) return before;
+    const location = text !== null && URL.canParse(text, url.href) ? new URL(text, url) : undefined;
+    if (location?.protocol === "https:" || (location?.protocol === "http:" && url.protocol === "http:"))
+      return location;
+    throw new SconceError("registry_refused", `${this.#registry.remote.host} does not say where an upload goes on`);
+  }
+
+  #outOfStep(): SconceError {
+    const { host } = this.#registry.remote;
+    return new SconceError("registry_unavailable", `${host} has another part of the upload than was sent; push again`);
+  }
+}
+
+/** From `Range: 0-1023`. The reference registry says `0-0` of nothing, too. */
+function receivedBytes({ headers }: RegistryAnswer): number | undefined {
+  const last = /^(?:bytes=)?0-(\d+)$/.exec(headers.get("range") ?? "")?.[1];
+  if (last === undefined) return undefined;
+  return last === "0" ? 0 : Number(last) + 1;
+}

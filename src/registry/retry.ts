@@ -1,0 +1,53 @@
+/** Trying again what a network or an overloaded registry cut short: a few times, waiting longer each time. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { SconceError } from "../errors.ts";
+
+/** A failure that may not happen again; `error` is what to say if it does. */
+export class Interruption extends Error {
+  readonly error: SconceError;
+  /** How long the registry asks to be left alone, in milliseconds. */
+  readonly afterMs: number;
+
+  constructor(error: SconceError, afterMs = 0) {
+    super(error.message, { cause: error });
+    this.error = error;
+    this.afterMs = afterMs;
+  }
+}
+
+export interface RetryOptions {
+  readonly signal: AbortSignal;
+  /** Before the second try; doubled before each one after it. */
+  readonly firstDelayMs: number;
+}
+
+const maxTries = 5;
+const maxDelayMs = 30_000;
+
+export class Retry {
+  readonly #options: RetryOptions;
+  #failures = 0;
+
+  constructor(options: RetryOptions) {
+    this.#options = options;
+  }
+
+  /** What was tried got further than before: a long transfer may be cut short more often than a short one. */
+  reset(): void {
+    this.#failures = 0;
+  }
+
+  /** Waits until it is time for another try. @throws what failed, where trying again is of no use (any more) */
+  async wait(failure: unknown): Promise<void> {
+    const { signal, firstDelayMs } = this.#options;
+    if (!(failure instanceof Interruption)) throw failure;
+    this.#failures += 1;
+    if (this.#failures === maxTries) {
+      const { code, message } = failure.error;
+      throw new SconceError(code, `${message} (tried ${maxTries} times)`, { cause: failure.error });
+    }
+    const delayMs = firstDelayMs * 2 ** (this.#failures - 1) * (0.75 + Math.random() / 2);
+    await sleep(Math.min(Math.max(delayMs, failure.afterMs), maxDelayMs), undefined, { signal }).catch(() => {});
+    signal.throwIfAborted();
+  }
+}

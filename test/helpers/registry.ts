@@ -1,0 +1,93 @@
+/** Debian's registry, the reference implementation, on a free port of loopback. */
+import { join } from "node:path";
+import { debianTool } from "./debian-tools.ts";
+import { tempDir } from "./temp-dir.ts";
+
+/** Whether it is here; the name of a test that is skipped says that it needs it. */
+export const hasRegistry = debianTool("docker-registry") !== undefined;
+export const hasSkopeo = debianTool("skopeo") !== undefined;
+
+export interface TestRegistry extends AsyncDisposable {
+  /** `127.0.0.1:PORT` */
+  readonly host: string;
+  readonly port: number;
+  /** The content of a file below its folder. */
+  blobPath(digest: string): string;
+}
+
+/** @param options.users names and passwords; without them whoever asks may do all */
+export async function startRegistry(options: { users?: Readonly<Record<string, string>> } = {}): Promise<TestRegistry> {
+  const tool = debianTool("docker-registry");
+  if (tool === undefined) throw new Error("docker-registry is not here; npm test fetches it");
+  const dir = await tempDir();
+  const { users } = options;
+  if (users !== undefined) {
+    const lines = await Promise.all(
+      Object.entries(users).map(
+        async ([name, password]) => `${name}:${await Bun.password.hash(password, { algorithm: "bcrypt", cost: 4 })}\n`,
+      ),
+    );
+    await Bun.write(dir.join("htpasswd"), lines.join(""));
+  }
+  const config = {
+    version: "0.1",
+    log: { level: "info", formatter: "json" },
+    storage: { filesystem: { rootdirectory: dir.join("data") } },
+    http: { addr: "127.0.0.1:0", secret: "of the tests" },
+    ...(users && { auth: { htpasswd: { realm: "tests", path: dir.join("htpasswd") } } }),
+  };
+  // JSON is YAML.
+  await Bun.write(dir.join("config.yml"), JSON.stringify(config));
+  const child = Bun.spawn([tool.command, "serve", dir.join("config.yml")], {
+    env: { ...process.env, ...tool.env, OTEL_TRACES_EXPORTER: "none" },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const port = await listeningPort(child.stderr);
+  return {
+    host: `127.0.0.1:${port}`,
+    port,
+    blobPath: (digest) => {
+      const hex = digest.slice("sha256:".length);
+      return join(dir.path, "data/docker/registry/v2/blobs/sha256", hex.slice(0, 2), hex, "data");
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await child.exited;
+      await dir[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** From the line in which the registry says where it listens; what follows is read, too, or the pipe would fill. */
+async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
+  const reader = output.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`the registry ended: ${text}`);
+    text += decoder.decode(value, { stream: true });
+    const port = /listening on 127\.0\.0\.1:(\d+)/.exec(text)?.[1];
+    if (port === undefined) continue;
+    reader.releaseLock();
+    output.pipeTo(new WritableStream()).catch(() => {});
+    return Number(port);
+  }
+}
+
+/** Runs skopeo to its end. */
+export async function skopeo(...args: readonly string[]): Promise<string> {
+  const tool = debianTool("skopeo");
+  if (tool === undefined) throw new Error("skopeo is not here; npm test fetches it");
+  const child = Bun.spawn([tool.command, "--insecure-policy", ...args], {
+    env: { ...process.env, ...tool.env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`skopeo ${args.join(" ")} ended with ${code}: ${stderr}`);
+  return stdout;
+}
