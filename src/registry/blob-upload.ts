@@ -40,15 +40,17 @@ export async function uploadBlob(
   let session: Session | undefined;
   for (;;) {
     try {
-      if (session) session = await upload.resume(session);
-      // Also before another try: the registry may have got all, and only its answer was lost.
-      else if (await upload.isThere()) return upload.hasSent;
-      session ??= await upload.begin();
-      while (session && size > session.chunkBytes && session.doneBytes < size) {
+      session = session && (await upload.resume(session));
+      if (session === undefined) {
+        // Also where an upload is gone: the registry may have got all, and only its answer was lost.
+        if (await upload.isThere()) return upload.hasSent;
+        session = await upload.begin();
+      }
+      while (size > session.chunkBytes && session.doneBytes < size) {
         session = await upload.sendChunk(session);
         options.onProgress(session.doneBytes);
       }
-      if (session) await upload.finish(session);
+      await upload.finish(session);
       options.onProgress(size);
       return true;
     } catch (error) {
@@ -111,11 +113,10 @@ class Upload {
       target: session.url,
       headers: { "Content-Type": "application/octet-stream", "Content-Range": `${from}-${to - 1}` },
       body: Bun.file(this.#path).slice(from, to),
-      expected: [202, 201, 204, 416],
+      expected: [202, 201, 204, 404, 416],
     } as const;
     return this.#ask(request, (answer) => {
-      // It has more or less than was thought: that is asked for before the next try.
-      if (answer.status === 416) throw new Interruption(this.#outOfStep());
+      if (answer.status >= 400) throw new Interruption(this.#outOfStep());
       const doneBytes = receivedBytes(answer) ?? to;
       if (doneBytes <= from || doneBytes > to) throw new Interruption(this.#outOfStep());
       return { ...session, url: this.#location(answer), doneBytes };
@@ -136,9 +137,11 @@ class Upload {
         ...(doneBytes > 0 && rest > 0 && { "Content-Range": `${doneBytes}-${this.#blob.size - 1}` }),
       },
       body: rest === 0 ? new Uint8Array() : Bun.file(this.#path).slice(doneBytes, this.#blob.size),
-      expected: [201, 204],
+      expected: [201, 204, 404, 416],
     } as const;
-    await this.#ask(request, () => {});
+    await this.#ask(request, ({ status }) => {
+      if (status >= 400) throw new Interruption(this.#outOfStep());
+    });
   }
 
   /** Once: what was cut short changes what is to be asked next. */
@@ -156,6 +159,10 @@ class Upload {
     throw new SconceError("registry_refused", `${this.#registry.remote.host} does not say where an upload goes on`);
   }
 
+  /**
+   * The registry has more or less than was thought, or nothing any more: what it has is asked for before the next try. That can
+   * be for the best, when it has all: `fetch` itself sends again what it had sent over a connection that was just closing.
+   */
   #outOfStep(): SconceError {
     const { host } = this.#registry.remote;
     return new SconceError("registry_unavailable", `${host} has another part of the upload than was sent; push again`);

@@ -12,8 +12,8 @@ export interface SeenRequest {
 export type Trick =
   /** Answered here. */
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
-  /** The connection ends after so many bytes of the answer's body. */
-  | { readonly cutAnswerAfter: number }
+  /** The connection ends after so many bytes of the answer's body, once the client has taken them. */
+  | { readonly cutAnswerAfter: number; taken(): Promise<void> }
   /** The connection ends before the registry has heard of it. */
   | { readonly dropRequest: true }
   /** The registry does it, but its answer is lost. */
@@ -81,7 +81,9 @@ function serve(port: number, incoming: IncomingMessage, outgoing: ServerResponse
       if (trick && "dropAnswer" in trick) incoming.socket.destroy();
       else if (trick && "change" in trick) void changed(answer, outgoing, trick.change);
       else if (trick && "cutAnswerAfter" in trick) {
-        void begin(answer, outgoing, trick.cutAnswerAfter).then(() => incoming.socket.destroy());
+        void begin(answer, outgoing, trick.cutAnswerAfter)
+          .then(trick.taken)
+          .then(() => incoming.socket.destroy());
       } else if (trick && "holdAnswerAfter" in trick) {
         void begin(answer, outgoing, trick.holdAnswerAfter).then(() => trick.held());
       } else {

@@ -1,0 +1,62 @@
+/** Pushes and pulls within this process, which try again at once, for tests that look at single requests. */
+import { type PullResult, pull } from "../../src/registry/pull.ts";
+import { type PushResult, push } from "../../src/registry/push.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import { parseRemoteReference } from "../../src/registry/remote-reference.ts";
+import type { ReceiveProgress } from "../../src/store/receiving.ts";
+import type { ModelStore, PutResult } from "../../src/store/store.ts";
+import { modelConfig, modelLayers } from "./model-content.ts";
+
+export interface TransferOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  readonly chunkBytes?: number;
+  readonly onProgress?: (progress: ReceiveProgress) => void;
+}
+
+/** Pulls `HOST/repo:tag` into the store as `digits` with the tag. */
+export function pullFrom(store: ModelStore, given: string, options: TransferOptions = {}): Promise<PullResult> {
+  const remote = parseRemoteReference(given);
+  return pull({
+    registry: new Registry({ remote, actions: "pull", ...common(options) }),
+    store,
+    repository: "digits",
+    tags: remote.tag === undefined ? [] : [remote.tag],
+    ...(options.onProgress && { onProgress: options.onProgress }),
+  });
+}
+
+/** Pushes a model of the store to `HOST/repo:tag`. */
+export async function pushTo(
+  store: ModelStore,
+  reference: string,
+  given: string,
+  options: TransferOptions = {},
+): Promise<PushResult> {
+  const remote = parseRemoteReference(given);
+  return push({
+    registry: new Registry({ remote, actions: "pull,push", ...common(options) }),
+    store,
+    model: await store.resolve(reference),
+    tag: remote.tag ?? "latest",
+    ...(options.chunkBytes !== undefined && { chunkBytes: options.chunkBytes }),
+    ...(options.onProgress && { onProgress: options.onProgress }),
+  });
+}
+
+/** A model whose weights are so many bytes that look like noise; the same name gives the same bytes. */
+export function putModel(store: ModelStore, name: string, weightBytes = 1000): Promise<PutResult> {
+  const weights = new Uint8Array(weightBytes);
+  let state = Bun.hash.crc32(name) | 1;
+  for (let i = 0; i < weightBytes; i++) {
+    state = Math.imul(state, 1664525) + 1013904223;
+    weights[i] = state >>> 24;
+  }
+  const config = modelConfig({ description: name });
+  return store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers(name, weights) });
+}
+
+function common({ env = {}, signal = new AbortController().signal }: TransferOptions) {
+  // No credentials of whoever runs the tests.
+  return { env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1 };
+}

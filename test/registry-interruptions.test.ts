@@ -1,0 +1,245 @@
+/** Pushes and pulls that are cut short, killed, aborted, or run beside others; the registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { ModelStore } from "../src/store/store.ts";
+import { cli, startCli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
+
+setDefaultTimeout(30_000);
+
+const weightBytes = 600_000;
+
+let registry: TestRegistry;
+let dir: TempDir;
+let store: ModelStore;
+let weights: string;
+
+beforeAll(async () => {
+  if (!hasRegistry) return;
+  [registry, dir] = await Promise.all([startRegistry(), tempDir()]);
+  store = new ModelStore(dir.join("store"));
+  await putModel(store, "one", weightBytes);
+  weights = (await store.resolve("digits")).layer("digits.pt").digest;
+  await pushTo(store, "digits:v1", `${registry.host}/digits:v1`);
+});
+
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+/** Plays its tricks, one each, on the requests for the weights; all later ones are passed on. */
+function onWeights(method: string, ...tricks: readonly Trick[]): (request: SeenRequest) => Trick | undefined {
+  const left = [...tricks];
+  return (request) =>
+    request.method === method && request.path.endsWith(`/blobs/${weights}`) ? left.shift() : undefined;
+}
+
+/** A cut after so many bytes of an answer, once the weights have come to `partBytes` on the disk of who pulls. */
+function cutAfter(bytes: number, { home }: ModelStore, partBytes = bytes): Trick {
+  return { cutAnswerAfter: bytes, taken: () => untilPart(home, partBytes) };
+}
+
+const ranges = (requests: readonly SeenRequest[]) => requests.map(({ headers }) => headers.range);
+
+async function expectWhole(pulled: ModelStore): Promise<void> {
+  const model = await pulled.resolve("digits:v1");
+  expect(model.digest).toBe((await store.resolve("digits:v1")).digest);
+  await pulled.verify(model);
+  expect(await readdir(`${pulled.home}/.partial`)).toEqual([]);
+}
+
+describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
+  test("that is cut short asks for the rest alone", async () => {
+    const pulled = new ModelStore(dir.join("cut"));
+    await using proxy = await registryProxy(
+      registry.port,
+      onWeights("GET", cutAfter(250_000, pulled), cutAfter(100_000, pulled, 350_000)),
+    );
+    const { receivedBytes } = await pullFrom(pulled, `${proxy.host}/digits:v1`);
+    expect(ranges(proxy.of("GET", new RegExp(weights)))).toEqual([undefined, "bytes=250000-", "bytes=350000-"]);
+    expect(receivedBytes).toBeLessThan(weightBytes + 10_000);
+    await expectWhole(pulled);
+  });
+
+  test("begins anew when the registry ignores what it asks for", async () => {
+    const pulled = new ModelStore(dir.join("ignored"));
+    await using proxy = await registryProxy(
+      registry.port,
+      onWeights("GET", cutAfter(250_000, pulled), { withoutHeader: "range" }),
+    );
+    await pullFrom(pulled, `${proxy.host}/digits:v1`);
+    expect(proxy.of("GET", new RegExp(weights)).length).toBe(2);
+    await expectWhole(pulled);
+  });
+
+  test("begins anew when the registry sends another part, or none", async () => {
+    const part = { "Content-Range": `bytes 0-9/${weightBytes}`, "Content-Length": "10" };
+    for (const trick of [
+      { status: 206, headers: part, body: "0123456789" },
+      { status: 416, headers: { "Content-Length": "0" } },
+    ]) {
+      const pulled = new ModelStore(dir.join(`other-part-${trick.status}`));
+      await using proxy = await registryProxy(registry.port, onWeights("GET", cutAfter(250_000, pulled), trick));
+      await pullFrom(pulled, `${proxy.host}/digits:v1`);
+      expect(ranges(proxy.of("GET", new RegExp(weights)))).toEqual([undefined, "bytes=250000-", undefined]);
+      await expectWhole(pulled);
+    }
+  });
+
+  test("is tried again while the registry is overloaded, and tells its last answer when it gives up", async () => {
+    const busy = { status: 503, body: '{"errors":[{"code":"TOOMANYREQUESTS","message":"too\\nbusy"}]}' };
+    await using passing = await registryProxy(registry.port, onWeights("GET", busy, { ...busy, status: 429 }));
+    const pulled = new ModelStore(dir.join("busy"));
+    await pullFrom(pulled, `${passing.host}/digits:v1`);
+    await expectWhole(pulled);
+
+    await using always = await registryProxy(registry.port, (request) =>
+      /blobs/.test(request.path) ? busy : undefined,
+    );
+    const left = new ModelStore(dir.join("too-busy"));
+    expect(await failure(pullFrom(left, `${always.host}/digits:v1`))).toBe(
+      `registry_unavailable: ${always.host} can't answer for digits now: 503 TOOMANYREQUESTS: too busy; try again later (tried 5 times)`,
+    );
+    expect(await left.list()).toEqual([]);
+  });
+
+  test("that is killed leaves the store as it was; the next one goes on, beside builds and after sweeps", async () => {
+    const held = Promise.withResolvers<void>();
+    await using proxy = await registryProxy(
+      registry.port,
+      onWeights("GET", { holdAnswerAfter: 400_000, held: held.resolve }),
+    );
+    const pulled = new ModelStore(dir.join("killed"));
+    await using child = startCli(["pull", `${proxy.host}/digits:v1`], {
+      env: { SCONCE_HOME: pulled.home, HOME: dir.path },
+    });
+    await held.promise;
+    await untilPart(pulled.home, 400_000);
+    child.kill("SIGKILL");
+    await child.exited;
+    expect(await pulled.list()).toEqual([]);
+    // Sweeps what dead builds left, and leaves alone what a pull can go on with.
+    const built = await putModel(pulled, "built meanwhile");
+    pulled.remove(`digits@${built.digest}`);
+    await pullFrom(pulled, `${proxy.host}/digits:v1`);
+    expect(ranges(proxy.of("GET", new RegExp(weights)))).toEqual([undefined, "bytes=400000-"]);
+    await expectWhole(pulled);
+  });
+
+  test("that is interrupted says so, ends with 130, and the next one goes on", async () => {
+    const held = Promise.withResolvers<void>();
+    await using proxy = await registryProxy(
+      registry.port,
+      onWeights("GET", { holdAnswerAfter: 400_000, held: held.resolve }),
+    );
+    const env = { SCONCE_HOME: dir.join("interrupted"), HOME: dir.path };
+    await using child = startCli(["pull", `${proxy.host}/digits:v1`], { env });
+    await held.promise;
+    await untilPart(env.SCONCE_HOME, 400_000);
+    child.kill("SIGINT");
+    expect(await child.exited).toBe(130);
+    expect(await child.line("sconce:")).toBe("sconce: interrupted; pull again to go on");
+    expect(await cli(["pull", `${proxy.host}/digits:v1`], { env })).toMatchObject({ code: 0, stdout: "digits:v1\n" });
+    expect(ranges(proxy.of("GET", new RegExp(weights)))).toEqual([undefined, "bytes=400000-"]);
+    await expectWhole(new ModelStore(env.SCONCE_HOME));
+  });
+
+  test("goes on only with what has the right content: the rest is asked for again", async () => {
+    const pulled = new ModelStore(dir.join("rotten"));
+    await using proxy = await registryProxy(registry.port, onWeights("GET", cutAfter(400_000, pulled)));
+    const controller = new AbortController();
+    const stop = ({ doneBytes }: { doneBytes: number }) => {
+      if (doneBytes > 100_000) controller.abort(new Error("enough"));
+    };
+    const pulling = pullFrom(pulled, `${proxy.host}/digits:v1`, { signal: controller.signal, onProgress: stop });
+    await pulling.catch(() => {});
+    const [name = ""] = await readdir(`${pulled.home}/.partial`);
+    await Bun.write(`${pulled.home}/.partial/${name}/${weights.slice(7)}`, new Uint8Array(300_000));
+    await pullFrom(pulled, `${proxy.host}/digits:v1`);
+    expect(ranges(proxy.of("GET", new RegExp(weights))).slice(-2)).toEqual(["bytes=300000-", undefined]);
+    await expectWhole(pulled);
+  });
+
+  test("beside another of the same model, and one of the same process, gives one whole model", async () => {
+    const pulled = new ModelStore(dir.join("twice"));
+    const remote = `${registry.host}/digits:v1`;
+    const [first] = await Promise.all([
+      cli(["pull", remote], { env: { SCONCE_HOME: pulled.home, HOME: dir.path } }),
+      pullFrom(pulled, remote),
+      pullFrom(pulled, remote),
+    ]);
+    expect(first).toMatchObject({ code: 0 });
+    await expectWhole(pulled);
+    expect((await pulled.list()).length).toBe(1);
+    expect(await readdir(`${pulled.home}/.tmp`)).toEqual([]);
+  });
+});
+
+describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
+  const chunkBytes = 150_000;
+  const sent = (requests: readonly SeenRequest[]) => requests.map(({ headers }) => headers["content-range"]);
+
+  test("that is cut short between chunks goes on where it was", async () => {
+    let patches = 0;
+    await using proxy = await registryProxy(registry.port, ({ method }) => {
+      if (method === "PATCH") patches += 1;
+      return method === "PATCH" && patches === 3 ? { dropRequest: true } : undefined;
+    });
+    await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`, { chunkBytes });
+    expect(sent(proxy.of("PATCH", /./))).toEqual([
+      "0-149999",
+      "150000-299999",
+      "300000-449999",
+      "300000-449999",
+      "450000-599999",
+    ]);
+    expect(proxy.of("GET", /uploads/).length).toBe(1);
+    await expectPushed("cut/digits:v1");
+  });
+
+  test("begins anew where the registry gives the upload up", async () => {
+    let patches = 0;
+    await using proxy = await registryProxy(registry.port, ({ method }) => {
+      if (method === "PATCH") patches += 1;
+      // The registry has the chunk, which its client does not know: for this registry that is the end of the upload.
+      return method === "PATCH" && patches === 2 ? { dropAnswer: true } : undefined;
+    });
+    await pushTo(store, "digits:v1", `${proxy.host}/anew/digits:v1`, { chunkBytes });
+    expect(sent(proxy.of("PATCH", /./)).slice(0, 3)).toEqual(["0-149999", "150000-299999", "0-149999"]);
+    await expectPushed("anew/digits:v1");
+  });
+
+  test("whose last answer is lost sees that the registry has it all", async () => {
+    const lost = new Set<string>();
+    await using proxy = await registryProxy(registry.port, ({ method, path }) => {
+      const isFirst = method === "PUT" && !lost.has(path.replace(/\?.*/, ""));
+      if (isFirst) lost.add(path.replace(/\?.*/, ""));
+      return isFirst ? { dropAnswer: true } : undefined;
+    });
+    await pushTo(store, "digits:v1", `${proxy.host}/lost/digits:v1`);
+    // One upload a blob, and the manifest twice.
+    expect(proxy.of("POST", /uploads/).length).toBe(3);
+    expect(proxy.of("PUT", /manifests/).length).toBe(2);
+    await expectPushed("lost/digits:v1");
+  });
+
+  async function expectPushed(name: string): Promise<void> {
+    const pulled = new ModelStore(dir.join(`pushed-${name.replaceAll(/\W/g, "-")}`));
+    await pullFrom(pulled, `${registry.host}/${name}`);
+    await expectWhole(pulled);
+  }
+});
+
+/** Until so much of the weights has come. */
+async function untilPart(home: string, bytes: number): Promise<void> {
+  const glob = new Bun.Glob(`.partial/*/${weights.slice("sha256:".length)}`);
+  for (;;) {
+    for (const path of glob.scanSync({ cwd: home, dot: true })) if (Bun.file(`${home}/${path}`).size >= bytes) return;
+    await new Promise(setImmediate);
+  }
+}

@@ -1,0 +1,173 @@
+/** Models that go to a registry and come back, by sconce and by skopeo; the registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { generatedTag } from "../src/store/reference.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { hasRegistry, hasSkopeo, skopeo, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { registryProxy } from "./helpers/registry-proxy.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
+
+setDefaultTimeout(30_000);
+
+let registry: TestRegistry;
+let dir: TempDir;
+let store: ModelStore;
+
+beforeAll(async () => {
+  if (!hasRegistry) return;
+  [registry, dir] = await Promise.all([startRegistry(), tempDir()]);
+  store = new ModelStore(dir.join("store"));
+  await putModel(store, "one", 200_000);
+});
+
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+const run = (home: string, ...args: string[]) => cli(args, { env: { SCONCE_HOME: home, HOME: dir.path } });
+
+/** Repositories with their tags. */
+async function tagsOf(of: ModelStore): Promise<Record<string, readonly string[]>> {
+  return Object.fromEntries((await of.list()).map(({ repository, tags }) => [repository, tags]));
+}
+
+async function blobsOf(of: ModelStore): Promise<Record<string, string>> {
+  const folder = `${of.home}/blobs/sha256`;
+  const names = await readdir(folder);
+  return Object.fromEntries(
+    await Promise.all(names.map(async (name) => [name, await Bun.file(`${folder}/${name}`).text()])),
+  );
+}
+
+describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () => {
+  test("a model is pushed and pulled into another store, byte for byte, with the same digest and generated tag", async () => {
+    const { digest } = await store.resolve("digits");
+    const tag = generatedTag(digest);
+    const remote = `${registry.host}/team/digits:v1`;
+    expect(await run(store.home, "push", "digits:v1", remote)).toEqual({
+      code: 0,
+      stdout: `${registry.host}/team/digits@${digest}\n`,
+      stderr: `ℹ Pushed digits:v1 to ${remote}: 3 of 3 files, 195.6 KiB\n`,
+    });
+    const other = new ModelStore(dir.join("other"));
+    expect(await run(other.home, "pull", remote)).toEqual({
+      code: 0,
+      stdout: "digits:v1\n",
+      stderr: `ℹ Pulled ${remote}: 195.6 KiB\n`,
+    });
+    expect(await tagsOf(other)).toEqual({ digits: [tag, "latest", "v1"] });
+    expect((await other.resolve("digits:v1")).digest).toBe(digest);
+    expect(await blobsOf(other)).toEqual(await blobsOf(store));
+    await other.verify(await other.resolve("digits"));
+    expect(await readdir(`${other.home}/.partial`)).toEqual([]);
+  });
+
+  test("the target alone names the model, and a target without a tag takes the model's", async () => {
+    expect((await run(store.home, "push", `${registry.host}/a/digits:v1`)).code).toBe(0);
+    const { stdout, stderr } = await run(store.home, "push", "digits:v1", `${registry.host}/b/digits`);
+    expect(stderr).toContain(`to ${registry.host}/b/digits:v1`);
+    // What was printed can be pulled: without a tag the model has the generated one.
+    const home = dir.join("by-digest");
+    const pulled = await run(home, "pull", stdout.trim(), "--as", "read/by-digest");
+    const { digest } = await store.resolve("digits");
+    expect(pulled.stdout).toBe(`read/by-digest:${generatedTag(digest)}\n`);
+    expect(await tagsOf(new ModelStore(home))).toEqual({ "read/by-digest": [generatedTag(digest), "latest"] });
+  });
+
+  test("what the other side has is not sent again, by pushes and pulls", async () => {
+    await using proxy = await registryProxy(registry.port);
+    const remote = `${proxy.host}/again/digits:v1`;
+    expect(await pushTo(store, "digits:v1", remote)).toMatchObject({ sentBlobs: 3, blobs: 3 });
+    expect(await pushTo(store, "digits:v1", remote)).toMatchObject({ sentBlobs: 0, sentBytes: 0 });
+    expect(proxy.of("POST", /uploads/).length).toBe(3);
+
+    const other = new ModelStore(dir.join("sharing"));
+    await pullFrom(other, remote);
+    await pullFrom(other, remote);
+    expect(proxy.of("GET", /blobs/).length).toBe(3);
+  });
+
+  test("a damaged blob of the store is fetched anew", async () => {
+    const other = new ModelStore(dir.join("damaged"));
+    const remote = `${registry.host}/damaged/digits:v1`;
+    await pushTo(store, "digits:v1", remote);
+    await pullFrom(other, remote);
+    const { path, size } = (await other.resolve("digits")).layer("digits.pt");
+    await Bun.write(path, new Uint8Array(size));
+    expect((await pullFrom(other, remote)).receivedBytes).toBe(size);
+    await other.verify(await other.resolve("digits"));
+  });
+
+  test("a pull moves its tag, but latest only where there is none", async () => {
+    const other = new ModelStore(dir.join("latest"));
+    const built = await putModel(other, "built here");
+    await pushTo(store, "digits:v1", `${registry.host}/latest/digits:v1`);
+    const pulled = await pullFrom(other, `${registry.host}/latest/digits:v1`);
+    expect((await other.resolve("digits:v1")).digest).toBe(pulled.digest);
+    expect((await other.resolve("digits")).digest).toBe(built.digest);
+    await pushTo(store, "digits:v1", `${registry.host}/latest/digits:latest`);
+    await pullFrom(other, `${registry.host}/latest/digits:latest`);
+    expect((await other.resolve("digits")).digest).toBe(pulled.digest);
+  });
+
+  test("a tag, repository or digest that is not there is said, with the tags that are", async () => {
+    await pushTo(store, "digits:v1", `${registry.host}/few/digits:v1`);
+    const { code, stdout, stderr } = await run(dir.join("none"), "pull", `${registry.host}/few/digits:v2`);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toBe(`sconce: no model ${registry.host}/few/digits:v2 (tags: v1)\n`);
+    const other = new ModelStore(dir.join("none"));
+    expect(await failure(pullFrom(other, `${registry.host}/few/digit:v1`))).toBe(
+      `model_not_found: no model ${registry.host}/few/digit:v1`,
+    );
+    expect(await failure(pullFrom(other, `${registry.host}/few/digits@sha256:${"0".repeat(64)}`))).toContain(
+      "model_not_found: no model",
+    );
+  });
+
+  test("an upload's progress and a download's reach the size of the model", async () => {
+    const seen: number[] = [];
+    const { size } = await store.resolve("digits");
+    const onProgress = ({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: number }) => {
+      expect(totalBytes).toBeLessThan(size);
+      seen.push(doneBytes / totalBytes);
+    };
+    await pushTo(store, "digits:v1", `${registry.host}/progress/digits:v1`, { onProgress, chunkBytes: 50_000 });
+    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+    expect([seen.length > 4, seen.at(-1)]).toEqual([true, 1]);
+    seen.length = 0;
+    await pullFrom(new ModelStore(dir.join("progress")), `${registry.host}/progress/digits:v1`, { onProgress });
+    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+    expect(seen.at(-1)).toBe(1);
+  });
+});
+
+describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-registry)", () => {
+  const copy = (from: string, to: string) =>
+    skopeo("copy", "--src-tls-verify=false", "--dest-tls-verify=false", from, to);
+
+  test("copies a model from the store to a registry, from which sconce pulls it, byte for byte", async () => {
+    await copy(`oci:${store.home}:digits:v1`, `docker://${registry.host}/by-skopeo/digits:v1`);
+    const other = new ModelStore(dir.join("from-skopeo"));
+    const { digest } = await pullFrom(other, `${registry.host}/by-skopeo/digits:v1`);
+    expect(digest).toBe((await store.resolve("digits")).digest);
+    expect(await blobsOf(other)).toEqual(await blobsOf(store));
+  });
+
+  test("copies a model that sconce pushed into a store, where sconce finds it", async () => {
+    await pushTo(store, "digits:v1", `${registry.host}/for-skopeo/digits:v1`);
+    const other = new ModelStore(dir.join("to-skopeo"));
+    await copy(`docker://${registry.host}/for-skopeo/digits:v1`, `oci:${other.home}:digits:v1`);
+    const { stdout } = await run(other.home, "inspect", "digits:v1");
+    const { digest, config } = JSON.parse(stdout);
+    const model = await store.resolve("digits");
+    expect({ digest, config }).toEqual({ digest: model.digest, config: model.config });
+    expect(await blobsOf(other)).toEqual(await blobsOf(store));
+    // Where builds add to it.
+    const two = await putModel(other, "two");
+    expect((await other.resolve("digits:v1")).digest).toBe(two.digest);
+  });
+});
