@@ -5,7 +5,7 @@ import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { pull as pullModel } from "../registry/pull.ts";
 import { Registry } from "../registry/registry.ts";
-import { formatRemote, parseRemoteReference, type RemoteReference } from "../registry/remote-reference.ts";
+import { formatRemote, isLoopback, parseRemoteReference, type RemoteReference } from "../registry/remote-reference.ts";
 import { latestTag, parseReference, type TagReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
@@ -40,7 +40,7 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
     const progress = new Progress({ verb: "Pulling" });
     const result = await abortable("interrupted; pull again to go on", (signal) =>
       pullModel({
-        registry: new Registry({ remote, actions: "pull", plainHttp, signal }),
+        registry: new Registry({ remote, actions: "pull", isPlain: plainHttp || isLoopback(remote.host), signal }),
         store: new ModelStore(),
         repository: own.repository,
         tags: own.tag === undefined ? [] : [own.tag],

@@ -3,7 +3,7 @@ import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { push as pushModel } from "../registry/push.ts";
 import { Registry } from "../registry/registry.ts";
-import { formatRemote, parseRemoteReference } from "../registry/remote-reference.ts";
+import { formatRemote, isLoopback, parseRemoteReference } from "../registry/remote-reference.ts";
 import { latestTag, parseReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
@@ -46,7 +46,7 @@ sconce push registry.example.com/team/digits:v1`,
     const progress = new Progress({ verb: "Pushing" });
     const result = await abortable("interrupted; push again to go on", (signal) =>
       pushModel({
-        registry: new Registry({ remote, actions: "pull,push", plainHttp, signal }),
+        registry: new Registry({ remote, actions: "pull,push", isPlain: plainHttp || isLoopback(remote.host), signal }),
         store,
         model,
         tag,

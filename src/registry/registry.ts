@@ -10,8 +10,8 @@ export interface RegistryOptions {
   readonly remote: RemoteReference;
   /** What will be asked of the repository. */
   readonly actions: "pull" | "pull,push";
-  /** Speaks http, without TLS, to hosts other than this machine, too. */
-  readonly plainHttp?: boolean;
+  /** Speaks http, without TLS. */
+  readonly isPlain: boolean;
   readonly signal: AbortSignal;
   /** Where credentials are looked for; by default the process's own. */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -63,7 +63,7 @@ export class Registry {
     const { host, repository } = options.remote;
     this.remote = options.remote;
     this.signal = options.signal;
-    this.#isPlain = options.plainHttp === true || isLoopback(host);
+    this.#isPlain = options.isPlain;
     this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${host}/v2/${repository}/`);
     this.#retryDelayMs = options.retryDelayMs ?? 500;
     this.#silenceMs = options.silenceMs ?? 60_000;

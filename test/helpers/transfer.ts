@@ -11,6 +11,8 @@ export interface TransferOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly chunkBytes?: number;
+  /** Speaks http without TLS; default: yes. */
+  readonly isPlain?: boolean;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
 
@@ -56,7 +58,7 @@ export function putModel(store: ModelStore, name: string, weightBytes = 1000): P
   return store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers(name, weights) });
 }
 
-function common({ env = {}, signal = new AbortController().signal }: TransferOptions) {
+function common({ env = {}, signal = new AbortController().signal, isPlain = true }: TransferOptions) {
   // No credentials of whoever runs the tests.
-  return { env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1 };
+  return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1 };
 }

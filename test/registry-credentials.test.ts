@@ -1,0 +1,301 @@
+/** Logins: passwords, credential helpers, tokens, and whom secrets are sent to; the registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmod } from "node:fs/promises";
+import { Authorization } from "../src/registry/authorization.ts";
+import { findCredentials } from "../src/registry/credentials.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { type CliResult, cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
+
+setDefaultTimeout(30_000);
+
+const password = "s3cret:with/colon";
+const auth = Buffer.from(`ann:${password}`).toString("base64");
+
+let dir: TempDir;
+let store: ModelStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  store = new ModelStore(dir.join("store"));
+  await putModel(store, "one");
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+/** A folder for `$DOCKER_CONFIG` with this config.json. */
+async function dockerConfig(content: unknown): Promise<Record<string, string>> {
+  const folder = dir.join(crypto.randomUUID());
+  await Bun.write(`${folder}/config.json`, JSON.stringify(content));
+  return { DOCKER_CONFIG: folder };
+}
+
+/** A folder for the PATH with a credential helper that prints this, and keeps what it was asked. */
+async function helper(name: string, script: string): Promise<{ PATH: string; asked: string }> {
+  const folder = dir.join(crypto.randomUUID());
+  const asked = `${folder}/asked`;
+  await Bun.write(`${folder}/docker-credential-${name}`, `#!/bin/sh\necho "$1 $(cat)" >> ${asked}\n${script}\n`);
+  await chmod(`${folder}/docker-credential-${name}`, 0o755);
+  return { PATH: `${folder}:${process.env.PATH}`, asked };
+}
+
+describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-registry)", () => {
+  let registry: TestRegistry;
+
+  beforeAll(async () => {
+    registry = await startRegistry({ users: { ann: password } });
+  });
+
+  afterAll(() => registry[Symbol.asyncDispose]());
+
+  const run = (env: Record<string, string>, ...args: string[]): Promise<CliResult> =>
+    cli([...args, "--log-level", "trace"], { env: { SCONCE_HOME: store.home, HOME: dir.path, ...env } });
+
+  test("takes the saved login for pushes and pulls, and no secret is told", async () => {
+    const env = await dockerConfig({ auths: { [`http://${registry.host}/v2/`]: { auth } } });
+    const pushed = await run(env, "push", "digits:v1", `${registry.host}/team/digits`);
+    const pulled = await run({ ...env, SCONCE_HOME: dir.join("pulled") }, "pull", `${registry.host}/team/digits:v1`);
+    expect([pushed.code, pulled.code, pulled.stdout]).toEqual([0, 0, "digits:v1\n"]);
+    expect(JSON.stringify([pushed, pulled])).not.toMatch(/s3cret|YW5u/);
+  });
+
+  test("without a login says where one was looked for, and how to get one", async () => {
+    const { code, stderr } = await run({}, "pull", `${registry.host}/team/digits:v1`);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`sconce: ${registry.host} asks for a login to pull team/digits (401); none was found in `);
+    expect(stderr).toContain(`/.docker/config.json: check the name, or log in: docker login ${registry.host}\n`);
+  });
+
+  test("with a wrong password names the user, not the password", async () => {
+    const wrong = Buffer.from("ann:wr0ng").toString("base64");
+    const env = await dockerConfig({ auths: { [registry.host]: { auth: wrong } } });
+    const { code, stderr } = await run(env, "push", "digits:v1", `${registry.host}/team/digits`);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`${registry.host} does not let ann push to team/digits (401`);
+    expect(stderr).not.toMatch(/wr0ng|YW5u/);
+  });
+
+  test("takes what a credential helper gives, which is asked for the host", async () => {
+    const { PATH, asked } = await helper("test", `echo '{"Username":"ann","Secret":"${password}"}'`);
+    for (const config of [{ credHelpers: { [registry.host]: "test" } }, { credsStore: "test", auths: {} }]) {
+      const env = { ...(await dockerConfig(config)), PATH };
+      expect((await run(env, "push", "digits:v1", `${registry.host}/helped/digits`)).code).toBe(0);
+    }
+    expect(await Bun.file(asked).text()).toBe(`get ${registry.host}\nget ${registry.host}\n`);
+  });
+
+  test("takes podman's file, in which a repository may have an entry of its own", async () => {
+    const wrong = Buffer.from("ann:wr0ng").toString("base64");
+    const file = dir.join("auth.json");
+    const auths = { [registry.host]: { auth: wrong }, [`${registry.host}/podman`]: { auth } };
+    await Bun.write(file, JSON.stringify({ auths }));
+    const env = { REGISTRY_AUTH_FILE: file };
+    await pushTo(store, "digits:v1", `${registry.host}/podman/digits:v1`, { env });
+    expect(await failure(pushTo(store, "digits:v1", `${registry.host}/other/digits:v1`, { env }))).toContain(
+      "registry_denied: ",
+    );
+  });
+});
+
+describe("saved credentials", () => {
+  const find = (env: Record<string, string>) =>
+    findCredentials({ host: "registry.example.com", repository: "team/digits" }, { HOME: dir.path, ...env });
+
+  test.each([
+    [
+      { auths: { "registry.example.com": { username: "ann", password } } },
+      { kind: "password", username: "ann", password },
+    ],
+    [{ auths: { "https://registry.example.com": { auth } } }, { kind: "password", username: "ann", password }],
+    [{ auths: { "registry.example.com": { auth, identitytoken: "t" } } }, { kind: "identity", token: "t" }],
+    [{ auths: { "registry.example.com.evil.example": { auth }, "example.com": { auth } } }, undefined],
+    [{ auths: { "registry.example.com": {} }, HttpHeaders: {} }, undefined],
+  ] as const)("%j", async (config, expected) => {
+    expect((await find(await dockerConfig(config))).found).toEqual(expected);
+  });
+
+  test("of a helper can be a token, or not be there", async () => {
+    const config = await dockerConfig({ credsStore: "test", auths: { "registry.example.com": { auth } } });
+    const token = await helper("test", `echo '{"Username":"<token>","Secret":"t"}'`);
+    expect((await find({ ...config, PATH: token.PATH })).found).toEqual({ kind: "identity", token: "t" });
+    const nothing = await helper("test", "echo 'credentials not found in native keychain'; exit 1");
+    expect((await find({ ...config, PATH: nothing.PATH })).found).toMatchObject({ username: "ann" });
+  });
+
+  test("that cannot be read are a failure that says why, without what stands in them", async () => {
+    const env = await dockerConfig({});
+    const file = `${env.DOCKER_CONFIG}/config.json`;
+    await Bun.write(file, `{"auths": {"registry.example.com": {"auth": "${auth}"`);
+    expect(await failure(find(env))).toBe(`registry_denied: ${file} is not JSON; log in again, or correct it`);
+    await Bun.write(file, JSON.stringify({ auths: { "registry.example.com": { auth: 3 } } }));
+    expect(await failure(find(env))).toContain("auths.registry.example.com.auth has another form");
+    await Bun.write(file, JSON.stringify({ credsStore: "absent" }));
+    expect(await failure(find({ ...env, PATH: "/nonexistent" }))).toContain(
+      "leaves credentials to docker-credential-absent, which is not on the PATH",
+    );
+    const broken = await helper("absent", `echo ${password}; exit 3`);
+    const message = await failure(find({ ...env, PATH: broken.PATH }));
+    expect(message).toContain("docker-credential-absent failed for registry.example.com with code 3");
+    expect(message).not.toContain("s3cret");
+  });
+});
+
+describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debian's docker-registry)", () => {
+  let registry: TestRegistry;
+
+  beforeAll(async () => {
+    registry = await startRegistry();
+  });
+
+  afterAll(() => registry[Symbol.asyncDispose]());
+
+  interface Asked {
+    readonly authorization: string | null;
+    readonly query: Record<string, string>;
+  }
+
+  /** Gives tokens, each good for so many requests, to those who may have them. */
+  async function tokenServer(options: { uses?: number; mayHave?: (asked: Asked) => boolean } = {}) {
+    const asked: Asked[] = [];
+    const left = new Map<string, number>();
+    const tokens = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      async fetch(request) {
+        const form =
+          request.method === "POST" ? new URLSearchParams(await request.text()) : new URL(request.url).searchParams;
+        const one = { authorization: request.headers.get("authorization"), query: Object.fromEntries(form) };
+        asked.push(one);
+        if (options.mayHave?.(one) === false) return Response.json({ details: "incorrect" }, { status: 401 });
+        left.set(`token-${asked.length}`, options.uses ?? Infinity);
+        return Response.json({ token: `token-${asked.length}`, expires_in: 60 });
+      },
+    });
+    const challenge = `Basic realm="no", Bearer realm="${tokens.url}token?a=b",service="a \\"service\\"",scope="x"`;
+    const demand = ({ headers }: SeenRequest): Trick | undefined => {
+      const token = headers.authorization?.replace(/^Bearer /, "") ?? "";
+      const uses = left.get(token) ?? 0;
+      left.set(token, uses - 1);
+      if (uses > 0) return { withoutHeader: "authorization" };
+      return { status: 401, headers: { "WWW-Authenticate": challenge } };
+    };
+    const proxy = await registryProxy(registry.port, demand);
+    return {
+      proxy,
+      asked,
+      async [Symbol.asyncDispose]() {
+        await proxy[Symbol.asyncDispose]();
+        await tokens.stop(true);
+      },
+    };
+  }
+
+  test("is asked for a token once, by name and password, for what is to be done", async () => {
+    await using server = await tokenServer();
+    const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
+    await pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env });
+    await pullFrom(new ModelStore(dir.join("token")), `${server.proxy.host}/team/digits:v1`, { env });
+    const query = { a: "b", service: 'a "service"' };
+    expect(server.asked).toEqual([
+      { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull,push" } },
+      { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull" } },
+    ]);
+  });
+
+  test("gives those without a login a token, too, and a new one when its time is over", async () => {
+    await pushTo(store, "digits:v1", `${registry.host}/open/digits:v1`);
+    await using server = await tokenServer({ uses: 2 });
+    await pullFrom(new ModelStore(dir.join("anonymous")), `${server.proxy.host}/open/digits:v1`);
+    expect(server.asked.map(({ authorization }) => authorization)).toEqual([null, null]);
+  });
+
+  test("exchanges an identity token", async () => {
+    await using server = await tokenServer();
+    const env = await dockerConfig({ auths: { [server.proxy.host]: { auth, identitytoken: "long-lived" } } });
+    await pushTo(store, "digits:v1", `${server.proxy.host}/identity/digits:v1`, { env });
+    expect(server.asked).toEqual([
+      {
+        authorization: null,
+        query: {
+          grant_type: "refresh_token",
+          client_id: "sconce",
+          refresh_token: "long-lived",
+          service: 'a "service"',
+          scope: "repository:identity/digits:pull,push",
+        },
+      },
+    ]);
+  });
+
+  test("that refuses is told with the user", async () => {
+    await using server = await tokenServer({ mayHave: () => false });
+    const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
+    expect(await failure(pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env }))).toBe(
+      `registry_denied: ${server.proxy.host} does not let ann push to team/digits (401 from its token server); check the name, or log in as another user: docker login ${server.proxy.host}`,
+    );
+    expect(server.asked.length).toBeGreaterThan(0);
+  });
+
+  test("whose tokens are no good is not asked for ever", async () => {
+    await using server = await tokenServer({ uses: 0 });
+    const message = await failure(pullFrom(new ModelStore(dir.join("never")), `${server.proxy.host}/team/digits:v1`));
+    expect(message).toContain("registry_denied: ");
+    expect(server.asked.length).toBe(1);
+  });
+
+  test("does not get credentials in the clear for a registry with TLS", async () => {
+    const env = await dockerConfig({ auths: { "registry.example.com": { auth } } });
+    const authorization = new Authorization({
+      host: "registry.example.com",
+      repository: "digits",
+      actions: "pull",
+      env: { HOME: dir.path, ...env },
+      isPlain: false,
+      send: () => Promise.reject(new Error("nothing may be sent")),
+    });
+    const challenge = 'Bearer realm="http://tokens.example.com/"';
+    expect(await failure(authorization.answer(challenge, undefined))).toContain("expected an https URL");
+  });
+});
+
+describe.skipIf(!hasRegistry)("blobs that are elsewhere (before Debian's docker-registry)", () => {
+  test("are fetched from there without the credentials of the registry", async () => {
+    await using registry = await startRegistry({ users: { ann: password } });
+    await using storage = await registryProxy(registry.port, ({ path }) => {
+      // A storage that signs its URLs: it has the blob of that name.
+      const digest = /signed=(sha256:[0-9a-f]+)/.exec(path)?.[1];
+      return digest === undefined
+        ? { status: 403 }
+        : { status: 200, body: new TextDecoder().decode(contents.get(digest)) };
+    });
+    const contents = new Map<string, Uint8Array>();
+    const env = await dockerConfig({ auths: { [registry.host]: { auth } } });
+    const config = await Bun.file(`${env.DOCKER_CONFIG}/config.json`).json();
+    await using proxy = await registryProxy(registry.port, ({ method, path }) => {
+      const digest = /\/blobs\/(sha256:[0-9a-f]+)$/.exec(path)?.[1];
+      if (method !== "GET" || digest === undefined) return undefined;
+      return { status: 307, headers: { Location: `http://${storage.host}/bucket?signed=${digest}` } };
+    });
+    await Bun.write(
+      `${env.DOCKER_CONFIG}/config.json`,
+      JSON.stringify({ auths: { ...config.auths, [proxy.host]: { auth }, [storage.host]: { auth } } }),
+    );
+    const text = new ModelStore(dir.join("text"));
+    await text.put({ repository: "digits", tags: ["v1"], config: modelConfig(), layers: modelLayers("text") });
+    const model = await text.resolve("digits");
+    for (const { digest } of [model.manifest.config, ...model.layers]) {
+      contents.set(digest, await Bun.file(text.blobPath(digest)).bytes());
+    }
+    await pushTo(text, "digits:v1", `${registry.host}/digits:v1`, { env });
+    const pulled = await pullFrom(new ModelStore(dir.join("elsewhere")), `${proxy.host}/digits:v1`, { env });
+    expect(pulled.digest).toBe(model.digest);
+    expect(storage.requests.length).toBe(3);
+    expect(storage.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, undefined, undefined]);
+    expect(proxy.requests.at(-1)?.headers.authorization).toBe(`Basic ${auth}`);
+  });
+});

@@ -1,0 +1,293 @@
+/** Registries that lie, break the protocol, or are none: what they send never gets a name in the store. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { digestOf } from "../src/store/blobs.ts";
+import { annotations, mediaTypes } from "../src/store/manifest.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { makeCertificates } from "./helpers/certificates.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelConfig } from "./helpers/model-content.ts";
+import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { registryProxy } from "./helpers/registry-proxy.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
+
+setDefaultTimeout(30_000);
+
+let dir: TempDir;
+
+beforeAll(async () => {
+  dir = await tempDir();
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
+
+describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-registry)", () => {
+  let registry: TestRegistry;
+  let digest: string;
+  let weights: string;
+
+  beforeAll(async () => {
+    registry = await startRegistry();
+    const store = emptyStore();
+    ({ digest } = await putModel(store, "one", 50_000));
+    weights = (await store.resolve("digits")).layer("digits.pt").digest;
+    await pushTo(store, "digits:v1", `${registry.host}/digits:v1`);
+    await putModel(store, "two", 50_000);
+    await pushTo(store, "digits:v1", `${registry.host}/digits:v2`);
+  });
+
+  afterAll(() => registry[Symbol.asyncDispose]());
+
+  const flip = (body: Buffer) => {
+    const changed = Buffer.from(body);
+    changed[10] = (changed[10] ?? 0) ^ 1;
+    return changed;
+  };
+
+  test("a changed byte of a file is found, nothing of the file is kept, and the next pull is whole", async () => {
+    await using liar = await registryProxy(registry.port, ({ path }) =>
+      path.endsWith(`/blobs/${weights}`) ? { change: flip } : undefined,
+    );
+    const store = emptyStore();
+    expect(await failure(pullFrom(store, `${liar.host}/digits:v1`))).toBe(
+      `registry_corrupt: digits.pt of ${liar.host}/digits:v1 came with another content than its digest ${weights} stands for; nothing of it was kept. Pull again; if that does not help, push the model anew`,
+    );
+    expect(await store.list()).toEqual([]);
+    expect(await Bun.file(`${store.home}/index.json`).exists()).toBe(false);
+    const { receivedBytes } = await pullFrom(store, `${registry.host}/digits:v1`);
+    expect(receivedBytes).toBeGreaterThanOrEqual(50_000);
+    await store.verify(await store.resolve("digits:v1"));
+  });
+
+  test("a changed byte of a manifest is found", async () => {
+    await using liar = await registryProxy(registry.port, ({ path }) =>
+      /manifests/.test(path) ? { change: flip } : undefined,
+    );
+    for (const end of [":v1", `@${digest}`]) {
+      const store = emptyStore();
+      expect(await failure(pullFrom(store, `${liar.host}/digits${end}`))).toContain(`expected ${digest}`);
+      expect(await store.list()).toEqual([]);
+    }
+  });
+
+  test("another model's manifest is not taken for the one of a digest", async () => {
+    const swapped = await fetch(`http://${registry.host}/v2/digits/manifests/v2`, {
+      headers: { Accept: mediaTypes.manifest },
+    });
+    const body = await swapped.text();
+    await using liar = await registryProxy(registry.port, ({ path }) =>
+      /manifests/.test(path) ? { status: 200, body } : undefined,
+    );
+    const store = emptyStore();
+    const message = await failure(pullFrom(store, `${liar.host}/digits@${digest}`));
+    expect(message).toContain(`came with the digest ${digestOf(Buffer.from(body))}; expected ${digest}`);
+    expect(await store.list()).toEqual([]);
+  });
+
+  test("a pushed manifest that the registry keeps as another one is told", async () => {
+    await using liar = await registryProxy(registry.port, ({ method, path }) =>
+      method === "PUT" && /manifests/.test(path)
+        ? { status: 201, headers: { "Docker-Content-Digest": `sha256:${"0".repeat(64)}` } }
+        : undefined,
+    );
+    const store = emptyStore();
+    await putModel(store, "one", 50_000);
+    expect(await failure(pushTo(store, "digits:v1", `${liar.host}/digits:v3`))).toContain("registry_corrupt: ");
+  });
+});
+
+/** What a registry may say of a model: its manifest, and blobs by the digest that they are asked for with. */
+interface Content {
+  readonly manifest: string;
+  readonly blobs?: ReadonlyMap<string, string>;
+}
+
+/** Answers with this, in chunks without a length, as a registry that does not keep to the protocol could. */
+function fakeRegistry({ manifest, blobs = new Map() }: Content) {
+  const served = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch({ url }) {
+      const { pathname } = new URL(url);
+      const text = /manifests/.test(pathname) ? manifest : blobs.get(pathname.split("/").at(-1) ?? "");
+      if (text === undefined) return pathname === "/v2/" ? Response.json({}) : new Response(null, { status: 404 });
+      return new Response(new Blob([text]).stream());
+    },
+  });
+  return { host: `127.0.0.1:${served.port}`, [Symbol.asyncDispose]: () => served.stop(true) };
+}
+
+const blob = (text: string) => ({ digest: digestOf(Buffer.from(text)), size: Buffer.byteLength(text) });
+const layer = (text: string, title: string, mediaType: string = mediaTypes.weights) => ({
+  mediaType,
+  ...blob(text),
+  annotations: { [annotations.title]: title },
+});
+const bundle = layer("// code", "model.js", mediaTypes.bundle);
+
+/** A model that can be received, with changes that make it bad. */
+function content(options: { config?: unknown; layers?: readonly object[]; manifest?: object } = {}): Content {
+  const config = JSON.stringify(options.config ?? modelConfig());
+  const manifest = JSON.stringify({
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    artifactType: mediaTypes.model,
+    config: { mediaType: mediaTypes.config, ...blob(config) },
+    layers: options.layers ?? [bundle, layer("weights", "digits.pt")],
+    ...options.manifest,
+  });
+  const blobs = new Map([config, "// code", "weights"].map((text) => [blob(text).digest, text]));
+  return { manifest, blobs };
+}
+
+describe("what a registry sends", () => {
+  test("is taken when it is a model, whatever the registry leaves out of its answers", async () => {
+    await using registry = fakeRegistry(content());
+    const store = emptyStore();
+    await pullFrom(store, `${registry.host}/digits:v1`);
+    await store.verify(await store.resolve("digits:v1"));
+  });
+
+  const docker = "application/vnd.docker.distribution.manifest.v2+json";
+  const weights = layer("weights", "digits.pt");
+  test.each<[string, Content, string]>([
+    [
+      "an image",
+      content({
+        manifest: {
+          artifactType: undefined,
+          mediaType: docker,
+          config: { mediaType: "application/vnd.docker.container.image.v1+json" },
+        },
+      }),
+      "is not a sconce model: its type is application/vnd.docker.container.image.v1+json",
+    ],
+    [
+      "an index of images",
+      { manifest: JSON.stringify({ schemaVersion: 2, mediaType: mediaTypes.index, manifests: [] }) },
+      `is not a sconce model: its type is ${mediaTypes.index}`,
+    ],
+    ["something else", { manifest: "<!doctype html>" }, "is not JSON"],
+    ["a manifest without end", { manifest: " ".repeat(5_000_000) }, "has more than 4194304 bytes"],
+    [
+      "a path that leaves the folder",
+      content({ layers: [bundle, layer("weights", "../digits.pt")] }),
+      "expected a relative path",
+    ],
+    ["no code", content({ layers: [weights] }), "has 0 layers of type application/vnd.sconce.bundle.v1+js"],
+    [
+      "code twice",
+      content({ layers: [bundle, { ...bundle, annotations: { [annotations.title]: "b.js" } }] }),
+      "has 2 layers of type",
+    ],
+    [
+      "one digest with two sizes",
+      content({ layers: [bundle, weights, { ...weights, size: 8, annotations: { [annotations.title]: "b" } }] }),
+      "gives blob sha256:",
+    ],
+    [
+      "another algorithm",
+      content({ layers: [bundle, { ...weights, digest: `sha512:${"0".repeat(128)}` }] }),
+      'expected "sha256:" and 64 hex digits',
+    ],
+    [
+      "a model of a later sconce",
+      content({ config: { ...modelConfig(), sconceApi: 2 } }),
+      "was built for version 2 of sconce's API",
+    ],
+    ["a config that is none", content({ config: { sconceApi: 1 } }), "has a config that can't be read"],
+    [
+      "a config of a gigabyte",
+      content({ manifest: { config: { mediaType: mediaTypes.config, ...blob("{}"), size: 2 ** 30 } } }),
+      "expected JSON of a few kilobytes",
+    ],
+  ])("%s is refused", async (_, sent, part) => {
+    await using registry = fakeRegistry(sent);
+    const store = emptyStore();
+    const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
+    expect(message).toContain("model_invalid: ");
+    expect(message).toContain(part);
+    expect(await store.list()).toEqual([]);
+  });
+
+  test("is not read beyond the size that the manifest gives", async () => {
+    const short = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3 }] });
+    await using registry = fakeRegistry(short);
+    const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
+    expect(message).toContain("registry_corrupt: digits.pt of");
+  });
+
+  test("that ends before that size is asked for again, a few times", async () => {
+    const long = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 30 }] });
+    await using registry = fakeRegistry(long);
+    const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
+    expect(message).toContain("sent less of a blob than it has");
+    expect(message).toContain("(tried 5 times)");
+  });
+
+  test("without a file of the model is told", async () => {
+    const { manifest } = content();
+    await using registry = fakeRegistry({ manifest });
+    const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
+    expect(message).toContain("model_not_found: ");
+    expect(message).toContain(`no longer has blob sha256:`);
+  });
+});
+
+describe("a host that is no registry", () => {
+  test("is told apart from one without the model", async () => {
+    const pages: (request: Request) => Response = () =>
+      new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
+    const empty: (request: Request) => Response = () => new Response("nothing", { status: 404 });
+    for (const [answer, part] of [
+      [pages, "answers with a web page; it is not a registry"],
+      [empty, "is not a registry: it has no /v2/; check the name and the port"],
+    ] as const) {
+      await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: answer });
+      const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`));
+      expect(message).toContain(`registry_refused: 127.0.0.1:${site.port}`);
+      expect(message).toContain(part);
+    }
+  });
+
+  test("that refuses connections, or closes them, is one line with the fix", async () => {
+    const closed = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+    const host = `127.0.0.1:${closed.port}`;
+    await closed.stop(true);
+    expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`))).toBe(
+      `registry_unavailable: ${host} refuses connections; check the name and the port, and that the registry runs`,
+    );
+  });
+
+  test("that speaks no TLS is told with the option that helps", async () => {
+    await using plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+    const host = `127.0.0.1:${plain.port}`;
+    expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`, { isPlain: false }))).toBe(
+      `registry_unavailable: ${host} does not speak TLS; if it is a registry without it, on a network that you trust, add --plain-http`,
+    );
+  });
+
+  test.skipIf(Bun.which("openssl") === null)("that has a certificate nobody knows is told, too", async () => {
+    const { key, cert } = await makeCertificates(dir);
+    await using tls = Bun.serve({ port: 0, hostname: "127.0.0.1", tls: { key, cert }, fetch: () => new Response() });
+    const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${tls.port}/digits:v1`, { isPlain: false }));
+    expect(message).toContain("has a certificate that is not trusted (");
+    expect(message).toContain("name the authority's file in NODE_EXTRA_CA_CERTS");
+  });
+
+  test("that redirects for ever, or to something else than a web address, is refused", async () => {
+    for (const [location, part] of [
+      ["/v2/digits/manifests/v1", "redirects more than 5 times"],
+      ["file:///etc/passwd", "redirects to something else than https"],
+    ] as const) {
+      await using site = Bun.serve({
+        port: 0,
+        hostname: "127.0.0.1",
+        fetch: () => new Response(null, { status: 302, headers: { Location: location } }),
+      });
+      expect(await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`))).toContain(part);
+    }
+  });
+});
