@@ -116,9 +116,9 @@ class Upload {
       expected: [202, 201, 204, 404, 416],
     } as const;
     return this.#ask(request, (answer) => {
-      if (answer.status >= 400) throw new Interruption(this.#outOfStep());
+      if (answer.status >= 400) throw new Interruption(this.#outOfStep(answer.status));
       const doneBytes = receivedBytes(answer) ?? to;
-      if (doneBytes <= from || doneBytes > to) throw new Interruption(this.#outOfStep());
+      if (doneBytes <= from || doneBytes > to) throw new Interruption(this.#outOfStep(answer.status));
       return { ...session, url: this.#location(answer), doneBytes };
     });
   }
@@ -140,7 +140,7 @@ class Upload {
       expected: [201, 204, 404, 416],
     } as const;
     await this.#ask(request, ({ status }) => {
-      if (status >= 400) throw new Interruption(this.#outOfStep());
+      if (status >= 400) throw new Interruption(this.#outOfStep(status));
     });
   }
 
@@ -163,9 +163,10 @@ class Upload {
    * The registry has more or less than was thought, or nothing any more: what it has is asked for before the next try. That can
    * be for the best, when it has all: `fetch` itself sends again what it had sent over a connection that was just closing.
    */
-  #outOfStep(): SconceError {
+  #outOfStep(status: number): SconceError {
     const { host } = this.#registry.remote;
-    return new SconceError("registry_unavailable", `${host} has another part of the upload than was sent; push again`);
+    const message = `${host} has another part of the upload than was sent, or none (${status}); push again`;
+    return new SconceError("registry_unavailable", message);
   }
 }
 
