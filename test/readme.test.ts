@@ -3,20 +3,25 @@ import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { serveOptions } from "../src/config.ts";
 import { blocksOf, commandsOf } from "./helpers/readme.ts";
+import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "..");
 const readme = await readFile(join(root, "README.md"), "utf8");
 const blocks = blocksOf(readme);
+const namedRegistry = "registry.example.com";
 const isServer = (command: string) => /^(npm start|(npm|bun) run serve)\b/.test(command);
 
 let checkout: TempDir;
 let store: TempDir;
+/** Stands for the one that the README names. */
+let registry: TestRegistry | undefined;
 let server: { process: Bun.Subprocess<"ignore", "pipe", "pipe">; port: number } | undefined;
 
 beforeAll(async () => {
   checkout = await tempDir();
   store = await tempDir();
+  if (hasRegistry) registry = await startRegistry();
   // A checkout of its own, since the reader's commands write into it; what the set-up made is shared.
   const files = await Bun.$`git ls-files -co --exclude-standard`.cwd(root).text();
   for (const file of files.trim().split("\n")) await cp(join(root, file), checkout.join(file)).catch(() => {});
@@ -25,6 +30,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await stop();
+  await registry?.[Symbol.asyncDispose]();
   await checkout[Symbol.asyncDispose]();
   await store[Symbol.asyncDispose]();
 });
@@ -36,6 +42,7 @@ test("every command of the README does what it says, in its order", async () => 
       await Bun.write(checkout.join(block.path), block.content);
     }
     if (block.language !== "sh" || block.content.trim() === "npm test") continue;
+    if (block.content.includes(namedRegistry) && registry === undefined) continue;
     const commands = commandsOf(block);
     const output = await run(commands.filter((command) => !isServer(command)));
     for (const command of commands.filter(isServer)) {
@@ -85,7 +92,10 @@ function environment(port: number): Record<string, string | undefined> {
 
 async function run(commands: readonly string[]): Promise<string> {
   if (commands.length === 0) return "";
-  const script = commands.join("\n").replaceAll("localhost:3000", `127.0.0.1:${server?.port}`);
+  const script = commands
+    .join("\n")
+    .replaceAll("localhost:3000", `127.0.0.1:${server?.port}`)
+    .replaceAll(namedRegistry, registry?.host ?? namedRegistry);
   const child = Bun.spawn(["bash", "-euo", "pipefail", "-c", script], {
     cwd: checkout.path,
     env: environment(server?.port ?? 0),
