@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdir } from "node:fs/promises";
 import { generatedTag } from "../src/store/reference.ts";
 import { ModelStore } from "../src/store/store.ts";
+import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { hasRegistry, hasSkopeo, skopeo, startRegistry, type TestRegistry } from "./helpers/registry.ts";
@@ -144,6 +145,20 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(seen.at(-1)).toBe(1);
   });
 });
+
+test.skipIf(!hasRegistry || Bun.which("openssl") === null)(
+  "over TLS (with Debian's docker-registry and openssl), an authority of one's own is trusted when it is named",
+  async () => {
+    const { key, cert } = await makeCertificates(dir);
+    await using secured = await startRegistry({ tls: { key, cert } });
+    const script = require.resolve("./helpers/transfer-child.ts");
+    const child = Bun.spawn(
+      [process.execPath, script, store.home, dir.join("over-tls"), `${secured.host}/team/digits:v1`],
+      { env: { ...process.env, NODE_EXTRA_CA_CERTS: dir.join("ca.pem") }, stdout: "pipe", stderr: "inherit" },
+    );
+    expect((await child.stdout.text()).trim()).toBe((await store.resolve("digits")).digest);
+  },
+);
 
 describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-registry)", () => {
   const copy = (from: string, to: string) =>

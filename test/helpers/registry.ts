@@ -15,12 +15,20 @@ export interface TestRegistry extends AsyncDisposable {
   blobPath(digest: string): string;
 }
 
-/** @param options.users names and passwords; without them whoever asks may do all */
-export async function startRegistry(options: { users?: Readonly<Record<string, string>> } = {}): Promise<TestRegistry> {
+export interface TestRegistryOptions {
+  /** Names and passwords; without them whoever asks may do all. */
+  readonly users?: Readonly<Record<string, string>>;
+  /** Speaks TLS alone. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+}
+
+export async function startRegistry(options: TestRegistryOptions = {}): Promise<TestRegistry> {
   const tool = debianTool("docker-registry");
   if (tool === undefined) throw new Error("docker-registry is not here; npm test fetches it");
   const dir = await tempDir();
-  const { users } = options;
+  const { users, tls } = options;
+  if (tls !== undefined)
+    await Promise.all([Bun.write(dir.join("key"), tls.key), Bun.write(dir.join("cert"), tls.cert)]);
   if (users !== undefined) {
     const lines = await Promise.all(
       Object.entries(users).map(
@@ -33,7 +41,11 @@ export async function startRegistry(options: { users?: Readonly<Record<string, s
     version: "0.1",
     log: { level: "info", formatter: "json" },
     storage: { filesystem: { rootdirectory: dir.join("data") } },
-    http: { addr: "127.0.0.1:0", secret: "of the tests" },
+    http: {
+      addr: "127.0.0.1:0",
+      secret: "of the tests",
+      ...(tls && { tls: { key: dir.join("key"), certificate: dir.join("cert") } }),
+    },
     ...(users && { auth: { htpasswd: { realm: "tests", path: dir.join("htpasswd") } } }),
   };
   // JSON is YAML.

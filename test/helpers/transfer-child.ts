@@ -1,0 +1,11 @@
+/**
+ * Pushes a model over TLS and pulls it into another store: `bun transfer-child.ts FROM TO HOST/repo:tag`. A process of its own,
+ * since the authorities that are trusted are read when a process starts.
+ */
+import { ModelStore } from "../../src/store/store.ts";
+import { pullFrom, pushTo } from "./transfer.ts";
+
+const [from = "", to = "", remote = ""] = process.argv.slice(2);
+await pushTo(new ModelStore(from), "digits:v1", remote, { isPlain: false });
+const { digest } = await pullFrom(new ModelStore(to), remote, { isPlain: false });
+console.log(digest);

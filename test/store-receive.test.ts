@@ -1,0 +1,102 @@
+/** What the store makes of a model that comes from elsewhere, piece by piece. */
+import { describe, expect, test } from "bun:test";
+import { readdir, utimes } from "node:fs/promises";
+import type { PartialBlob } from "../src/store/partial-blob.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+type Fill = (partial: PartialBlob, whole: Uint8Array) => Promise<void>;
+
+/** A model of one store that another receives; `fill` gives the pieces. */
+async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("to"))) {
+  const from = new ModelStore(dir.join("from"));
+  const layers = modelLayers("one", new Uint8Array(10_000).fill(7));
+  const { digest } = await from.put({ repository: "digits", config: modelConfig(), layers });
+  return to.receive({
+    repository: "digits",
+    tags: ["v1"],
+    name: "a/digits:v1",
+    manifest: await from.manifestBytes(await from.resolve(`digits@${digest}`)),
+    atOnce: 3,
+    signal: new AbortController().signal,
+    fill: async (partial) => fill(partial, await Bun.file(from.blobPath(partial.blob.digest)).bytes()),
+  });
+}
+
+const whole: Fill = (partial, bytes) => partial.append(bytes.subarray(partial.doneBytes));
+
+/** Gives half of the weights, and then breaks off. */
+const half: Fill = async (partial, bytes) => {
+  if (bytes.length < 10_000) return whole(partial, bytes);
+  await partial.append(bytes.subarray(0, 5000));
+  throw new Error("broken off");
+};
+
+describe("a model that is received", () => {
+  test("stands for what it stood for elsewhere", async () => {
+    await using dir = await tempDir();
+    const { reference } = await received(dir, whole);
+    const store = new ModelStore(dir.join("to"));
+    await store.verify(await store.resolve(reference));
+    expect((await store.list())[0]?.tags).toEqual([reference.split(":")[1] ?? "", "latest", "v1"]);
+  });
+
+  test("goes on where it broke off, beside builds, for a week", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.join("to"));
+    expect(await received(dir, half).catch((error: Error) => error.message)).toBe("broken off");
+    await store.put({ repository: "other", config: modelConfig(), layers: modelLayers("other") });
+    const [name = ""] = await readdir(dir.join("to/.partial"));
+    const found: number[] = [];
+    const asked: Fill = (partial, bytes) => {
+      found.push(partial.foundBytes);
+      return whole(partial, bytes);
+    };
+    await received(dir, asked);
+    expect(found).toEqual([5000]);
+    expect(await readdir(dir.join("to/.partial"))).toEqual([]);
+
+    store.remove("digits", { allTags: true });
+    await received(dir, half).catch(() => {});
+    const old = new Date(Date.now() - 8 * 24 * 3600 * 1000);
+    for (const file of await readdir(dir.join(`to/.partial/${name}`))) {
+      await utimes(dir.join(`to/.partial/${name}/${file}`), old, old);
+    }
+    await store.put({ repository: "other", config: modelConfig(), layers: modelLayers("another") });
+    expect(await readdir(dir.join("to/.partial"))).toEqual([]);
+  });
+
+  test("is whole though another process removes what it shares with the store meanwhile", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.join("to"));
+    const shared = await store.put({ repository: "shared", config: modelConfig(), layers: modelLayers("one") });
+    let fills = 0;
+    const removing: Fill = (partial, bytes) => {
+      fills += 1;
+      if (fills === 1) store.remove(`shared@${shared.digest}`);
+      return whole(partial, bytes);
+    };
+    const { reference } = await received(dir, removing);
+    await store.verify(await store.resolve(reference));
+    // The weights at first, and then the config and the code that were there at first.
+    expect(fills).toBe(3);
+  });
+
+  test("for which there is a misspelled name is not even asked for", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.join("to"));
+    const refused = store.receive({
+      repository: "Digits",
+      tags: [],
+      name: "a/digits",
+      manifest: new Uint8Array(),
+      atOnce: 3,
+      signal: new AbortController().signal,
+      fill: () => Promise.reject(new Error("asked")),
+    });
+    expect(await failure(refused)).toContain('did you mean "digits"?');
+    expect(await readdir(dir.path)).toEqual([]);
+  });
+});
