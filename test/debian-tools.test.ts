@@ -1,0 +1,91 @@
+/** The tools that tests take from Debian's packages, here from a package source of two packages made for it. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, readdir, stat } from "node:fs/promises";
+import { debianTool, fetchDebianTools } from "./helpers/debian-tools.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+const lacking = ["apt-get", "dpkg", "dpkg-deb"].filter((name) => Bun.which(name) === null);
+
+describe.skipIf(lacking.length > 0)(
+  `Debian's tools (with apt-get and dpkg${lacking.length > 0 ? ": not here" : ""})`,
+  () => {
+    let dir: TempDir;
+
+    beforeAll(async () => {
+      dir = await tempDir();
+      await mkdir(dir.join("source"));
+      const packages = [
+        await pack(
+          "sconce-greeter",
+          { depends: "libsconcegreeting" },
+          "usr/bin/sconce-greeter",
+          "#!/bin/sh\ncat $LD_LIBRARY_PATH/libgreeting.so\n",
+        ),
+        await pack("libsconcegreeting", {}, "usr/lib/x86_64-linux-gnu/libgreeting.so", "hello\n"),
+      ];
+      await Bun.write(dir.join("source/Packages"), packages.join("\n"));
+      await Bun.write(dir.join("sources.list"), `deb [trusted=yes] copy:${dir.join("source")} ./\n`);
+      await Bun.write(dir.join("status"), "");
+    });
+
+    afterAll(() => dir[Symbol.asyncDispose]());
+
+    /** Makes a package with one file, and gives its entry for the list of the source. */
+    async function pack(name: string, fields: { depends?: string }, path: string, content: string): Promise<string> {
+      const control = [
+        `Package: ${name}`,
+        "Version: 1.0-1",
+        "Architecture: all",
+        "Maintainer: nobody <nobody@example.com>",
+        "Description: for a test",
+        ...(fields.depends === undefined ? [] : [`Depends: ${fields.depends}`]),
+      ].join("\n");
+      await Bun.write(dir.join(name, path), content);
+      await Bun.$`chmod 755 ${dir.join(name, path)}`;
+      await Bun.write(dir.join(name, "DEBIAN/control"), `${control}\n`);
+      const file = dir.join("source", `${name}.deb`);
+      await Bun.$`dpkg-deb --root-owner-group --build ${dir.join(name)} ${file}`.quiet();
+      const hash = new Bun.CryptoHasher("sha256").update(await Bun.file(file).bytes()).digest("hex");
+      return `${control}\nFilename: ./${name}.deb\nSize: ${(await stat(file)).size}\nSHA256: ${hash}\n`;
+    }
+
+    const options = (home: string) => ({
+      home: dir.join(home),
+      ignoreSystem: true,
+      apt: [
+        ...["-o", `Dir::Etc::sourcelist=${dir.join("sources.list")}`],
+        ...["-o", "Dir::Etc::sourceparts=-"],
+        // Nothing is installed.
+        ...["-o", `Dir::State::status=${dir.join("status")}`],
+      ],
+    });
+
+    test("are unpacked with the libraries that they need, into one folder, and only once", async () => {
+      const at = options("home");
+      // As a fetching that was killed leaves it.
+      await Bun.write(dir.join("home/unfinished/unpacked/sconce-greeter/usr/bin/sconce-greeter"), "half");
+      expect(debianTool("sconce-greeter", at)).toBeUndefined();
+      expect(await fetchDebianTools(["sconce-greeter"], at)).toBeUndefined();
+      const tool = debianTool("sconce-greeter", at);
+      expect(tool?.env).toEqual({ LD_LIBRARY_PATH: dir.join("home/sconce-greeter/usr/lib/x86_64-linux-gnu") });
+      expect(await Bun.$`${tool?.command ?? ""}`.env({ ...process.env, ...tool?.env }).text()).toBe("hello\n");
+      expect(await readdir(dir.join("home"))).toEqual(["sconce-greeter"]);
+      const { mtimeMs } = await stat(dir.join("home/sconce-greeter"));
+      expect(await fetchDebianTools(["sconce-greeter"], at)).toBeUndefined();
+      expect((await stat(dir.join("home/sconce-greeter"))).mtimeMs).toBe(mtimeMs);
+    });
+
+    test("that there are not are said, and leave nothing", async () => {
+      expect(await fetchDebianTools(["sconce-absent"], options("absent"))).toContain(
+        "Unable to locate package sconce-absent",
+      );
+      expect(await readdir(dir.join("absent"))).toEqual([]);
+    });
+
+    test("of the system are taken where it has them", () => {
+      expect(debianTool("sh")).toEqual({ command: Bun.which("sh") ?? "", env: {} });
+    });
+  },
+);
