@@ -66,6 +66,15 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
+  test("that hears nothing any more asks for the rest over another connection", async () => {
+    const pulled = new ModelStore(dir.join("silent"));
+    const hold = { holdAnswerAfter: 250_000, held: () => {} };
+    await using proxy = await registryProxy(registry.port, onWeights("GET", hold));
+    await pullFrom(pulled, `${proxy.host}/digits:v1`, { silenceMs: 1000 });
+    expect(ranges(proxy.of("GET", new RegExp(weights)))).toEqual([undefined, "bytes=250000-"]);
+    await expectWhole(pulled);
+  });
+
   test("begins anew when the registry ignores what it asks for", async () => {
     const pulled = new ModelStore(dir.join("ignored"));
     await using proxy = await registryProxy(

@@ -1,11 +1,13 @@
 /** Models that go to a registry and come back, by sconce and by skopeo; the registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir } from "node:fs/promises";
+import { mediaTypes } from "../src/store/manifest.ts";
 import { generatedTag } from "../src/store/reference.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { hasRegistry, hasSkopeo, skopeo, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -90,6 +92,15 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     await pullFrom(other, remote);
     await pullFrom(other, remote);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
+  });
+
+  test("an empty file comes and goes like others", async () => {
+    const [from, to] = [new ModelStore(dir.join("empty-from")), new ModelStore(dir.join("empty-to"))];
+    const empty = { mediaType: mediaTypes.asset, title: "empty.txt", source: new Uint8Array() };
+    await from.put({ repository: "digits", config: modelConfig(), layers: [...modelLayers("one"), empty] });
+    await pushTo(from, "digits", `${registry.host}/empty/digits:v1`);
+    await pullFrom(to, `${registry.host}/empty/digits:v1`);
+    expect((await to.resolve("digits")).layer("empty.txt").size).toBe(0);
   });
 
   test("a damaged blob of the store is fetched anew", async () => {

@@ -11,6 +11,8 @@ export interface TransferOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly chunkBytes?: number;
+  /** How long the registry may send nothing. */
+  readonly silenceMs?: number;
   /** Speaks http without TLS; default: yes. */
   readonly isPlain?: boolean;
   readonly onProgress?: (progress: ReceiveProgress) => void;
@@ -58,7 +60,8 @@ export function putModel(store: ModelStore, name: string, weightBytes = 1000): P
   return store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers(name, weights) });
 }
 
-function common({ env = {}, signal = new AbortController().signal, isPlain = true }: TransferOptions) {
+function common(options: TransferOptions) {
+  const { env = {}, signal = new AbortController().signal, isPlain = true, silenceMs = 60_000 } = options;
   // No credentials of whoever runs the tests.
-  return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1 };
+  return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1, silenceMs };
 }
