@@ -159,8 +159,16 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     readonly query: Record<string, string>;
   }
 
+  interface TokenServerOptions {
+    /** How many requests a token is good for. */
+    readonly uses?: number;
+    readonly mayHave?: (asked: Asked) => boolean;
+    /** Whether blobs may be taken from other repositories. */
+    readonly mayMount?: boolean;
+  }
+
   /** Gives tokens, each good for so many requests, to those who may have them. */
-  async function tokenServer(options: { uses?: number; mayHave?: (asked: Asked) => boolean } = {}) {
+  async function tokenServer(options: TokenServerOptions = {}) {
     const asked: Asked[] = [];
     const left = new Map<string, number>();
     const tokens = Bun.serve({
@@ -169,7 +177,8 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
       async fetch(request) {
         const form =
           request.method === "POST" ? new URLSearchParams(await request.text()) : new URL(request.url).searchParams;
-        const one = { authorization: request.headers.get("authorization"), query: Object.fromEntries(form) };
+        const query = Object.fromEntries(form.keys().map((name) => [name, form.getAll(name).join(" ")]));
+        const one = { authorization: request.headers.get("authorization"), query };
         asked.push(one);
         if (options.mayHave?.(one) === false) return Response.json({ details: "incorrect" }, { status: 401 });
         left.set(`token-${asked.length}`, options.uses ?? Infinity);
@@ -177,11 +186,12 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
       },
     });
     const challenge = `Basic realm="no", Bearer realm="${tokens.url}token?a=b",service="a \\"service\\"",scope="x"`;
-    const demand = ({ headers }: SeenRequest): Trick | undefined => {
+    const demand = ({ headers, path }: SeenRequest): Trick | undefined => {
       const token = headers.authorization?.replace(/^Bearer /, "") ?? "";
       const uses = left.get(token) ?? 0;
       left.set(token, uses - 1);
-      if (uses > 0) return { withoutHeader: "authorization" };
+      const isForbidden = options.mayMount === false && path.includes("mount=");
+      if (uses > 0 && !isForbidden) return { withoutHeader: "authorization" };
       return { status: 401, headers: { "WWW-Authenticate": challenge } };
     };
     const proxy = await registryProxy(registry.port, demand);
@@ -230,6 +240,19 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
         },
       },
     ]);
+  });
+
+  test("is asked for the repositories that blobs are taken from, too; what it does not allow is sent", async () => {
+    for (const mayMount of [true, false]) {
+      const from = new ModelStore(dir.join(`mount-${mayMount}`));
+      await putModel(from, `mount ${mayMount}`);
+      await using server = await tokenServer({ mayMount });
+      const { host } = server.proxy;
+      await pushTo(from, "digits:v1", `${host}/mount/one:v1`);
+      const { sentBlobs } = await pushTo(from, "digits:v1", `${host}/mount/two:v1`);
+      expect(sentBlobs).toBe(mayMount ? 0 : 3);
+      expect(server.asked.at(-1)?.query.scope).toBe("repository:mount/two:pull,push repository:mount/one:pull");
+    }
   });
 
   test("that refuses is told with the user", async () => {

@@ -17,6 +17,7 @@ async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("
   return to.receive({
     repository: "digits",
     tags: ["v1"],
+    source: "registry.example.com/digits",
     name: "a/digits:v1",
     manifest: await from.manifestBytes(await from.resolve(`digits@${digest}`)),
     atOnce: 3,
@@ -90,6 +91,7 @@ describe("a model that is received", () => {
     const refused = store.receive({
       repository: "Digits",
       tags: [],
+      source: "registry.example.com/digits",
       name: "a/digits",
       manifest: new Uint8Array(),
       atOnce: 3,

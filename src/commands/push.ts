@@ -1,7 +1,7 @@
 /** `sconce push [REF] HOST/repo[:tag]` */
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
-import { push as pushModel } from "../registry/push.ts";
+import { push as pushModel, siblingsOf } from "../registry/push.ts";
 import { Registry } from "../registry/registry.ts";
 import { formatRemote, isLoopback, parseRemoteReference } from "../registry/remote-reference.ts";
 import { latestTag, parseReference } from "../store/reference.ts";
@@ -46,7 +46,13 @@ sconce push registry.example.com/team/digits:v1`,
     const progress = new Progress({ verb: "Pushing" });
     const result = await abortable("interrupted; push again to go on", (signal) =>
       pushModel({
-        registry: new Registry({ remote, actions: "pull,push", isPlain: plainHttp || isLoopback(remote.host), signal }),
+        registry: new Registry({
+          remote,
+          actions: "pull,push",
+          alsoPull: siblingsOf(model, remote),
+          isPlain: plainHttp || isLoopback(remote.host),
+          signal,
+        }),
         store,
         model,
         tag,

@@ -10,6 +10,8 @@ export interface AuthorizationOptions {
   readonly repository: string;
   /** What will be asked of the repository: `pull`, or `pull,push`. */
   readonly actions: string;
+  /** Other repositories to read from. */
+  readonly alsoPull?: readonly string[] | undefined;
   /** Where credentials are looked for. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** Whether the registry is spoken to without TLS, so that its token server may be, too. */
@@ -88,18 +90,20 @@ export class Authorization {
   }
 
   async #fetchToken({ parameters }: Challenge, found: Credentials | undefined): Promise<string> {
-    const { host, repository, actions, send } = this.#options;
+    const { host, repository, actions, alsoPull = [], send } = this.#options;
     const url = this.#realm(parameters.realm);
-    const query = {
-      ...(parameters.service === undefined ? {} : { service: parameters.service }),
-      scope: `repository:${repository}:${actions}`,
-    };
+    const scopes = [`repository:${repository}:${actions}`, ...alsoPull.map((other) => `repository:${other}:pull`)];
+    const service = parameters.service === undefined ? {} : { service: parameters.service };
     let answer: Response;
     if (found?.kind === "identity") {
-      const form = { grant_type: "refresh_token", client_id: "sconce", refresh_token: found.token, ...query };
-      answer = await send(url, { method: "POST", body: new URLSearchParams(form) });
+      const form = { grant_type: "refresh_token", client_id: "sconce", refresh_token: found.token };
+      answer = await send(url, {
+        method: "POST",
+        body: new URLSearchParams({ ...form, ...service, scope: scopes.join(" ") }),
+      });
     } else {
-      for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+      for (const [name, value] of Object.entries(service)) url.searchParams.set(name, value);
+      for (const scope of scopes) url.searchParams.append("scope", scope);
       answer = await send(url, { headers: found ? { Authorization: basicHeader(found) } : {} });
     }
     if (answer.status === 401 || answer.status === 403) {

@@ -8,6 +8,8 @@ export interface UploadOptions {
   readonly signal: AbortSignal;
   /** At least; a registry may ask for larger ones. */
   readonly chunkBytes: number;
+  /** Other repositories of the registry that may have the blob. */
+  readonly mountFrom: readonly string[];
   /** Told how much of the blob is sent. */
   onProgress(doneBytes: number): void;
 }
@@ -45,6 +47,7 @@ export async function uploadBlob(
         // Also where an upload is gone: the registry may have got all, and only its answer was lost.
         if (await upload.isThere()) return upload.hasSent;
         session = await upload.begin();
+        if (session === undefined) return upload.hasSent;
       }
       while (size > session.chunkBytes && session.doneBytes < size) {
         session = await upload.sendChunk(session);
@@ -85,14 +88,21 @@ class Upload {
     );
   }
 
-  async begin(): Promise<Session> {
-    const { host, repository } = this.#registry.remote;
-    const missing = `${host} has no repository ${repository} and makes none by itself; create it there first`;
-    return this.#ask({ method: "POST", target: "blobs/uploads/", expected: [202], missing }, (answer) => {
-      const least = Number(answer.headers.get("oci-chunk-min-length") ?? 0);
-      const chunkBytes = Math.max(this.#options.chunkBytes, Number.isSafeInteger(least) ? least : 0);
-      return { url: this.#location(answer), doneBytes: 0, chunkBytes };
-    });
+  /**
+   * Begins the upload, unless the registry can take the blob from another of its repositories, which sends nothing.
+   *
+   * @returns undefined when it has it now
+   */
+  async begin(): Promise<Session | undefined> {
+    for (const from of this.#options.mountFrom) {
+      try {
+        return await this.#post(`?${new URLSearchParams({ mount: this.#blob.digest, from })}`);
+      } catch (error) {
+        // What may not be read there is sent from here.
+        if (!(error instanceof SconceError && error.code.startsWith("registry_"))) throw error;
+      }
+    }
+    return this.#post("");
   }
 
   /** Asks how much the registry has of it; undefined where it has forgotten the upload. */
@@ -141,6 +151,18 @@ class Upload {
     } as const;
     await this.#ask(request, ({ status }) => {
       if (status >= 400) throw new Interruption(this.#outOfStep(status));
+    });
+  }
+
+  #post(query: string): Promise<Session | undefined> {
+    const { host, repository } = this.#registry.remote;
+    const missing = `${host} has no repository ${repository} and makes none by itself; create it there first`;
+    const request = { method: "POST", target: `blobs/uploads/${query}`, expected: [201, 202], missing } as const;
+    return this.#ask(request, (answer) => {
+      if (answer.status === 201) return undefined;
+      const least = Number(answer.headers.get("oci-chunk-min-length") ?? 0);
+      const chunkBytes = Math.max(this.#options.chunkBytes, Number.isSafeInteger(least) ? least : 0);
+      return { url: this.#location(answer), doneBytes: 0, chunkBytes };
     });
   }
 

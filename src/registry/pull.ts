@@ -48,6 +48,7 @@ export async function pull({ registry, store, repository, tags, onProgress }: Pu
   const put = await store.receive({
     repository,
     tags,
+    source: formatRemote({ ...registry.remote, tag: undefined, digest: undefined }),
     name,
     manifest,
     atOnce: blobsAtOnce,

@@ -1,6 +1,7 @@
 /** Copies a model from the store to a registry. */
 
-import { SconceError } from "../errors.ts";
+import { messageOf, SconceError } from "../errors.ts";
+import { log } from "../log.ts";
 import { inParallel } from "../parallel.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
@@ -9,6 +10,7 @@ import type { ModelStore } from "../store/store.ts";
 import { uploadBlob } from "./blob-upload.ts";
 import type { Registry } from "./registry.ts";
 import { oneLine } from "./registry-errors.ts";
+import { formatRemote, type RemoteReference } from "./remote-reference.ts";
 
 export interface PushOptions {
   readonly registry: Registry;
@@ -53,6 +55,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
       {
         signal,
         chunkBytes: chunkBytes ?? defaultChunkBytes,
+        mountFrom: siblingsOf(model, registry.remote),
         onProgress: (doneBytes) => report(blob, doneBytes),
       },
     );
@@ -60,11 +63,24 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
     if (wasSent) sent.push(blob);
   });
   await putManifest({ registry, store, model, tag });
+  try {
+    store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
+  } catch (error) {
+    // The model is there, also when this store may not be written to; it is only not known as a place to take blobs from.
+    log.debug(`the store does not remember this push: ${messageOf(error)}`);
+  }
   return {
     sentBlobs: sent.length,
     sentBytes: sent.reduce((bytes, { size }) => bytes + size, 0),
     blobs: blobs.length,
   };
+}
+
+/** Other repositories of the registry in which the model is, as far as the store remembers. */
+export function siblingsOf(model: PackagedModel, { host, repository }: RemoteReference): string[] {
+  return model.copies
+    .filter((copy) => copy.startsWith(`${host}/`) && copy !== `${host}/${repository}`)
+    .map((copy) => copy.slice(host.length + 1));
 }
 
 async function putManifest({ registry, store, model, tag }: PushOptions): Promise<void> {

@@ -10,6 +10,8 @@ export interface RegistryOptions {
   readonly remote: RemoteReference;
   /** What will be asked of the repository. */
   readonly actions: "pull" | "pull,push";
+  /** Other repositories of this registry, to take blobs from. */
+  readonly alsoPull?: readonly string[];
   /** Speaks http, without TLS. */
   readonly isPlain: boolean;
   readonly signal: AbortSignal;
@@ -71,6 +73,7 @@ export class Registry {
       host,
       repository,
       actions: options.actions,
+      alsoPull: options.alsoPull,
       env: options.env,
       isPlain: this.#isPlain,
       send: (url, init) =>

@@ -20,6 +20,8 @@ const indexSchema = z.looseObject({
   manifests: z.array(descriptorSchema),
 });
 
+const maxCopies = 4;
+
 export type IndexDescriptor = z.infer<typeof descriptorSchema>;
 type IndexContent = z.infer<typeof indexSchema>;
 
@@ -32,6 +34,8 @@ export interface IndexEntry {
   /** Of the manifest, in bytes. */
   readonly size: number;
   readonly created: Date | undefined;
+  /** `host/repository` of the registries that it came from or went to, the last first. */
+  readonly copies?: readonly string[];
 }
 
 /** index.json as it was read; changes are made on it and written back whole. */
@@ -83,6 +87,7 @@ export class IndexFile {
         digest: descriptor.digest,
         size: descriptor.size,
         created: Number.isNaN(created.getTime()) ? undefined : created,
+        copies: descriptor.annotations?.[annotations.copies]?.split(" ") ?? [],
       };
     });
   }
@@ -97,6 +102,7 @@ export class IndexFile {
       size: entry.size,
       annotations: {
         ...(entry.created && { [annotations.created]: entry.created.toISOString() }),
+        ...(entry.copies?.length && { [annotations.copies]: entry.copies.slice(0, maxCopies).join(" ") }),
         [annotations.refName]: `${entry.repository}:${entry.tag}`,
       },
     });

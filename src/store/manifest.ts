@@ -21,6 +21,8 @@ export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",
   created: "org.opencontainers.image.created",
+  /** Only in the index: in which repositories of registries the model is, too, with blanks between them. */
+  copies: "vnd.sconce.copies",
 } as const;
 
 /** The version of the contract between a bundle and the `sconce` package that it is loaded with. */

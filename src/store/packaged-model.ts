@@ -20,6 +20,7 @@ interface PackagedModelInit {
   digest: string;
   created: Date | undefined;
   size: number;
+  copies?: readonly string[];
   manifest: Manifest;
   config: ModelConfig;
   layers: readonly PackagedLayer[];
@@ -35,6 +36,8 @@ export class PackagedModel {
   readonly created: Date | undefined;
   /** All blobs together, in bytes. */
   readonly size: number;
+  /** `host/repository` of the registries that it came from or went to, the last first. */
+  readonly copies: readonly string[];
   readonly manifest: Manifest;
   readonly config: ModelConfig;
   /** In the manifest's order, by title. */
@@ -46,6 +49,7 @@ export class PackagedModel {
     this.digest = init.digest;
     this.created = init.created;
     this.size = init.size;
+    this.copies = init.copies ?? [];
     this.manifest = init.manifest;
     this.config = init.config;
     this.layers = init.layers;

@@ -18,7 +18,9 @@ export interface ReceiveOptions {
   readonly repository: string;
   /** Tags beside the generated one. */
   readonly tags: readonly string[];
-  /** What messages call the model: where it comes from. */
+  /** `host/repository` that it comes from. */
+  readonly source: string;
+  /** What messages call the model. */
   readonly name: string;
   /** The bytes of the manifest, whose digest the caller has checked if it was asked for by one. */
   readonly manifest: Uint8Array;

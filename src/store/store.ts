@@ -2,19 +2,20 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
-import { type BlobRef, Blobs, digestOf } from "./blobs.ts";
+import { Blobs, digestOf } from "./blobs.ts";
 import { replaceFile, syncPath } from "./durable.ts";
 import { referencedDigests } from "./garbage.ts";
 import { type IndexEntry, IndexFile } from "./index-file.ts";
 import { storeLocation } from "./location.ts";
 import { acquireLock } from "./lock.ts";
-import { findEntry, newest } from "./lookup.ts";
-import { annotations, type Manifest } from "./manifest.ts";
+import { findEntry } from "./lookup.ts";
+import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type CopyProgress, type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { readConfig, readManifest } from "./read-model.ts";
 import { type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
+import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
 import { Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
@@ -23,6 +24,7 @@ const lockTimeoutMs = 30_000;
 const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
+export type { ModelSummary } from "./summary.ts";
 
 export interface PutResult {
   /** Of the manifest. */
@@ -31,19 +33,6 @@ export interface PutResult {
   readonly tag: string;
   /** `repository:tag` with the generated tag. */
   readonly reference: string;
-}
-
-/** One model of the store with all its tags. */
-export interface ModelSummary {
-  readonly repository: string;
-  /** The generated tag first, then `latest`, then the others by name. */
-  readonly tags: readonly string[];
-  readonly digest: string;
-  /** All blobs together, in bytes; 0 when the manifest can't be read. */
-  readonly size: number;
-  readonly created: Date | undefined;
-  /** Why it can't be served, when its manifest can't be read. */
-  readonly problem: string | undefined;
 }
 
 export interface RemoveResult {
@@ -106,7 +95,7 @@ export class ModelStore {
     for (const reuse of [true, false]) {
       const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
       const tag = generatedTag(digest);
-      const tags = { tags: [tag, ...options.tags], spareTags: [latestTag] };
+      const tags = { tags: [tag, ...options.tags], spareTags: [latestTag], copies: [options.source] };
       if (this.#commit({ repository, ...tags, staged }, workspace)) {
         return { digest, tag, reference: `${repository}:${tag}` };
       }
@@ -121,6 +110,18 @@ export class ModelStore {
    */
   manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
     return this.#blobs.read(this.#find(`${repository}@${digest}`));
+  }
+
+  /** Remembers that a registry has the model, too, in `host/repository`. */
+  noteCopy({ repository, digest }: PackagedModel, copy: string): void {
+    using workspace = this.#openWorkspace();
+    using _lock = this.#lock();
+    const index = IndexFile.read(this.home);
+    for (const entry of index.entries()) {
+      if (entry.repository !== repository || entry.digest !== digest) continue;
+      index.set({ ...entry, copies: [copy, ...(entry.copies ?? []).filter((other) => other !== copy)] });
+    }
+    this.#write(index, workspace);
   }
 
   /** Where the content of a blob lies. */
@@ -170,7 +171,7 @@ export class ModelStore {
   /** Every model, the most recent build first. What other tools put there that isn't a sconce model is left out. */
   async list(): Promise<ModelSummary[]> {
     const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
-    const summaries = await Promise.all([...groups.values()].map((entries) => this.#summarize(entries)));
+    const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#blobs, entries)));
     return summaries
       .filter((summary) => summary !== undefined)
       .sort((a, b) => (b.created?.getTime() ?? 0) - (a.created?.getTime() ?? 0));
@@ -233,7 +234,13 @@ export class ModelStore {
    * stand for nothing.
    */
   #commit(
-    model: { repository: string; tags: readonly string[]; spareTags?: readonly string[]; staged: StagedPackage },
+    model: {
+      repository: string;
+      tags: readonly string[];
+      spareTags?: readonly string[];
+      copies?: readonly string[];
+      staged: StagedPackage;
+    },
     workspace: Workspace,
   ): boolean {
     const { manifest, blobs } = model.staged;
@@ -245,7 +252,8 @@ export class ModelStore {
     const created = new Date();
     const taken = index.entries().filter(({ repository }) => repository === model.repository);
     const spare = model.spareTags?.filter((tag) => !taken.some((entry) => entry.tag === tag)) ?? [];
-    for (const tag of [...model.tags, ...spare]) index.set({ repository: model.repository, tag, created, ...manifest });
+    const { repository, copies = [] } = model;
+    for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, ...manifest });
     this.#write(index, workspace);
     workspace.finish();
     return true;
@@ -263,25 +271,6 @@ export class ModelStore {
     if (!needed) return 0;
     const garbage = this.#blobs.all().filter((digest) => !needed.has(digest));
     return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
-  }
-
-  async #summarize(entries: readonly IndexEntry[]): Promise<ModelSummary | undefined> {
-    const entry = newest(entries);
-    if (!entry) return undefined;
-    const generated = generatedTag(entry.digest);
-    const rank = (tag: string) => (tag === generated ? 0 : tag === latestTag ? 1 : 2);
-    const summary = {
-      repository: entry.repository,
-      tags: entries.map(({ tag }) => tag).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1)),
-      digest: entry.digest,
-      created: entry.created,
-    };
-    try {
-      return { ...summary, size: sizeOf(entry, await readManifest(this.#blobs, entry)), problem: undefined };
-    } catch (error) {
-      if (!(error instanceof SconceError)) throw error;
-      return error.code === "model_invalid" ? undefined : { ...summary, size: 0, problem: error.message };
-    }
   }
 
   #lock() {
@@ -305,8 +294,4 @@ export class ModelStore {
     if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n', workspace.folder);
     return workspace;
   }
-}
-
-function sizeOf(entry: BlobRef, manifest: Manifest): number {
-  return manifest.layers.reduce((bytes, layer) => bytes + layer.size, entry.size + manifest.config.size);
 }

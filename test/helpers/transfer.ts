@@ -1,6 +1,6 @@
 /** Pushes and pulls within this process, which try again at once, for tests that look at single requests. */
 import { type PullResult, pull } from "../../src/registry/pull.ts";
-import { type PushResult, push } from "../../src/registry/push.ts";
+import { type PushResult, push, siblingsOf } from "../../src/registry/push.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { parseRemoteReference } from "../../src/registry/remote-reference.ts";
 import type { ReceiveProgress } from "../../src/store/receiving.ts";
@@ -38,10 +38,11 @@ export async function pushTo(
   options: TransferOptions = {},
 ): Promise<PushResult> {
   const remote = parseRemoteReference(given);
+  const model = await store.resolve(reference);
   return push({
-    registry: new Registry({ remote, actions: "pull,push", ...common(options) }),
+    registry: new Registry({ remote, actions: "pull,push", alsoPull: siblingsOf(model, remote), ...common(options) }),
     store,
-    model: await store.resolve(reference),
+    model,
     tag: remote.tag ?? "latest",
     ...(options.chunkBytes !== undefined && { chunkBytes: options.chunkBytes }),
     ...(options.onProgress && { onProgress: options.onProgress }),

@@ -1,0 +1,46 @@
+/** Models as a list shows them. */
+import { SconceError } from "../errors.ts";
+import type { BlobRef, Blobs } from "./blobs.ts";
+import type { IndexEntry } from "./index-file.ts";
+import { newest } from "./lookup.ts";
+import type { Manifest } from "./manifest.ts";
+import { readManifest } from "./read-model.ts";
+import { generatedTag, latestTag } from "./reference.ts";
+
+/** One model of the store with all its tags. */
+export interface ModelSummary {
+  readonly repository: string;
+  /** The generated tag first, then `latest`, then the others by name. */
+  readonly tags: readonly string[];
+  readonly digest: string;
+  /** All blobs together, in bytes; 0 when the manifest can't be read. */
+  readonly size: number;
+  readonly created: Date | undefined;
+  /** Why it can't be served, when its manifest can't be read. */
+  readonly problem: string | undefined;
+}
+
+/** What a list says of a model, whose entries these are; undefined when another tool put something else there. */
+export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): Promise<ModelSummary | undefined> {
+  const entry = newest(entries);
+  if (!entry) return undefined;
+  const generated = generatedTag(entry.digest);
+  const rank = (tag: string) => (tag === generated ? 0 : tag === latestTag ? 1 : 2);
+  const summary = {
+    repository: entry.repository,
+    tags: entries.map(({ tag }) => tag).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1)),
+    digest: entry.digest,
+    created: entry.created,
+  };
+  try {
+    return { ...summary, size: sizeOf(entry, await readManifest(blobs, entry)), problem: undefined };
+  } catch (error) {
+    if (!(error instanceof SconceError)) throw error;
+    return error.code === "model_invalid" ? undefined : { ...summary, size: 0, problem: error.message };
+  }
+}
+
+/** All blobs of a model together, in bytes. */
+export function sizeOf(entry: BlobRef, manifest: Manifest): number {
+  return manifest.layers.reduce((bytes, layer) => bytes + layer.size, entry.size + manifest.config.size);
+}
