@@ -15,7 +15,7 @@ import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 setDefaultTimeout(30_000);
 
 const password = "s3cret:with/colon";
-const auth = Buffer.from(`ann:${password}`).toString("base64");
+const auth = Buffer.from(`reader:${password}`).toString("base64");
 
 let dir: TempDir;
 let store: ModelStore;
@@ -48,7 +48,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
   let registry: TestRegistry;
 
   beforeAll(async () => {
-    registry = await startRegistry({ users: { ann: password } });
+    registry = await startRegistry({ users: { reader: password } });
   });
 
   afterAll(() => registry[Symbol.asyncDispose]());
@@ -61,7 +61,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     const pushed = await run(env, "push", "digits:v1", `${registry.host}/team/digits`);
     const pulled = await run({ ...env, SCONCE_HOME: dir.join("pulled") }, "pull", `${registry.host}/team/digits:v1`);
     expect([pushed.code, pulled.code, pulled.stdout]).toEqual([0, 0, "digits:v1\n"]);
-    expect(JSON.stringify([pushed, pulled])).not.toMatch(/s3cret|YW5u/);
+    expect(JSON.stringify([pushed, pulled])).not.toMatch(/s3cret|cmVhZGVy/);
   });
 
   test("without a login says where one was looked for, and how to get one", async () => {
@@ -72,16 +72,16 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
   });
 
   test("with a wrong password names the user, not the password", async () => {
-    const wrong = Buffer.from("ann:wr0ng").toString("base64");
+    const wrong = Buffer.from("reader:wr0ng").toString("base64");
     const env = await dockerConfig({ auths: { [registry.host]: { auth: wrong } } });
     const { code, stderr } = await run(env, "push", "digits:v1", `${registry.host}/team/digits`);
     expect(code).toBe(1);
-    expect(stderr).toContain(`${registry.host} does not let ann push to team/digits (401`);
-    expect(stderr).not.toMatch(/wr0ng|YW5u/);
+    expect(stderr).toContain(`${registry.host} does not let reader push to team/digits (401`);
+    expect(stderr).not.toMatch(/wr0ng|cmVhZGVy/);
   });
 
   test("takes what a credential helper gives, which is asked for the host", async () => {
-    const { PATH, asked } = await helper("test", `echo '{"Username":"ann","Secret":"${password}"}'`);
+    const { PATH, asked } = await helper("test", `echo '{"Username":"reader","Secret":"${password}"}'`);
     for (const config of [{ credHelpers: { [registry.host]: "test" } }, { credsStore: "test", auths: {} }]) {
       const env = { ...(await dockerConfig(config)), PATH };
       expect((await run(env, "push", "digits:v1", `${registry.host}/helped/digits`)).code).toBe(0);
@@ -90,7 +90,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
   });
 
   test("takes podman's file, in which a repository may have an entry of its own", async () => {
-    const wrong = Buffer.from("ann:wr0ng").toString("base64");
+    const wrong = Buffer.from("reader:wr0ng").toString("base64");
     const file = dir.join("auth.json");
     const auths = { [registry.host]: { auth: wrong }, [`${registry.host}/podman`]: { auth } };
     await Bun.write(file, JSON.stringify({ auths }));
@@ -108,10 +108,10 @@ describe("saved credentials", () => {
 
   test.each([
     [
-      { auths: { "registry.example.com": { username: "ann", password } } },
-      { kind: "password", username: "ann", password },
+      { auths: { "registry.example.com": { username: "reader", password } } },
+      { kind: "password", username: "reader", password },
     ],
-    [{ auths: { "https://registry.example.com": { auth } } }, { kind: "password", username: "ann", password }],
+    [{ auths: { "https://registry.example.com": { auth } } }, { kind: "password", username: "reader", password }],
     [{ auths: { "registry.example.com": { auth, identitytoken: "t" } } }, { kind: "identity", token: "t" }],
     [{ auths: { "registry.example.com.evil.example": { auth }, "example.com": { auth } } }, undefined],
     [{ auths: { "registry.example.com": {} }, HttpHeaders: {} }, undefined],
@@ -124,7 +124,7 @@ describe("saved credentials", () => {
     const token = await helper("test", `echo '{"Username":"<token>","Secret":"t"}'`);
     expect((await find({ ...config, PATH: token.PATH })).found).toEqual({ kind: "identity", token: "t" });
     const nothing = await helper("test", "echo 'credentials not found in native keychain'; exit 1");
-    expect((await find({ ...config, PATH: nothing.PATH })).found).toMatchObject({ username: "ann" });
+    expect((await find({ ...config, PATH: nothing.PATH })).found).toMatchObject({ username: "reader" });
   });
 
   test("that cannot be read are a failure that says why, without what stands in them", async () => {
@@ -259,7 +259,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     await using server = await tokenServer({ mayHave: () => false });
     const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
     expect(await failure(pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env }))).toBe(
-      `registry_denied: ${server.proxy.host} does not let ann push to team/digits (401 from its token server); check the name, or log in as another user: docker login ${server.proxy.host}`,
+      `registry_denied: ${server.proxy.host} does not let reader push to team/digits (401 from its token server); check the name, or log in as another user: docker login ${server.proxy.host}`,
     );
     expect(server.asked.length).toBeGreaterThan(0);
   });
@@ -288,7 +288,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
 
 describe.skipIf(!hasRegistry)("blobs that are elsewhere (before Debian's docker-registry)", () => {
   test("are fetched from there without the credentials of the registry", async () => {
-    await using registry = await startRegistry({ users: { ann: password } });
+    await using registry = await startRegistry({ users: { reader: password } });
     await using storage = await registryProxy(registry.port, ({ path }) => {
       // A storage that signs its URLs: it has the blob of that name.
       const digest = /signed=(sha256:[0-9a-f]+)/.exec(path)?.[1];
