@@ -66,7 +66,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("that hears nothing any more asks for the rest over another connection", async () => {
+  test("that hears nothing for too long asks for the rest over another connection", async () => {
     const pulled = new ModelStore(dir.join("silent"));
     const hold = { holdAnswerAfter: 250_000, held: () => {} };
     await using proxy = await registryProxy(registry.port, onWeights("GET", hold));

@@ -182,7 +182,7 @@ class Upload {
   }
 
   /**
-   * The registry has more or less than was thought, or nothing any more: what it has is asked for before the next try. That can
+   * The registry has more or less than was thought, or nothing left: what it has is asked for before the next try. That can
    * be for the best, when it has all: `fetch` itself sends again what it had sent over a connection that was just closing.
    */
   #outOfStep(status: number): SconceError {

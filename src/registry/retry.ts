@@ -37,7 +37,7 @@ export class Retry {
     this.#failures = 0;
   }
 
-  /** Waits until it is time for another try. @throws what failed, where trying again is of no use (any more) */
+  /** Waits until it is time for another try. @throws what failed, where trying again is of no use, or no longer */
   async wait(failure: unknown): Promise<void> {
     const { signal, firstDelayMs } = this.#options;
     if (!(failure instanceof Interruption)) throw failure;

@@ -45,7 +45,7 @@ export function debianTool(name: string, options: DebianToolOptions = {}): Debia
 
 /**
  * Unpacks what is missing of these tools, with the libraries that they need and the system lacks. Does nothing when all are
- * there, and may be killed at any moment.
+ * there, and may be killed at each moment.
  *
  * @returns why some could not be had, for people; undefined when all are there
  */
