@@ -7,6 +7,7 @@
 
 #include "device.h"
 #include "host.h"
+#include "memory_file.h"
 #include "operators.h"
 #include "call_value.h"
 #include "values.h"
@@ -176,6 +177,11 @@ napi_value LoadOperators(napi_env env, napi_callback_info info) {
   });
 }
 
+/** createMemoryFile() → its descriptor. */
+napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
+  return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, create_memory_file()); });
+}
+
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [handle, threads] = arguments_of<2>(env, info);
@@ -257,6 +263,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("setThreads", SetThreads);
   add("call", Call);
   add("loadOperators", LoadOperators);
+  add("createMemoryFile", CreateMemoryFile);
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);

@@ -17,6 +17,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "Package a model folder as repo:tag",
     load: async () => (await import("./commands/build.ts")).build,
   },
+  compile: {
+    description: "Make one executable file of a model",
+    load: async () => (await import("./commands/compile.ts")).compile,
+  },
   models: {
     description: "List the models of the store",
     load: async () => (await import("./commands/models.ts")).models,
@@ -39,5 +43,5 @@ const commands: Readonly<Record<string, CommandEntry>> = {
 export async function main(argv: readonly string[]): Promise<void> {
   const list = Object.entries(commands).map(([name, { description }]) => [name, description] as const);
   const help = (width: number) => rootHelp({ version, commands: list }, width);
-  await runProgram({ name: "sconce", version, commands, help }, argv);
+  await runProgram({ name: "sconce", version: () => version, commands, help }, argv);
 }

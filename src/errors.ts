@@ -16,6 +16,7 @@
  * - `target_unreachable`: one item alone takes longer than the latency target
  * - `session_closed`: a session was used after `dispose()`
  * - `native_unavailable`: the addon or libtorch could not be loaded
+ * - `cache_unusable`: the folder into which an executable unpacks libtorch cannot be used
  * - `file_refused`: a URL that must not be fetched (scheme, address, redirect)
  * - `file_unavailable`: a URL that could not be fetched (time limit, status, connection)
  * - `file_too_large`: a file, or the image in it, is over a limit
@@ -41,6 +42,7 @@ export type ErrorCode =
   | "target_unreachable"
   | "session_closed"
   | "native_unavailable"
+  | "cache_unusable"
   | "file_refused"
   | "file_unavailable"
   | "file_too_large"

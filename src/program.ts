@@ -11,7 +11,8 @@ import { configureLog, isLogJson, log } from "./log.ts";
 export interface Program {
   /** As it is typed. */
   readonly name: string;
-  readonly version: string;
+  /** What `--version` prints. */
+  version(): string | Promise<string>;
   readonly commands: Readonly<Record<string, CommandEntry>>;
   /** The command that is meant where none is named, not even with options; without one that asks for help. */
   readonly defaultCommand?: string;
@@ -38,7 +39,7 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
 
 async function run(program: Program, argv: readonly string[]): Promise<void> {
   const [first] = argv;
-  if (first === "--version" || first === "-v") return print(program.version);
+  if (first === "--version" || first === "-v") return print(await program.version());
   if (first === undefined ? program.defaultCommand === undefined : isHelp(first)) {
     return printHelp(
       program,

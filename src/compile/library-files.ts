@@ -1,0 +1,91 @@
+/** Which files the addon of this checkout needs at run time, beyond the C and C++ libraries that every system has. */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { SconceError } from "../errors.ts";
+import { addonName } from "../executable/contents.ts";
+import { libtorchBuild } from "../executable/libtorch-build.ts";
+
+export interface LibraryFile {
+  /** As it is looked for by what needs it. */
+  readonly name: string;
+  readonly content: string | Uint8Array<ArrayBuffer>;
+}
+
+export interface LibraryFiles {
+  /** `2.13.0+cpu` */
+  readonly torch: string;
+  readonly addon: LibraryFile;
+  /** libtorch and what comes with it. */
+  readonly libtorch: readonly LibraryFile[];
+}
+
+const addonPath = fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url));
+
+/** glibc, and the C++ runtime: what "nothing but glibc and libstdc++" is. */
+export const systemLibraries =
+  /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
+
+/** @throws SconceError `native_unavailable` where the addon is not built or its libraries are not found */
+export async function libraryFiles(): Promise<LibraryFiles> {
+  if (process.platform !== "linux") {
+    throw new SconceError("usage", `executables are compiled on Linux, not on ${process.platform}`);
+  }
+  if (!existsSync(addonPath)) {
+    throw new SconceError(
+      "native_unavailable",
+      `the native addon is not built (${addonPath} is missing): run \`npm run setup\``,
+    );
+  }
+  const needed = (await neededBy(addonPath)).filter(({ name }) => !systemLibraries.test(name));
+  const core = needed.find(({ name }) => name === "libtorch_cpu.so");
+  if (core === undefined) throw new SconceError("native_unavailable", "libtorch is not found: run `npm run setup`");
+  const folder = dirname(core.path);
+  const torch = libtorchBuild(dirname(folder));
+  if (torch === undefined)
+    throw new SconceError("native_unavailable", `the version of libtorch is not found in ${folder}`);
+  return {
+    torch,
+    addon: { name: addonName, content: withoutAbsolutePaths(await Bun.file(addonPath).bytes()) },
+    libtorch: needed.map(({ name, path }) => ({ name, content: path })).sort((a, b) => (a.name < b.name ? -1 : 1)),
+  };
+}
+
+/** Whether libtorch has parts for GPUs, which the addon loads by itself, with gigabytes that they need. */
+export function isForGpus({ libtorch }: LibraryFiles): boolean {
+  return libtorch.some(
+    ({ content }) => typeof content === "string" && existsSync(join(dirname(content), "libtorch_cuda.so")),
+  );
+}
+
+interface Needed {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** As the dynamic loader finds them here. */
+export async function neededBy(path: string): Promise<Needed[]> {
+  const child = Bun.spawn(["ldd", path], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  const [text, fault] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  if ((await child.exited) !== 0) throw new SconceError("native_unavailable", `ldd ${path}: ${fault.trim()}`);
+  const missing = /^\s*(\S+) => not found/m.exec(text)?.[1];
+  if (missing !== undefined)
+    throw new SconceError("native_unavailable", `${missing} is not found: run \`npm run setup\``);
+  return [...text.matchAll(/^\s*(\S+) => (\/\S.*) \(0x[0-9a-f]+\)$/gm)].map(([, name = "", at = ""]) => ({
+    name,
+    path: at,
+  }));
+}
+
+/**
+ * The addon looks for libtorch beside itself, then where it was compiled: a place that means nothing elsewhere, and would make another
+ * executable of the same sources in another checkout.
+ */
+function withoutAbsolutePaths(addon: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const bytes = Buffer.from(addon);
+  const origin = "$ORIGIN:/";
+  for (let at = bytes.indexOf(origin); at >= 0; at = bytes.indexOf(origin, at + 1)) {
+    bytes.fill(0, at + "$ORIGIN".length, bytes.indexOf(0, at));
+  }
+  return new Uint8Array(bytes);
+}
