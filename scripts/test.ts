@@ -8,6 +8,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
+import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
@@ -29,7 +30,10 @@ if (tests.skipped > 0)
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
 
-/** Weights that the tests compare with PyTorch: compiling them takes minutes, once, and is no part of any test. */
+/**
+ * What the tests compare with: weights of PyTorch, whose compiling takes minutes, and programs of Debian. Made once, and no
+ * part of any test.
+ */
 async function makeFixtures(): Promise<void> {
   const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
   await fixtures();
@@ -39,7 +43,10 @@ async function makeFixtures(): Promise<void> {
   await compiledUpscale();
   step.update("a library of operators");
   await compiledOperators();
-  step.done("weights made by PyTorch");
+  step.update("a registry and what copies to it, of Debian");
+  const problem = await fetchDebianTools();
+  if (problem !== undefined) step.note(`without Debian's tools: ${problem}`);
+  step.done("weights made by PyTorch, tools of Debian");
 }
 
 async function runTests(options: string[]): Promise<Counts> {
