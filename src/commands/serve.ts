@@ -19,14 +19,17 @@ export function serveCommand(source: ModelSource, example: string): Command {
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ options, positionals: [reference] }) {
       const packaged = await source.resolve(reference);
-      await source.prepareLibraries();
-      if (options.tune) return tuneModel(packaged, options);
+      const prepareLibraries = () => source.prepareLibraries();
+      if (options.tune) {
+        await prepareLibraries();
+        return tuneModel(packaged, options);
+      }
       // What the model's code forgot, a promise or a timer, must not end the server for everybody.
       process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
       process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop());
-      server = await startServer(packaged, options);
+      server = await startServer(packaged, options, prepareLibraries);
     },
   });
 }

@@ -5,6 +5,7 @@ import { messageOf, SconceError } from "../errors.ts";
 import { cacheLocation } from "../executable/cache-folder.ts";
 import type { Contents, EmbeddedModel } from "../executable/contents.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
+import { generatedTag, latestTag } from "../store/reference.ts";
 import { entryModules } from "./entry-modules.ts";
 import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";
@@ -87,12 +88,12 @@ async function packed(
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };
 }
 
-function embed({ repository, tag, digest, created, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
+function embed({ repository, tag, digest, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
   return {
     repository,
-    tag,
+    // `latest` would say nothing a minute later.
+    tag: tag === latestTag ? generatedTag(digest) : tag,
     digest,
-    created: created?.toISOString(),
     size,
     manifest,
     config,

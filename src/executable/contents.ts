@@ -14,8 +14,6 @@ export interface EmbeddedModel {
   readonly repository: string;
   readonly tag: string;
   readonly digest: string;
-  /** ISO 8601. */
-  readonly created: string | undefined;
   /** All blobs together, in bytes. */
   readonly size: number;
   readonly manifest: Manifest;

@@ -94,7 +94,8 @@ export class LibraryCache {
   }
 
   #create(): void {
-    if (!existsSync(this.folder)) mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    // One who gives it elsewhere may have it as he likes; what is unpacked in it is private all the same.
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
     accessSync(this.folder, constants.W_OK);
   }
 

@@ -84,10 +84,11 @@ async function modelOf({ model }: Contents): Promise<PackagedModel> {
   return embedded(model);
 }
 
-function embedded({ layers, created, ...model }: EmbeddedModel): PackagedModel {
+function embedded({ layers, ...model }: EmbeddedModel): PackagedModel {
   return new PackagedModel({
     ...model,
-    created: created === undefined ? undefined : new Date(created),
+    // Not in the executable, whose bytes say nothing of when it was made.
+    created: undefined,
     layers: model.manifest.layers.map(({ mediaType, digest, size, annotations: { [annotations.title]: title } }) => ({
       mediaType,
       title,

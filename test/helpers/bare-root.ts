@@ -41,6 +41,8 @@ export interface BareRunOptions {
   readonly user?: BareRootUser;
   /** A folder of the root; `/` by default. */
   readonly cwd?: string;
+  /** Folders of the root that are empty file systems in memory for this program, with the options of each, e.g. `size=10m,noexec`. */
+  readonly tmpfs?: Readonly<Record<string, string>>;
 }
 
 /** Removed, and what runs in it ended, when the scope ends. */
@@ -123,9 +125,12 @@ export async function systemLibraries(...binaries: readonly string[]): Promise<R
 /** The command line that mounts, changes the root and the user, and becomes the program: one process, which gets the signals. */
 function enter(root: string, command: readonly string[], options: BareRunOptions): string[] {
   if (way === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
-  const { env = {}, user = defaultUser, cwd = "/" } = options;
+  const { env = {}, user = defaultUser, cwd = "/", tmpfs = {} } = options;
   // With its parts: a mount that the system has put into /proc may not be left out by one who is not root.
-  const mounts = ["/proc", ...devices].map((path) => `mount --rbind ${path} "$1${path}"`);
+  const mounts = [
+    ...["/proc", ...devices].map((path) => `mount --rbind ${path} "$1${path}"`),
+    ...Object.entries(tmpfs).map(([path, given]) => `mount -t tmpfs -o '${given}' tmpfs "$1${path}"`),
+  ];
   const script = [...mounts, "shift", 'exec env -i "$@"'].join(" && ");
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
   const become = [unshare, ...way.become(user), "--root", root, "--wd", cwd, "--", ...command];
