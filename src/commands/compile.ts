@@ -29,6 +29,8 @@ export const compile = command({
       description: "Whether libtorch is in the file, or found on the machine that serves",
       valueHint: places.join("|"),
       default: "embedded",
+      // The executable has an option of that name for where libtorch is.
+      variable: "SCONCE_COMPILE_LIBTORCH",
       parse: z.enum(places, `must be ${places.join(" or ")}`),
     }),
   },
