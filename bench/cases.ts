@@ -1,5 +1,6 @@
 /** The cases of the benchmark: what is measured beside what, and which goal was set. */
 import { cudaDeviceCount } from "../src/native/binding.ts";
+import { executableAgainstServe, executableStart } from "./executable.ts";
 import { imagesByUrl } from "./images.ts";
 import { largeBody, longQueue, manyInputs } from "./large-requests.ts";
 import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
@@ -36,6 +37,9 @@ const own: Cases = {
   minilm: (options) => minilm(options),
   ...(cudaDeviceCount() > 0 ? { "resnet-cuda": (options: CaseOptions) => resnetCuda(options) } : {}),
   start: (options) => startUp(options),
+  "executable-start": (options) => executableStart(options),
+  "executable-tiny": (options) => executableAgainstServe("tiny", { ...options, connections: 64 }),
+  "executable-mlp": (options) => executableAgainstServe("mlp", { ...options, connections: 256 }),
   memory: (options) => memory(options),
 };
 

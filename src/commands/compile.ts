@@ -30,7 +30,7 @@ export const compile = command({
       valueHint: places.join("|"),
       default: "embedded",
       // The executable has an option of that name for where libtorch is.
-      variable: "SCONCE_COMPILE_LIBTORCH",
+      variable: "SCONCE_LIBTORCH_IN",
       parse: z.enum(places, `must be ${places.join(" or ")}`),
     }),
   },

@@ -8,7 +8,7 @@ import { type CliResult, cli } from "./cli.ts";
 import { tempDir } from "./temp-dir.ts";
 
 /** Where packed libraries are kept from one run of the tests to the next. */
-const cacheFolder = join(state, "cache", "executables");
+export const cacheFolder = join(state, "cache", "executables");
 
 /** Packing takes half a minute once, and is no part of a test. */
 export async function packedLibraries(): Promise<void> {
