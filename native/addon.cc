@@ -10,6 +10,7 @@
 #include "operators.h"
 #include "call_value.h"
 #include "values.h"
+#include "weights.h"
 
 namespace sconce {
 namespace {
@@ -176,6 +177,14 @@ napi_value LoadOperators(napi_env env, napi_callback_info info) {
   });
 }
 
+/** processorNeeds(path); see processor_needs_of. */
+napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [path] = arguments_of<1>(env, info);
+    return Napi::String::New(env, processor_needs_of(Napi::Value(env, path).As<Napi::String>().Utf8Value()));
+  });
+}
+
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [handle, threads] = arguments_of<2>(env, info);
@@ -257,6 +266,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("setThreads", SetThreads);
   add("call", Call);
   add("loadOperators", LoadOperators);
+  add("processorNeeds", ProcessorNeeds);
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);

@@ -37,6 +37,7 @@ export interface Addon {
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeOutputs>;
   call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
   loadOperators(path: string): void;
+  processorNeeds(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
   /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
   settle(): void;
@@ -101,6 +102,7 @@ const functions = [
   "run",
   "call",
   "loadOperators",
+  "processorNeeds",
   "setThreads",
   "settle",
   "close",
