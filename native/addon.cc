@@ -11,6 +11,7 @@
 #include "operators.h"
 #include "call_value.h"
 #include "values.h"
+#include "weights.h"
 
 namespace sconce {
 namespace {
@@ -182,6 +183,14 @@ napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
   return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, create_memory_file()); });
 }
 
+/** processorNeeds(path); see processor_needs_of. */
+napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [path] = arguments_of<1>(env, info);
+    return Napi::String::New(env, processor_needs_of(Napi::Value(env, path).As<Napi::String>().Utf8Value()));
+  });
+}
+
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [handle, threads] = arguments_of<2>(env, info);
@@ -264,6 +273,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("call", Call);
   add("loadOperators", LoadOperators);
   add("createMemoryFile", CreateMemoryFile);
+  add("processorNeeds", ProcessorNeeds);
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);

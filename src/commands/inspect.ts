@@ -15,7 +15,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
     name: "inspect",
     description: "Print what a packaged model is made of, as JSON",
     details:
-      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, the example. On a terminal data URIs are cut short.",
+      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, what compiled weights need of a processor, the example. On a terminal data URIs are cut short.",
     example,
     options: {},
     positionals: source.reference === undefined ? [] : [source.reference],

@@ -39,6 +39,7 @@ export interface Addon {
   loadOperators(path: string): void;
   /** A new file that lies in memory alone (Linux); the caller closes its descriptor. */
   createMemoryFile(): number;
+  processorNeeds(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
   /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
   settle(): void;
@@ -111,6 +112,7 @@ const functions = [
   "call",
   "loadOperators",
   "createMemoryFile",
+  "processorNeeds",
   "setThreads",
   "settle",
   "close",

@@ -116,6 +116,21 @@ export async function loadOperators(path: string): Promise<void> {
   }
 }
 
+/**
+ * The kind of processor and its features (in the words of GCC's -m flags) that the weights' code was compiled for, as they say
+ * themselves: "x86_64 avx2 fma"; undefined for TorchScript, which runs anywhere. A session on a processor without them is refused.
+ * @throws SconceError `weights_invalid`
+ */
+export function processorNeeds(path: string): string | undefined {
+  try {
+    return loadNative().processorNeeds(path) || undefined;
+  } catch (error) {
+    throw new SconceError("weights_invalid", `weights ${basename(path)} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
 /** How many CUDA devices this libtorch can use; loads its CUDA library where there is one. */
 export function cudaDeviceCount(): number {
   return loadNative().cudaDeviceCount();
