@@ -54,8 +54,8 @@ export function programEntries({ executable, libraries }: ImageProgram): TarEntr
 }
 
 /**
- * A store that holds one model, under its generated tag and the one that it was asked for by. Without the time of its build,
- * so that the same model makes the same layer.
+ * A store that holds one model under its generated tag. Without the time of its build and the tag that it was asked for by, so
+ * that the same model makes the same layer.
  *
  * @param home of the store that it is in
  */
@@ -83,16 +83,13 @@ export function modelEntries(model: PackagedModel, home: string): TarEntry[] {
   ];
 }
 
-function indexOf({ repository, tag, digest }: PackagedModel, blobs: Blobs): unknown {
-  return {
-    schemaVersion: 2,
-    mediaType: mediaTypes.index,
-    manifests: [...new Set([generatedTag(digest), tag])].map((each) => ({
-      mediaType: mediaTypes.manifest,
-      artifactType: mediaTypes.model,
-      digest,
-      size: Bun.file(blobs.path(digest)).size,
-      annotations: { [annotations.refName]: `${repository}:${each}` },
-    })),
+function indexOf({ repository, digest }: PackagedModel, blobs: Blobs): unknown {
+  const model = {
+    mediaType: mediaTypes.manifest,
+    artifactType: mediaTypes.model,
+    digest,
+    size: Bun.file(blobs.path(digest)).size,
+    annotations: { [annotations.refName]: `${repository}:${generatedTag(digest)}` },
   };
+  return { schemaVersion: 2, mediaType: mediaTypes.index, manifests: [model] };
 }
