@@ -28,15 +28,17 @@ The bytes depend on nothing but the model, this version of sconce and the librar
 skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   options: {
     output: openOption<string>({
-      description: "The folder of the layout: new, empty, or one with images already; wanted",
+      description: "The layout, which must be given: a new folder, an empty one, or one with images already",
       valueHint: "dir",
       alias: "o",
+      variable: "SCONCE_IMAGE_OUTPUT",
       parse: z.string().min(1, "must be a folder"),
     }),
     tag: openOption<string>({
       description: "The image's name in the layout",
       valueHint: "name",
       alias: "t",
+      variable: "SCONCE_IMAGE_TAG",
       described: "repo:tag",
       parse: z.string().regex(refName, `must be ${allowed}`),
     }),
