@@ -21,6 +21,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "Make one executable file of a model",
     load: async () => (await import("./commands/compile.ts")).compile,
   },
+  image: {
+    description: "Write a container image that serves a model",
+    load: async () => (await import("./commands/image.ts")).image,
+  },
   models: {
     description: "List the models of the store",
     load: async () => (await import("./commands/models.ts")).models,

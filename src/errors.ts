@@ -8,6 +8,7 @@
  * - `model_not_found`: no model of that reference is in the store
  * - `store_busy`: another process still writes to the store
  * - `store_corrupt`: a blob is missing or its bytes do not have its digest
+ * - `image_invalid`: an image layout is damaged, or what an image is made of can't be had
  * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
  * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
  * - `run_failed`: the forward pass threw
@@ -34,6 +35,7 @@ export type ErrorCode =
   | "model_not_found"
   | "store_busy"
   | "store_corrupt"
+  | "image_invalid"
   | "weights_invalid"
   | "tensor_invalid"
   | "run_failed"

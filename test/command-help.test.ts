@@ -13,7 +13,7 @@ import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 setDefaultTimeout(30_000);
 
 const folder = join(import.meta.dir, "snapshots");
-const names = ["serve", "predict", "init", "build", "compile", "models", "inspect", "tag", "rm"] as const;
+const names = ["serve", "predict", "init", "build", "compile", "image", "models", "inspect", "tag", "rm"] as const;
 
 const commandOf = async (name: string): Promise<Command> => (await import(`../src/commands/${name}.ts`))[name];
 
