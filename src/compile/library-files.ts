@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { SconceError } from "../errors.ts";
 import { addonName } from "../executable/contents.ts";
 import { libtorchBuild } from "../executable/libtorch-build.ts";
+import { linkedTo } from "./linked-libraries.ts";
 
 export interface LibraryFile {
   /** As it is looked for by what needs it. */
@@ -23,7 +24,7 @@ export interface LibraryFiles {
 const addonPath = fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url));
 
 /** glibc, and the C++ runtime: what "nothing but glibc and libstdc++" is. */
-export const systemLibraries =
+const systemLibraries =
   /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
 
 /** @throws SconceError `native_unavailable` where the addon is not built or its libraries are not found */
@@ -37,17 +38,23 @@ export async function libraryFiles(): Promise<LibraryFiles> {
       `the native addon is not built (${addonPath} is missing): run \`npm run setup\``,
     );
   }
-  const needed = (await neededBy(addonPath)).filter(({ name }) => !systemLibraries.test(name));
-  const core = needed.find(({ name }) => name === "libtorch_cpu.so");
+  const libraries = (await linkedTo(addonPath)).filter(
+    ({ name, isLoader }) => !isLoader && !systemLibraries.test(name),
+  );
+  const libtorch = libraries.map(({ name, path }) => {
+    if (path === undefined) throw new SconceError("native_unavailable", `${name} is not found: run \`npm run setup\``);
+    return { name, content: path };
+  });
+  const core = libtorch.find(({ name }) => name === "libtorch_cpu.so");
   if (core === undefined) throw new SconceError("native_unavailable", "libtorch is not found: run `npm run setup`");
-  const folder = dirname(core.path);
+  const folder = dirname(core.content);
   const torch = libtorchBuild(dirname(folder));
   if (torch === undefined)
     throw new SconceError("native_unavailable", `the version of libtorch is not found in ${folder}`);
   return {
     torch,
     addon: { name: addonName, content: withoutAbsolutePaths(await Bun.file(addonPath).bytes()) },
-    libtorch: needed.map(({ name, path }) => ({ name, content: path })).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    libtorch: libtorch.sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
 }
 
@@ -56,25 +63,6 @@ export function isForGpus({ libtorch }: LibraryFiles): boolean {
   return libtorch.some(
     ({ content }) => typeof content === "string" && existsSync(join(dirname(content), "libtorch_cuda.so")),
   );
-}
-
-interface Needed {
-  readonly name: string;
-  readonly path: string;
-}
-
-/** As the dynamic loader finds them here. */
-export async function neededBy(path: string): Promise<Needed[]> {
-  const child = Bun.spawn(["ldd", path], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
-  const [text, fault] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  if ((await child.exited) !== 0) throw new SconceError("native_unavailable", `ldd ${path}: ${fault.trim()}`);
-  const missing = /^\s*(\S+) => not found/m.exec(text)?.[1];
-  if (missing !== undefined)
-    throw new SconceError("native_unavailable", `${missing} is not found: run \`npm run setup\``);
-  return [...text.matchAll(/^\s*(\S+) => (\/\S.*) \(0x[0-9a-f]+\)$/gm)].map(([, name = "", at = ""]) => ({
-    name,
-    path: at,
-  }));
 }
 
 /**

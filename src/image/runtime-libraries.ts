@@ -1,7 +1,8 @@
 /** What programs need of the system to be started: glibc's loader and libraries, and the C++ runtime, as this machine has them. */
 import { existsSync, realpathSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { messageOf, SconceError } from "../errors.ts";
+import { dirname, join } from "node:path";
+import { linkedTo } from "../compile/linked-libraries.ts";
+import { SconceError } from "../errors.ts";
 
 /** A library where a program in a container finds it, and where its content lies here. */
 export interface RuntimeLibrary {
@@ -54,41 +55,4 @@ export async function runtimeLibraries(
     ...[...loaders].map((path) => ({ path, source: realpathSync(path) })),
     ...[...found].map(([name, path]) => ({ path: join(folder, name), source: realpathSync(path) })),
   ].sort((a, b) => (a.path < b.path ? -1 : 1));
-}
-
-interface Linked {
-  readonly name: string;
-  /** Undefined when the linker does not find it. */
-  readonly path: string | undefined;
-  readonly isLoader: boolean;
-}
-
-/** What `ldd` says: `NAME => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`. */
-async function linkedTo(file: string): Promise<Linked[]> {
-  // Paths that the caller's shell adds are no part of what the container has.
-  const { LD_LIBRARY_PATH: _, LD_PRELOAD: __, ...env } = process.env;
-  let text: string;
-  try {
-    const child = Bun.spawn(["ldd", file], {
-      env: { ...env, LC_ALL: "C" },
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-    if (code !== 0) throw new Error(errors.trim() || `it ended with ${code}`);
-    text = output;
-  } catch (cause) {
-    throw new SconceError("image_invalid", `ldd can't tell which libraries ${file} needs: ${messageOf(cause)}`, {
-      cause,
-    });
-  }
-  return text.split("\n").flatMap((line): Linked[] => {
-    const [, name = "", path = ""] = /^\s*(\S+) => (\/.+) \(0x[0-9a-f]+\)$/.exec(line) ?? [];
-    if (name !== "") return [{ name, path, isLoader: false }];
-    const missing = /^\s*(\S+) => not found/.exec(line)?.[1];
-    if (missing !== undefined) return [{ name: missing, path: undefined, isLoader: false }];
-    const loader = /^\s*(\/\S+) \(0x[0-9a-f]+\)$/.exec(line)?.[1];
-    return loader === undefined ? [] : [{ name: basename(loader), path: loader, isLoader: true }];
-  });
 }
