@@ -1,6 +1,7 @@
 /** The cases of the benchmark: what is measured beside what, and which goal was set. */
 import { cudaDeviceCount } from "../src/native/binding.ts";
-import { imagesByUrl } from "./images.ts";
+import { executableAgainstServe, executableStart } from "./executable.ts";
+import { imagesByUrl, imagesReady } from "./images.ts";
 import { largeBody, longQueue, manyInputs } from "./large-requests.ts";
 import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
 import { memory } from "./memory.ts";
@@ -21,6 +22,7 @@ export type Cases = Readonly<Record<string, (options: CaseOptions) => Promise<Me
 const own: Cases = {
   raw: (options) => rawAgainstPython("mlp", options),
   "mlp-256": (options) => againstRaw("mlp", { ...options, connections: 256, goal: atLeast(0.97) }),
+  "mlp-binary": (options) => againstRaw("mlp", { ...options, connections: 256, form: "bytes" }),
   "mlp-64": (options) => againstRaw("mlp", { ...options, connections: 64, goal: atLeast(0.85) }),
   "mlp-echo": (options) => againstEcho("mlp", { ...options, connections: 256 }),
   "tiny-64": (options) => againstEcho("tiny", { ...options, connections: 64, goal: atLeast(0.7) }),
@@ -33,9 +35,13 @@ const own: Cases = {
   "large-body": (options) => largeBody(options),
   "images-1": (options) => imagesByUrl(1, options),
   "images-2": (options) => imagesByUrl(2, options),
+  "images-ready": (options) => imagesReady(1, options),
   minilm: (options) => minilm(options),
   ...(cudaDeviceCount() > 0 ? { "resnet-cuda": (options: CaseOptions) => resnetCuda(options) } : {}),
   start: (options) => startUp(options),
+  "executable-start": (options) => executableStart(options),
+  "executable-tiny": (options) => executableAgainstServe("tiny", { ...options, connections: 64 }),
+  "executable-mlp": (options) => executableAgainstServe("mlp", { ...options, connections: 256 }),
   memory: (options) => memory(options),
 };
 

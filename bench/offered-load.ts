@@ -26,6 +26,8 @@ export async function offeredLoad(name: NetworkName, options: CaseOptions): Prom
   await using load = new OfferedLoad({ url: `${served.url}/predictions`, bodies });
   await served.check(network);
   await served.load({ bodies, connections: WARM_UP_CONNECTIONS, seconds: WARM_UP_S });
+  // The predictions whose connections the warm-up closed are failed by then, and not counted below.
+  await served.check(network);
   const before = await served.work();
   let limit = 0;
   let turn = 0;
@@ -46,6 +48,12 @@ export async function offeredLoad(name: NetworkName, options: CaseOptions): Prom
   const after = await served.work();
   const loads = turns.map(({ measured }) => measured);
   const medianLimit = median(turns.map((each) => each.before));
+  const failures = {
+    "answered with an error": sum(loads.map(({ failed }) => failed.refused)),
+    "lost with their connection": sum(loads.map(({ failed }) => failed.lost)),
+    "not answered in time": sum(loads.map(({ failed }) => failed.unanswered)),
+    "failed in the server": lost(after.failedPredictions - before.failedPredictions, { runs: 0, connections: 0 }),
+  };
   const atShare = (share: number) => loads.filter((each) => each.share === share);
   const line = (percentileName: string, pick: (done: (typeof loads)[number]) => number) => ({
     plot: "offered" as const,
@@ -67,10 +75,9 @@ export async function offeredLoad(name: NetworkName, options: CaseOptions): Prom
         return `${share}: ${ms(p50)} and ${ms(p99)}`;
       }),
       `sent late p99 ${ms(median(loads.map(({ lateP99Ms }) => lateP99Ms)))}`,
+      ...Object.entries(failures).flatMap(([how, count]) => (count > 0 ? [`${count} ${how}`] : [])),
     ].join(", "),
-    failed:
-      sum(loads.map(({ failed }) => failed)) +
-      lost(after.failedPredictions - before.failedPredictions, { runs: 0, connections: 0 }),
+    failed: sum(Object.values(failures)),
     lines: [line("median", ({ p50Ms }) => p50Ms), line("p99", ({ p99Ms }) => p99Ms)],
     cores: canary.shares(),
   };

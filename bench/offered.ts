@@ -13,8 +13,15 @@ const percentileSchema = z
 
 export const offeredAnswerSchema = z.object({
   offered: z.int(),
-  /** Requests that were answered with an error, or not at all. */
-  failed: z.int(),
+  /** Requests that came to nothing. */
+  failed: z.object({
+    /** Answered with an error. */
+    refused: z.int(),
+    /** Their connection ended. */
+    lost: z.int(),
+    /** Not answered in time. */
+    unanswered: z.int(),
+  }),
   /** Answered before the time was over. */
   perSecond: z.number(),
   /** From when a request was to be sent. */

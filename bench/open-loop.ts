@@ -109,11 +109,11 @@ async function run(perSecond: number, seconds: number): Promise<OfferedAnswer> {
   const moments = Float64Array.from(arrivals, (time) => begin + time);
   const latencies: number[] = [];
   const lateness: number[] = [];
-  let [sent, failed, inTime] = [0, 0, 0];
+  let [sent, refused, lost, inTime] = [0, 0, 0, 0];
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, START_MS + seconds * 1000 + LAST_ANSWERS_MS);
     const settle = () => {
-      if (latencies.length + failed < moments.length) return;
+      if (latencies.length + refused + lost < moments.length) return;
       clearTimeout(timer);
       resolve();
     };
@@ -122,7 +122,8 @@ async function run(perSecond: number, seconds: number): Promise<OfferedAnswer> {
       if (answer?.status === 200) {
         latencies.push(time - dueAt);
         if (time < begin + seconds * 1000) inTime += 1;
-      } else failed += 1;
+      } else if (answer === undefined) lost += 1;
+      else refused += 1;
       settle();
     };
     clock.onmessage = ({ data: come }: MessageEvent<number>) => {
@@ -138,7 +139,7 @@ async function run(perSecond: number, seconds: number): Promise<OfferedAnswer> {
   answered = () => {};
   return {
     offered: moments.length,
-    failed: moments.length - latencies.length,
+    failed: { refused, lost, unanswered: moments.length - latencies.length - refused - lost },
     perSecond: inTime / seconds,
     p50Ms: percentile(latencies, 0.5),
     p99Ms: percentile(latencies, 0.99),

@@ -1,4 +1,5 @@
 /** Throughput: served requests a second beside what the raw loop or the echo does. */
+import { askedInBytes } from "./binary.ts";
 import type { Way } from "./load.ts";
 import type { CaseOptions, Goal, Measurement } from "./measurement.ts";
 import { buildNetwork, type Network, type NetworkName } from "./networks.ts";
@@ -21,12 +22,15 @@ export interface LoadCase extends CaseOptions {
   readonly goal?: Goal;
   /** "wait" unless it is given. */
   readonly way?: Way;
+  /** What inputs are on the wire: lists of numbers, unless it says bytes in base64. */
+  readonly form?: "lists" | "bytes";
   /** A batch takes tenths of a second: see `LoadOptions`. */
   readonly hasSlowBatches?: boolean;
 }
 
 export async function againstRaw(name: NetworkName, options: LoadCase): Promise<Measurement> {
-  const network = await buildNetwork(name);
+  const built = await buildNetwork(name);
+  const network = options.form === "bytes" ? await askedInBytes(built) : built;
   await using served = await Target.served(name);
   await using raw = RawLoop.start("addon", network, THREADS);
   const measured = await turnsUnderLoad({ network, served, options }, () => raw.throughput(BATCH, options.seconds));
@@ -73,7 +77,7 @@ export async function turnsUnderLoad(
   { network, served, options }: { network: Network; served: Target; options: LoadCase },
   yardstick: () => Promise<Yardstick>,
 ): Promise<Omit<Measurement, "compared">> {
-  const { connections, seconds, repeats, canary, goal, way = "wait", hasSlowBatches = false } = options;
+  const { connections, seconds, repeats, canary, goal, way = "wait", form = "lists", hasSlowBatches = false } = options;
   const { bodies } = network;
   const loadFor = (duration: number) => served.load({ bodies, connections, seconds: duration, way, hasSlowBatches });
   await served.check(network);
@@ -102,7 +106,12 @@ export async function turnsUnderLoad(
   const batch = sum(loads.map(({ items }) => items)) / sum(loads.map(({ batches }) => batches));
   const jsThread = [loads, turns.map((turn) => turn.before)].map(jsThreadText).filter((text) => text !== "");
   return {
-    subject: `${network.name}, ${connections} connections${way === "wait" ? "" : ", create then read"}`,
+    subject: [
+      network.name,
+      ...(form === "bytes" ? ["inputs as bytes"] : []),
+      `${connections} connections`,
+      ...(way === "wait" ? [] : ["create then read"]),
+    ].join(", "),
     unit: "",
     ...(goal === undefined ? {} : { goal }),
     reached: spread(values),

@@ -7,9 +7,11 @@
 
 #include "device.h"
 #include "host.h"
+#include "memory_file.h"
 #include "operators.h"
 #include "call_value.h"
 #include "values.h"
+#include "weights.h"
 
 namespace sconce {
 namespace {
@@ -176,6 +178,19 @@ napi_value LoadOperators(napi_env env, napi_callback_info info) {
   });
 }
 
+/** createMemoryFile() → its descriptor. */
+napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
+  return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, create_memory_file()); });
+}
+
+/** processorNeeds(path); see processor_needs_of. */
+napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [path] = arguments_of<1>(env, info);
+    return Napi::String::New(env, processor_needs_of(Napi::Value(env, path).As<Napi::String>().Utf8Value()));
+  });
+}
+
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [handle, threads] = arguments_of<2>(env, info);
@@ -257,6 +272,8 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("setThreads", SetThreads);
   add("call", Call);
   add("loadOperators", LoadOperators);
+  add("createMemoryFile", CreateMemoryFile);
+  add("processorNeeds", ProcessorNeeds);
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);

@@ -10,6 +10,7 @@
 
 #include "call_spec.h"
 #include "error.h"
+#include "package_needs.h"
 #include "tensor.h"
 #include "weights.h"
 
@@ -182,6 +183,7 @@ std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
     refuse("the package was compiled for " + compiled->second + ", the device is " + device +
            ": compile it for that one, or run it on --device " + compiled->second);
   }
+  require_processor_for(needs_of_package(options.path));
   return std::make_shared<AotInductor>(options);
 }
 

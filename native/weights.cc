@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "error.h"
+#include "package_needs.h"
 #include "tensor.h"
 
 namespace sconce {
@@ -61,6 +62,14 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
     const CodedError error = current_error("weights_invalid");
     throw CodedError(error.code(), "weights \"" + name + "\" could not be loaded: " + error.what());
   }
+}
+
+std::string processor_needs_of(const std::string& path) {
+  if (format_of(path) != Format::aotinductor) return "";
+  const auto needs = needs_of_package(path);
+  std::string text = needs.machine;
+  for (const auto& feature : needs.features) text += (text.empty() ? "" : " ") + feature;
+  return text;
 }
 
 std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given) {

@@ -48,6 +48,9 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options);
 std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options);
 
+/** The kind of processor and its features that the code in the file was compiled for, space-separated; empty where it holds none. */
+std::string processor_needs_of(const std::string& path);
+
 /**
  * Where each declared name is found among the names the weights use: result[i] is the place of declared[i].
  * Throws `weights_invalid` where a name is missing on either side.

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
+import { packedLibraries } from "../test/helpers/executable.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
@@ -41,6 +42,8 @@ async function makeFixtures(): Promise<void> {
   await preparedModel();
   step.update("the picture example, compiled ahead of time");
   await compiledUpscale();
+  step.update("libraries, packed for executables");
+  await packedLibraries();
   step.update("a library of operators");
   await compiledOperators();
   step.update("a registry and what copies to it, of Debian");

@@ -1,21 +1,9 @@
-/** The root command: finds the subcommand, shows help, and turns every error into one line and an exit code. */
-import { runCommand } from "citty";
+/** The command line of sconce. */
 import { version } from "../package.json";
-import { closest } from "./closest.ts";
-import { peekOptions } from "./commands/arguments.ts";
-import type { Command } from "./commands/command.ts";
-import { commandHelp, helpWidth, rootHelp } from "./commands/help.ts";
-import { commonOptions } from "./config.ts";
-import { messageOf, SconceError } from "./errors.ts";
-import { configureLog, isLogJson, log } from "./log.ts";
+import { rootHelp } from "./commands/help.ts";
+import { type CommandEntry, runProgram } from "./program.ts";
 
-interface Entry {
-  readonly description: string;
-  load(): Promise<Command>;
-}
-
-/** Loaded when they are called, so that `--version` does not load what `serve` needs. */
-const commands: Readonly<Record<string, Entry>> = {
+const commands: Readonly<Record<string, CommandEntry>> = {
   serve: { description: "Serve a model over HTTP", load: async () => (await import("./commands/serve.ts")).serve },
   predict: {
     description: "Run a model once, without a server",
@@ -28,6 +16,14 @@ const commands: Readonly<Record<string, Entry>> = {
   build: {
     description: "Package a model folder as repo:tag",
     load: async () => (await import("./commands/build.ts")).build,
+  },
+  compile: {
+    description: "Make one executable file of a model",
+    load: async () => (await import("./commands/compile.ts")).compile,
+  },
+  image: {
+    description: "Write a container image that serves a model",
+    load: async () => (await import("./commands/image.ts")).image,
   },
   models: {
     description: "List the models of the store",
@@ -55,75 +51,9 @@ const commands: Readonly<Record<string, Entry>> = {
   },
 };
 
-/** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call, 130 if it was interrupted. */
+/** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call, 130 if interrupted. */
 export async function main(argv: readonly string[]): Promise<void> {
-  const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
-  configureLog({ level, format });
-  try {
-    await run(argv);
-  } catch (error) {
-    process.exitCode = fail(error);
-  }
-}
-
-async function run(argv: readonly string[]): Promise<void> {
-  const [name, ...rest] = argv;
-  const end = rest.indexOf("--");
-  const flags = end < 0 ? rest : rest.slice(0, end);
-  const asksForHelp = flags.includes("--help") || flags.includes("-h");
-  if (name === undefined || isHelp(name)) return printHelp(rest.find((arg) => !arg.startsWith("-")));
-  if (name === "--version" || name === "-v") return print(version);
-  if (asksForHelp) return printHelp(name);
-  const { definition } = await entryOf(name).load();
-  await runCommand(definition, { rawArgs: rest });
-}
-
-function isHelp(name: string): boolean {
-  return name === "help" || name === "--help" || name === "-h";
-}
-
-/** Of a command; without one, of all. */
-async function printHelp(name: string | undefined): Promise<void> {
-  const width = helpWidth(process.stdout);
-  if (name !== undefined) return print(commandHelp((await entryOf(name).load()).help, width));
-  const list = Object.entries(commands).map(([each, { description }]) => [each, description] as const);
-  print(rootHelp({ version, commands: list }, width));
-}
-
-/** @throws SconceError `usage` */
-function entryOf(name: string): Entry {
-  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (entry !== undefined) return entry;
-  if (name.startsWith("-")) {
-    const near = closest(name, ["--help", "--version"]);
-    const hint = near === undefined ? "options stand after the command" : `did you mean ${near}?`;
-    throw new SconceError("usage", `unknown option ${name}; ${hint} (see --help)`);
-  }
-  const near = closest(name, Object.keys(commands));
-  const hint = near === undefined ? `known: ${Object.keys(commands).join(", ")}` : `did you mean ${near}?`;
-  throw new SconceError("usage", `unknown command ${name}; ${hint}`);
-}
-
-/** Standard output carries results; colours go only to a terminal. */
-function print(text: string): void {
-  const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
-  console.log(isColoured ? text : Bun.stripANSI(text));
-}
-
-/** One line on standard error; the stack only for those who asked to debug. */
-function fail(error: unknown): number {
-  // Who reads the output has had enough of it, like `head`: nothing is wrong.
-  if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
-  const isKnown = error instanceof SconceError;
-  if (isLogJson()) {
-    log.error(isKnown ? error : `unexpected error: ${messageOf(error)}`);
-    if (error instanceof Error) log.debug(error.stack ?? "");
-  } else {
-    const line = isKnown ? error.message : `unexpected error: ${messageOf(error)}`;
-    process.stderr.write(`sconce: ${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
-    if (log.level >= 4) console.error(error);
-  }
-  // Which signal it was makes no difference to a shell: the command was interrupted.
-  if (isKnown && error.code === "canceled") return 130;
-  return isKnown && error.code === "usage" ? 2 : 1;
+  const list = Object.entries(commands).map(([name, { description }]) => [name, description] as const);
+  const help = (width: number) => rootHelp({ version, commands: list }, width);
+  await runProgram({ name: "sconce", version: () => version, commands, help }, argv);
 }

@@ -12,6 +12,7 @@
  * - `registry_denied`: a registry asks for a login, or does not let this user do it
  * - `registry_refused`: a registry answered with another error, or is none
  * - `registry_corrupt`: what came from a registry does not have the digest or size that it was asked for by
+ * - `image_invalid`: an image layout is damaged, or what an image is made of can't be had
  * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
  * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
  * - `run_failed`: the forward pass threw
@@ -20,6 +21,7 @@
  * - `target_unreachable`: one item alone takes longer than the latency target
  * - `session_closed`: a session was used after `dispose()`
  * - `native_unavailable`: the addon or libtorch could not be loaded
+ * - `cache_unusable`: the folder into which an executable unpacks libtorch cannot be used
  * - `file_refused`: a URL that must not be fetched (scheme, address, redirect)
  * - `file_unavailable`: a URL that could not be fetched (time limit, status, connection)
  * - `file_too_large`: a file, or the image in it, is over a limit
@@ -41,6 +43,7 @@ export type ErrorCode =
   | "registry_denied"
   | "registry_refused"
   | "registry_corrupt"
+  | "image_invalid"
   | "weights_invalid"
   | "tensor_invalid"
   | "run_failed"
@@ -49,6 +52,7 @@ export type ErrorCode =
   | "target_unreachable"
   | "session_closed"
   | "native_unavailable"
+  | "cache_unusable"
   | "file_refused"
   | "file_unavailable"
   | "file_too_large"

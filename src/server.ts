@@ -31,12 +31,18 @@ const LAST_ANSWERS_MS = 2000;
 
 /**
  * Opens the port, then sets the model up; resolves when it is ready.
+ * @param prepareLibraries gets the addon to where it can be loaded
  * @throws SconceError `address_in_use`, or of the model when it cannot be set up
  */
-export async function startServer(packaged: PackagedModel, config: ServeConfig): Promise<Server> {
+export async function startServer(
+  packaged: PackagedModel,
+  config: ServeConfig,
+  prepareLibraries: () => Promise<void> = async () => {},
+): Promise<Server> {
   const lifecycle = new Lifecycle();
   const listener = listen(config, createStartingApp(lifecycle).fetch);
   try {
+    await prepareLibraries();
     const { app, service, running, large, fetcher } = await setUpApp(packaged, config, {
       lifecycle,
       // `Prefer: wait` may hold an answer back for longer than a connection may be silent.

@@ -13,7 +13,20 @@ import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 setDefaultTimeout(30_000);
 
 const folder = join(import.meta.dir, "snapshots");
-const names = ["serve", "predict", "init", "build", "models", "inspect", "push", "pull", "tag", "rm"] as const;
+const names = [
+  "serve",
+  "predict",
+  "init",
+  "build",
+  "compile",
+  "image",
+  "models",
+  "inspect",
+  "push",
+  "pull",
+  "tag",
+  "rm",
+] as const;
 
 const commandOf = async (name: string): Promise<Command> => (await import(`../src/commands/${name}.ts`))[name];
 
@@ -60,7 +73,10 @@ test.each([40, 60, 80, 300])(
     const width = helpWidth({ isTTY: true, columns });
     expect(width).toBe(Math.min(100, Math.max(60, columns)));
     for (const name of names) {
-      const text = Bun.stripANSI(commandHelp((await commandOf(name)).help, width)).split("\n\nEXAMPLE\n")[0] ?? "";
+      const text =
+        Bun.stripANSI(commandHelp((await commandOf(name)).help, { program: "sconce", width })).split(
+          "\n\nEXAMPLE\n",
+        )[0] ?? "";
       const long = text.split("\n").filter((line) => line.length > width);
       expect(long).toEqual([]);
     }
@@ -70,7 +86,7 @@ test.each([40, 60, 80, 300])(
 describe("every option of every command", () => {
   test.each([...names])("of %s says its default, if it has one, and has a variable of its own", async (name) => {
     const { help } = await commandOf(name);
-    const text = Bun.stripANSI(commandHelp(help, 1000));
+    const text = Bun.stripANSI(commandHelp(help, { program: "sconce", width: 1000 }));
     const variables = new Set<string>();
     for (const [key, one] of Object.entries(help.options)) {
       const stated = defaultOf(one);

@@ -2,7 +2,6 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
 import { resolveDevices } from "../src/engine/device.ts";
 import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
@@ -12,6 +11,7 @@ import { openSession } from "../src/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { withMetadata } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
@@ -73,30 +73,11 @@ test("a package that was compiled for a GPU is refused on the CPU in one line th
   await using folder = await tempDir();
   const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tensor");
   const other = join(folder.path, "gpu.pt2");
-  await writeFile(other, withEntries(await readFile(path), '"AOTI_DEVICE_KEY": "cpu"', '"AOTI_DEVICE_KEY":"cuda"'));
+  await writeFile(other, withMetadata(await readFile(path), { AOTI_DEVICE_KEY: "cuda" }));
   expect(await failure(openSession({ path: other, device: "cpu", threads: 1, inputs, outputs }))).toBe(
     "weights_invalid: the package was compiled for cuda, the device is cpu: compile it for that one, or run it on --device cuda",
   );
 });
-
-/** A zip file with stored entries in which `from` became `to`, of the same length, with the sums that are right for them. */
-function withEntries(zip: Buffer, from: string, to: string): Buffer {
-  const text = zip.toString("latin1");
-  const changed = new Map<string, string>();
-  for (const [entry] of text.matchAll(/\{[^{}]*\}/g)) {
-    if (entry.includes(from)) changed.set(entry, entry.replace(from, to));
-  }
-  const sum = (entry: string) => {
-    const bytes = Buffer.alloc(4);
-    bytes.writeUInt32LE(crc32(entry));
-    return bytes.toString("latin1");
-  };
-  let result = text;
-  for (const [before, after] of changed) {
-    result = result.replaceAll(before, after).replaceAll(sum(before), sum(after));
-  }
-  return Buffer.from(result, "latin1");
-}
 
 describe("runners on several devices", () => {
   let options: Omit<OpenOptions, "devices">;

@@ -301,14 +301,14 @@ test("an absurd number of threads is refused", async () => {
 test("importing the binding loads nothing, and a missing addon is told with the way to mend it", async () => {
   const script = `
     import { readFileSync } from "node:fs";
-    import { openSession, setNativePath } from "./src/native/binding.ts";
+    import { openSession, setNativeLocation } from "./src/native/binding.ts";
     if (readFileSync("/proc/self/maps", "utf8").includes("libtorch")) throw new Error("libtorch is loaded already");
-    setNativePath("/absent/sconce.node");
+    setNativeLocation({ path: "/absent/sconce.node", fix: "run it again" });
     const options = { path: "", device: "cpu", threads: 1, inputs: {}, outputs: {} };
     await openSession(options).catch((error) => console.log(error.code + ": " + error.message));`;
   const child = Bun.spawn([process.execPath, "-e", script], { cwd: join(import.meta.dir, ".."), stderr: "pipe" });
   expect(await new Response(child.stdout).text()).toBe(
-    "native_unavailable: the native addon is not built (/absent/sconce.node is missing): run `npm run setup`\n",
+    "native_unavailable: the native addon is not built (/absent/sconce.node is missing): run it again\n",
   );
   expect(await child.exited).toBe(0);
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { serveOptions } from "../src/config.ts";
+import { cacheFolder } from "./helpers/executable.ts";
 import { blocksOf, commandsOf } from "./helpers/readme.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -10,7 +11,7 @@ const root = resolve(import.meta.dir, "..");
 const readme = await readFile(join(root, "README.md"), "utf8");
 const blocks = blocksOf(readme);
 const namedRegistry = "registry.example.com";
-const isServer = (command: string) => /^(npm start|(npm|bun) run serve)\b/.test(command);
+const isServer = (command: string) => command === "./server" || /^(npm start|(npm|bun) run serve)\b/.test(command);
 
 let checkout: TempDir;
 let store: TempDir;
@@ -87,7 +88,14 @@ test("the README lists every option of serve", () => {
 
 function environment(port: number): Record<string, string | undefined> {
   const path = `${dirname(process.execPath)}:${process.env.PATH}`;
-  return { ...process.env, PATH: path, SCONCE_HOME: store.path, SCONCE_PORT: String(port), SCONCE_HOST: "127.0.0.1" };
+  return {
+    ...process.env,
+    PATH: path,
+    SCONCE_HOME: store.path,
+    SCONCE_CACHE_DIR: cacheFolder,
+    SCONCE_PORT: String(port),
+    SCONCE_HOST: "127.0.0.1",
+  };
 }
 
 async function run(commands: readonly string[]): Promise<string> {

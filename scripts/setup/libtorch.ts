@@ -5,6 +5,7 @@
 
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import { libtorchBuild, libtorchRelease } from "../../src/executable/libtorch-build.ts";
 import { Failure, missingTool, run } from "./command.ts";
 import type { Python } from "./python.ts";
 import { pythonEnvironment, pythonsOnPath } from "./python.ts";
@@ -36,7 +37,7 @@ export const libtorch: Step = {
 
   isIntact() {
     const record = readLibtorch();
-    return record !== undefined && isComplete(record.root) && readBuild(record.root) === record.build;
+    return record !== undefined && isComplete(record.root) && libtorchBuild(record.root) === record.build;
   },
 
   async missingTools() {
@@ -79,7 +80,7 @@ type Found = Libtorch & { source: string };
 
 function fromVariable(value: string, pythons: Python[]): Found {
   const folder = resolve(root, value);
-  const build = readBuild(folder);
+  const build = libtorchBuild(folder);
   const wrong = (what: string) =>
     new Failure([
       `LIBTORCH=${value}: ${what}. Let it name the folder torch of a Python's packages, or an unpacked libtorch, of version ${range}; or unset it.`,
@@ -94,23 +95,23 @@ function fromVariable(value: string, pythons: Python[]): Found {
   if (owner) python = { command: owner.executable, path: null };
   else if (reader) python = { command: reader.executable, path: dirname(folder) };
   else if (other) python = { command: other.executable, path: null };
-  return { root: folder, version: release(build), build, python, source: "from $LIBTORCH" };
+  return { root: folder, version: libtorchRelease(build), build, python, source: "from $LIBTORCH" };
 }
 
 function fromPython(pythons: Python[], { line }: StepContext): Found | undefined {
   const python = pythons.find(hasSupportedTorch);
   if (python?.torch) {
-    const build = readBuild(python.torch) ?? "";
+    const build = libtorchBuild(python.torch) ?? "";
     const record = {
       root: resolve(python.torch),
-      version: release(build),
+      version: libtorchRelease(build),
       build,
       python: { command: python.executable, path: null },
     };
     return { ...record, source: `of Python ${python.version.join(".")} on the PATH` };
   }
   for (const { torch, executable } of pythons) {
-    const build = torch === null ? undefined : readBuild(torch);
+    const build = torch === null ? undefined : libtorchBuild(torch);
     if (torch === null) continue;
     line.note(
       build !== undefined && !isSupported(build)
@@ -161,15 +162,15 @@ async function fromPip(pythons: Python[], { line, verbose }: StepContext): Promi
 /** The torch that pip installed here, if it is whole and the Python that it was installed for still is there. */
 function readInstalled(): Libtorch | undefined {
   const folder = join(installed.folder, "torch");
-  const build = readBuild(folder);
+  const build = libtorchBuild(folder);
   const command = readText(join(installed.folder, "python"));
-  if (!build || release(build) !== installed.version || !command || !existsSync(command) || !isComplete(folder))
+  if (!build || libtorchRelease(build) !== installed.version || !command || !existsSync(command) || !isComplete(folder))
     return undefined;
   return { root: folder, version: installed.version, build, python: { command, path: installed.folder } };
 }
 
 function hasSupportedTorch({ torch }: Python): boolean {
-  const build = torch === null ? undefined : readBuild(torch);
+  const build = torch === null ? undefined : libtorchBuild(torch);
   return torch !== null && build !== undefined && isSupported(build) && isComplete(torch);
 }
 
@@ -179,16 +180,6 @@ function holdsModulesFor(folder: string, { tag }: Python): boolean {
 
 function isComplete(folder: string): boolean {
   return existsSync(join(folder, "lib", library)) && existsSync(join(folder, "include", "torch", "script.h"));
-}
-
-/** "2.13.0+cpu": from version.py of a Python package or build-version of a C++ distribution. */
-function readBuild(folder: string): string | undefined {
-  const assigned = readText(join(folder, "version.py"))?.match(/__version__ = ['"]([^'"]+)['"]/)?.[1];
-  return assigned ?? readText(join(folder, "build-version"))?.trim();
-}
-
-function release(build: string): string {
-  return build.replace(/\+.*$/, "");
 }
 
 function isSupported(build: string): boolean {

@@ -11,10 +11,10 @@ import type { Model } from "../model/define.ts";
 import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
-import { torchVersion } from "../native/binding.ts";
+import { processorNeeds, torchVersion } from "../native/binding.ts";
 import { AddressGuard } from "../serving/address-guard.ts";
 import { Fetcher } from "../serving/fetcher.ts";
-import { decodeExample, runOne, setUp } from "../serving/set-up.ts";
+import { decodeExample, runOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
@@ -71,7 +71,7 @@ export const build = command({
     const putting = new ModelStore().put({
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
-      config: configOf(model, example),
+      config: configOf(model, { example, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(bundle) },
         ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),
@@ -103,7 +103,8 @@ function pathsIn(dir: string, { weights }: Model, other: string | undefined): (n
   return (name) => (name === own ? resolve(other) : join(dir, name));
 }
 
-function configOf(model: Model, example: unknown): ModelConfig {
+function configOf(model: Model, { example, pathOf }: Pick<SetUpOptions, "example" | "pathOf">): ModelConfig {
+  const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
     sconceApi,
     name: model.name,
@@ -116,8 +117,15 @@ function configOf(model: Model, example: unknown): ModelConfig {
     batchSize: model.settings.batchSize ?? 1,
     torchVersion: torchVersion(),
     ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
+    ...(cpuCapability === undefined ? {} : { cpuCapability }),
     ...(example === undefined ? {} : { example }),
   };
+}
+
+/** All that one processor must have to run these weights. */
+function compiledFor(paths: readonly string[]): string | undefined {
+  const words = new Set(paths.flatMap((path) => processorNeeds(path)?.split(" ") ?? []));
+  return words.size === 0 ? undefined : [...words].join(" ");
 }
 
 function named(specs: TensorSpecs): ModelConfig["inputs"] {

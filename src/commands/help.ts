@@ -13,6 +13,9 @@ export interface HelpTopic {
   readonly example: string;
 }
 
+const EXIT_CODES =
+  "Exit codes: 0 done, 1 failed, 2 called wrongly. Results go to standard output, the rest to standard error.";
+
 /** Width of help that no terminal shows. */
 const DEFAULT_WIDTH = 100;
 /** A first column that is wider than this has its text on the next line. */
@@ -23,14 +26,15 @@ export function helpWidth(output: { readonly isTTY?: boolean; readonly columns?:
   return output.isTTY && output.columns ? Math.min(Math.max(output.columns, 60), DEFAULT_WIDTH) : DEFAULT_WIDTH;
 }
 
-export function commandHelp(topic: HelpTopic, width: number): string {
-  const { name, description, details, positionals, options, example } = topic;
-  const own = Object.entries(options).filter(([key]) => !Object.hasOwn(commonOptions, key));
-  const common = Object.entries(options).filter(([key]) => Object.hasOwn(commonOptions, key));
-  const hasAlias = Object.values(options).some(({ alias }) => alias !== undefined);
-  const row = ([key, option]: [string, Option<unknown>]) =>
-    [labelOf(key, option, hasAlias), textOf(key, option)] as const;
-  const usage = ["sconce", name, "[options]", ...positionals.map(shapeOf)].join(" ");
+export interface CommandHelpOptions {
+  /** What is typed before the command's name. */
+  readonly program: string;
+  readonly width: number;
+}
+
+export function commandHelp(topic: HelpTopic, { program, width }: CommandHelpOptions): string {
+  const { name, description, details, positionals, example } = topic;
+  const usage = [program, name, "[options]", ...positionals.map(shapeOf)].join(" ");
   return sections(
     paragraph(description, width),
     `${heading("USAGE")} ${usage}`,
@@ -41,12 +45,48 @@ export function commandHelp(topic: HelpTopic, width: number): string {
         positionals.map((one) => [shapeOf(one).replaceAll(/[[\]]/g, ""), one.description]),
         width,
       ),
+    ...optionSections(topic, width),
+    `${heading("EXAMPLE")}\n\n${example.replaceAll(/^/gm, "  ")}`,
+  );
+}
+
+/** What the options are, those of all commands last, and how else they are set. */
+function optionSections({ options }: HelpTopic, width: number): string[] {
+  const own = Object.entries(options).filter(([key]) => !Object.hasOwn(commonOptions, key));
+  const common = Object.entries(options).filter(([key]) => Object.hasOwn(commonOptions, key));
+  const hasAlias = Object.values(options).some(({ alias }) => alias !== undefined);
+  const row = ([key, option]: [string, Option<unknown>]) =>
+    [labelOf(key, option, hasAlias), textOf(key, option)] as const;
+  return [
     section("OPTIONS", [...own, ...common].map(row), width),
     paragraph(
       "Every option can also be set by a variable, as --batch-size by SCONCE_BATCH_SIZE; a flag goes before it.",
       width,
     ),
-    `${heading("EXAMPLE")}\n\n${example.replaceAll(/^/gm, "  ")}`,
+  ];
+}
+
+export interface ExecutableHelp {
+  /** As it is typed. */
+  readonly program: string;
+  /** What it is, in a sentence. */
+  readonly description: string;
+  /** The command that is run where none is named. */
+  readonly main: HelpTopic;
+  /** Name and description of the others. */
+  readonly commands: readonly (readonly [string, string])[];
+}
+
+/** Of a compiled executable, whose main command needs no name. */
+export function executableHelp({ program, description, main, commands }: ExecutableHelp, width: number): string {
+  return sections(
+    paragraph(description, width),
+    `${heading("USAGE")} ${program} [options]\n      ${program} <command> [options]`,
+    ...(main.details === undefined ? [] : [paragraph(main.details, width)]),
+    section("COMMANDS", commands, width),
+    ...optionSections(main, width),
+    paragraph(EXIT_CODES, width),
+    `${program} <command> --help shows a command's options.`,
   );
 }
 
@@ -70,10 +110,7 @@ export function rootHelp({ version, commands }: RootHelp, width: number): string
       ],
       width,
     ),
-    paragraph(
-      "Exit codes: 0 done, 1 failed, 2 called wrongly. Results go to standard output, the rest to standard error.",
-      width,
-    ),
+    paragraph(EXIT_CODES, width),
     "sconce <command> --help shows a command's options.",
   );
 }

@@ -5,88 +5,93 @@ import { SconceError } from "../errors.ts";
 import { isLogJson, log } from "../log.ts";
 import { withConsole } from "../serving/captured-console.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
-import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
+import { type Command, command } from "./command.ts";
+import { type ModelSource, modelStore } from "./model-source.ts";
 import { readInput } from "./predict/input.ts";
 import { LocalModel } from "./predict/local-model.ts";
 import { OutputTargets, shorten } from "./predict/output-files.ts";
 import { SchemaNode } from "./predict/schema.ts";
 import { formatJson } from "./table.ts";
 
-export const predict = command({
-  name: "predict",
-  description: "Run a model once, without a server, and print its output as JSON",
-  details: `A value is read as its field says: numbers, true and false, JSON for arrays and objects, texts as they are. A field that takes an array can also be given once for each element. field=@FILE reads the value from a file, and "-" in the place of a file is standard input.
+export const predict = predictCommand(
+  modelStore,
+  `sconce predict digits image=examples/digits/samples/3.png
+sconce predict digits image=examples/digits/samples/3.png --demo -o heatMap=heat-map.png
+echo '{"x": 1.5}' | sconce predict lab:v1 --json -`,
+);
+
+export function predictCommand(source: ModelSource, example: string): Command {
+  return command({
+    name: "predict",
+    description: "Run a model once, without a server, and print its output as JSON",
+    details: `A value is read as its field says: numbers, true and false, JSON for arrays and objects, texts as they are. A field that takes an array can also be given once for each element. field=@FILE reads the value from a file, and "-" in the place of a file is standard input.
 
 A field that takes a file can be given a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
 
 The output goes to standard output, laid out for reading on a terminal and on one line elsewhere; what the model's code writes to the console, and a demo's logs, go to standard error.`,
-  example: `sconce predict digits image=examples/digits/samples/3.png
-sconce predict digits image=examples/digits/samples/3.png --demo -o heatMap=heat-map.png
-echo '{"x": 1.5}' | sconce predict lab:v1 --json -`,
-  options: {
-    json: openOption<string>({
-      description:
-        'A whole input as JSON, "@" and a file that holds it, or "-" for standard input; fields go before it',
-      valueHint: "json",
-      described: "{}",
-      variable: "SCONCE_INPUT",
-      parse: z.string().min(1, 'must be JSON, "@" and a file, or "-"'),
-    }),
-    example: option({ description: "Take the model's own example for the input", default: false, parse: flag }),
-    demo: option({
-      description: "Run the model's demo: prints output and demo_output, and logs as they come",
-      default: false,
-      parse: flag,
-    }),
-    output: listOption({
-      description: 'Save a file of the output; "-" is standard output, field=FILE says which where there are several',
-      valueHint: "file",
-      alias: "o",
-      parse: z.string().min(1, "must be FILE or field=FILE"),
-    }),
-    device: serveOptions.device,
-    threads: serveOptions.threads,
-    fetchTimeout: serveOptions.fetchTimeout,
-  },
-  positionals: [
-    {
-      name: "model",
-      description: "repo[:tag]; no tag means latest, no name the most recent build of all",
-      required: false,
+    example,
+    options: {
+      json: openOption<string>({
+        description:
+          'A whole input as JSON, "@" and a file that holds it, or "-" for standard input; fields go before it',
+        valueHint: "json",
+        described: "{}",
+        variable: "SCONCE_INPUT",
+        parse: z.string().min(1, 'must be JSON, "@" and a file, or "-"'),
+      }),
+      example: option({ description: "Take the model's own example for the input", default: false, parse: flag }),
+      demo: option({
+        description: "Run the model's demo: prints output and demo_output, and logs as they come",
+        default: false,
+        parse: flag,
+      }),
+      output: listOption({
+        description: 'Save a file of the output; "-" is standard output, field=FILE says which where there are several',
+        valueHint: "file",
+        alias: "o",
+        parse: z.string().min(1, "must be FILE or field=FILE"),
+      }),
+      device: serveOptions.device,
+      threads: serveOptions.threads,
+      fetchTimeout: serveOptions.fetchTimeout,
+      ...source.libraryOptions,
     },
-    { name: "field=value", description: "A field of the input", required: false, isVariadic: true },
-  ],
-  async run({ options, positionals }) {
-    const [first, ...rest] = positionals;
-    const isNamed = first !== undefined && !first.includes("=");
-    const packaged = await new ModelStore().resolve(isNamed ? first : undefined);
-    const { config, reference } = packaged;
-    if (options.json !== undefined && options.example)
-      throw usage("--json and --example are both a whole input; give one");
-    if (options.example && config.example === undefined) throw usage(`${reference} has no example`);
-    const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo).filePaths());
-    const input = await readInput({
-      model: packaged.repository,
-      schema: new SchemaNode(config.inputSchema),
-      json: options.json,
-      example: options.example ? config.example : undefined,
-      fields: isNamed ? rest : positionals,
-    });
-    const output = await withConsole(writeLog, async () => {
-      await using model = await LocalModel.load(packaged, {
-        device: options.device,
-        threads: options.threads,
-        fetchTimeoutMs: options.fetchTimeout * 1000,
-        batches: options.demo,
+    positionals: [
+      ...(source.reference === undefined ? [] : [source.reference]),
+      { name: "field=value", description: "A field of the input", required: false, isVariadic: true },
+    ],
+    async run({ options, positionals }) {
+      const [first, ...rest] = positionals;
+      const isNamed = source.reference !== undefined && first !== undefined && !first.includes("=");
+      const packaged = await source.resolve(isNamed ? first : undefined);
+      const { config, reference } = packaged;
+      if (options.json !== undefined && options.example)
+        throw usage("--json and --example are both a whole input; give one");
+      if (options.example && config.example === undefined) throw usage(`${reference} has no example`);
+      const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo).filePaths());
+      const input = await readInput({
+        model: packaged.repository,
+        schema: new SchemaNode(config.inputSchema),
+        json: options.json,
+        example: options.example ? config.example : undefined,
+        fields: isNamed ? rest : positionals,
       });
-      const decoded = model.decode(input);
-      return options.demo ? await model.demo(decoded, writeLog) : await model.predict(decoded);
-    });
-    const saved = await targets.save(output);
-    if (!targets.isStandardOutput) print(saved);
-  },
-});
+      await source.prepareLibraries();
+      const output = await withConsole(writeLog, async () => {
+        await using model = await LocalModel.load(packaged, {
+          device: options.device,
+          threads: options.threads,
+          fetchTimeoutMs: options.fetchTimeout * 1000,
+          batches: options.demo,
+        });
+        const decoded = model.decode(input);
+        return options.demo ? await model.demo(decoded, writeLog) : await model.predict(decoded);
+      });
+      const saved = await targets.save(output);
+      if (!targets.isStandardOutput) print(saved);
+    },
+  });
+}
 
 /** Of what is printed. */
 function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {

@@ -1,36 +1,38 @@
-/** `sconce serve [repo[:tag]]` */
+/** `sconce serve [repo[:tag]]`, and what a compiled executable does by itself. */
 import { serveOptions } from "../config.ts";
 import { log } from "../log.ts";
 import { type Server, startServer } from "../server.ts";
-import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
+import { type Command, command } from "./command.ts";
+import { type ModelSource, modelStore } from "./model-source.ts";
 import { tuneModel } from "./serve/tune.ts";
 
-export const serve = command({
-  name: "serve",
-  description: "Serve a model over HTTP",
-  details:
-    "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.",
-  example: "sconce serve digits --batch-size 16 --port 8080",
-  options: serveOptions,
-  positionals: [
-    {
-      name: "model",
-      description: "repo[:tag]; no tag means latest, no name the most recent build of all",
-      required: false,
+export const serve = serveCommand(modelStore, "sconce serve digits --batch-size 16 --port 8080");
+
+export function serveCommand(source: ModelSource, example: string): Command {
+  return command({
+    name: "serve",
+    description: "Serve a model over HTTP",
+    details:
+      "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.",
+    example,
+    options: { ...serveOptions, ...source.libraryOptions },
+    positionals: source.reference === undefined ? [] : [source.reference],
+    async run({ options, positionals: [reference] }) {
+      const packaged = await source.resolve(reference);
+      const prepareLibraries = () => source.prepareLibraries();
+      if (options.tune) {
+        await prepareLibraries();
+        return tuneModel(packaged, options);
+      }
+      // What the model's code forgot, a promise or a timer, must not end the server for everybody.
+      process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
+      process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
+      let server: Server | undefined;
+      stopOnSignals(async () => server?.stop());
+      server = await startServer(packaged, options, prepareLibraries);
     },
-  ],
-  async run({ options, positionals: [reference] }) {
-    const packaged = await new ModelStore().resolve(reference);
-    if (options.tune) return tuneModel(packaged, options);
-    // What the model's code forgot, a promise or a timer, must not end the server for everybody.
-    process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
-    process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
-    let server: Server | undefined;
-    stopOnSignals(async () => server?.stop());
-    server = await startServer(packaged, options);
-  },
-});
+  });
+}
 
 /** npm passes a signal on that its process group has already got: the same one again so soon is no second one. */
 const REPEAT_MS = 1000;

@@ -37,6 +37,9 @@ export interface Addon {
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeOutputs>;
   call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
   loadOperators(path: string): void;
+  /** A new file that lies in memory alone (Linux); the caller closes its descriptor. */
+  createMemoryFile(): number;
+  processorNeeds(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
   /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
   settle(): void;
@@ -57,28 +60,35 @@ export interface NativeBatch {
 /** One typed array for each output, then the shapes of those outputs that have named sizes. */
 export type NativeOutputs = (TensorData | number[])[];
 
-/** A compiled executable unpacks the addon elsewhere, and says so here before the first session is opened. */
-export function setNativePath(path: string): void {
-  nativePath = path;
+/** Which addon is loaded, and what is to be done where that fails. */
+export interface NativeLocation {
+  readonly path: string;
+  readonly fix: string;
+}
+
+/** A compiled executable has the addon elsewhere, and says so here before it is loaded. */
+export function setNativeLocation(elsewhere: NativeLocation): void {
+  location = elsewhere;
 }
 
 /** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */
 export function loadNative(): Addon {
-  loaded ??= load(nativePath);
+  loaded ??= load(location);
   return loaded;
 }
 
 /** For an addon that does not do what its types say. */
 export function otherVersion(): SconceError {
-  return new SconceError("native_unavailable", `the native addon is of another version of sconce: ${fix}`);
+  return new SconceError("native_unavailable", `the native addon is of another version of sconce: ${location.fix}`);
 }
 
-const fix = "run `npm run setup`";
-
-let nativePath = fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url));
+let location: NativeLocation = {
+  path: fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url)),
+  fix: "run `npm run setup`",
+};
 let loaded: Addon | undefined;
 
-function load(path: string): Addon {
+function load({ path, fix }: NativeLocation): Addon {
   if (!existsSync(path)) {
     throw new SconceError("native_unavailable", `the native addon is not built (${path} is missing): ${fix}`);
   }
@@ -101,6 +111,8 @@ const functions = [
   "run",
   "call",
   "loadOperators",
+  "createMemoryFile",
+  "processorNeeds",
   "setThreads",
   "settle",
   "close",

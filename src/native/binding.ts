@@ -5,11 +5,12 @@ import type { CallArgument, CallResult } from "../model/session.ts";
 import type { DType, Tensor, TensorSpec } from "../model/tensor.ts";
 import { type Addon, type Handle, loadNative, type NativeOutputs, type NativeSpec, otherVersion } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
+import { openNativeFile } from "./native-file.ts";
 
-export { setNativePath } from "./addon.ts";
+export { type NativeLocation, setNativeLocation } from "./addon.ts";
 
 export interface SessionOptions {
-  /** The file of the weights; what it is gets told by its content, whatever its name. */
+  /** The file of the weights, also one inside this executable; what it is gets told by its content, whatever its name. */
   readonly path: string;
   /** `cpu`, `cuda` or `cuda:N`. */
   readonly device: string;
@@ -69,8 +70,10 @@ export async function openSession(options: SessionOptions): Promise<NativeSessio
   const inputs = Object.entries(options.inputs ?? {});
   const outputs = Object.entries(options.outputs ?? {});
   try {
+    // Kept until the weights are loaded; shared ones are not read again.
+    await using file = await openNativeFile(options.share === undefined ? options.path : "", addon);
     const handle = await addon.open({
-      path: options.path,
+      path: file.path,
       device: options.device,
       threads: options.threads,
       inputs: inputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
@@ -102,10 +105,27 @@ export async function loadOperators(path: string): Promise<void> {
   try {
     const digest = new Bun.CryptoHasher("sha256").update(await Bun.file(path).bytes()).digest("hex");
     if (operators.has(digest)) return;
-    loadNative().loadOperators(path);
+    const addon = loadNative();
+    await using file = await openNativeFile(path, addon);
+    addon.loadOperators(file.path);
     operators.add(digest);
   } catch (error) {
     throw new SconceError("weights_invalid", `operators ${basename(path)} cannot be loaded: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * The kind of processor and its features (in the words of GCC's -m flags) that the weights' code was compiled for, as they say
+ * themselves: "x86_64 avx2 fma"; undefined for TorchScript, which runs anywhere. A session on a processor without them is refused.
+ * @throws SconceError `weights_invalid`
+ */
+export function processorNeeds(path: string): string | undefined {
+  try {
+    return loadNative().processorNeeds(path) || undefined;
+  } catch (error) {
+    throw new SconceError("weights_invalid", `weights ${basename(path)} cannot be read: ${messageOf(error)}`, {
       cause: error,
     });
   }

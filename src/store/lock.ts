@@ -11,16 +11,17 @@ export interface FileLock extends Disposable {
 }
 
 /**
- * Waits for the lock, holding the thread: what it protects takes milliseconds.
+ * Waits for the lock, holding the thread.
  *
+ * @param what is locked, for the message
  * @throws SconceError `store_busy` when another process still has it after `timeoutMs`.
  */
-export function acquireLock(path: string, timeoutMs: number): FileLock {
+export function acquireLock(path: string, timeoutMs: number, what = "the model store"): FileLock {
   const lock = open(path, timeoutMs);
   if (lock) return lock;
   throw new SconceError(
     "store_busy",
-    `the model store is still being written by another process after ${timeoutMs / 1000} s; try again when it has ended`,
+    `${what} is still being written by another process after ${timeoutMs / 1000} s; try again when it has ended`,
   );
 }
 

@@ -94,6 +94,7 @@ export const modelConfigSchema = z.object({
   batchSize: z.int().positive(),
   torchVersion: z.string(),
   device: z.string().optional(),
+  /** What compiled weights say that they need of a processor: its kind, then features by their -m flags; `x86_64 avx2 fma`. */
   cpuCapability: z.string().optional(),
   example: z.unknown().optional(),
 });

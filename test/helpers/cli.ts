@@ -32,6 +32,8 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
 export interface RunningCli extends AsyncDisposable {
   readonly pid: number;
   readonly exited: Promise<number>;
+  /** All of standard output, once it has ended. */
+  readonly stdout: Promise<string>;
   /** Standard error so far, line by line. */
   readonly lines: readonly string[];
   /** Resolves with the first line of standard error that has `part`; rejects when the process ends without one. */
@@ -40,7 +42,11 @@ export interface RunningCli extends AsyncDisposable {
 }
 
 export function startCli(args: readonly string[], options: CliOptions = {}): RunningCli {
-  const child = spawn(args, options);
+  return follow(spawn(args, options));
+}
+
+/** Reads what a process writes for as long as it runs. */
+export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): RunningCli {
   const lines: string[] = [];
   let waiters: (() => void)[] = [];
   const wake = () => {
@@ -59,9 +65,11 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Run
     isOver = true;
     wake();
   })();
+  const stdout = new Response(child.stdout).text();
   return {
     pid: child.pid,
     exited: child.exited,
+    stdout,
     lines,
     async line(part) {
       for (let seen = 0; ; ) {
@@ -74,7 +82,7 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Run
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
       await child.exited;
-      await reading;
+      await Promise.all([reading, stdout]);
       waiters = [];
     },
   };

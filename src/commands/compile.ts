@@ -1,0 +1,54 @@
+/** `sconce compile [repo[:tag]] -o FILE` */
+import { z } from "zod";
+import { compileExecutable } from "../compile/executable.ts";
+import { openOption, option } from "../config.ts";
+import { log } from "../log.ts";
+import { command } from "./command.ts";
+import { modelStore } from "./model-source.ts";
+import { Progress } from "./progress.ts";
+import { formatBytes } from "./table.ts";
+
+const places = ["embedded", "external"] as const;
+
+export const compile = command({
+  name: "compile",
+  description: "Make one executable file of a model, the server and libtorch",
+  details:
+    "The file runs on Linux machines with the same processor architecture and nothing but glibc and libstdc++. It takes the options of serve, and has predict and inspect inside. libtorch is unpacked when it first starts, once for all executables that have the same. With --libtorch external it is not in the file and is found at start: for images that have PyTorch, and for GPUs. Prints the file's name.",
+  example: `sconce compile digits:v1 -o server
+./server --port 8080`,
+  options: {
+    output: openOption<string>({
+      description: "The file",
+      valueHint: "file",
+      alias: "o",
+      described: "the model's name",
+      parse: z.string().min(1, "must be a file"),
+    }),
+    libtorch: option<(typeof places)[number]>({
+      description: "Whether libtorch is in the file, or found on the machine that serves",
+      valueHint: places.join("|"),
+      default: "embedded",
+      // The executable has an option of that name for where libtorch is.
+      variable: "SCONCE_LIBTORCH_IN",
+      parse: z.enum(places, `must be ${places.join(" or ")}`),
+    }),
+  },
+  positionals: modelStore.reference === undefined ? [] : [modelStore.reference],
+  async run({ options, positionals: [reference] }) {
+    const model = await modelStore.resolve(reference);
+    const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
+    const progress = new Progress({ verb: "Compressing" });
+    const compiled = await compileExecutable({
+      outfile,
+      model,
+      libtorch: options.libtorch,
+      onProgress: (title, doneBytes, totalBytes) => progress.update({ title, doneBytes, totalBytes }),
+    }).finally(() => progress.end());
+    const { size, librariesSize, modelSize } = compiled;
+    log.info(
+      `${model.reference} in ${formatBytes(size)}: the libraries are ${formatBytes(librariesSize)} of it, the model ${formatBytes(modelSize)}`,
+    );
+    console.log(outfile);
+  },
+});

@@ -1,0 +1,125 @@
+/** `sconce image [repo[:tag]] -o DIR` */
+import { z } from "zod";
+import { openOption, option } from "../config.ts";
+import { SconceError } from "../errors.ts";
+import { openBase } from "../image/base-image.ts";
+import { type WrittenImage, writeImage } from "../image/image.ts";
+import { ImageLayout } from "../image/layout.ts";
+import { imagePlatform } from "../image/platform.ts";
+import { makeProgram } from "../image/program.ts";
+import { log } from "../log.ts";
+import { ModelStore } from "../store/store.ts";
+import { command } from "./command.ts";
+import { Progress } from "./progress.ts";
+import { formatBytes, formatTable } from "./table.ts";
+
+/** What an image layout calls an image (OCI image spec, "Pre-Defined Annotation Keys"). */
+const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
+const refName = new RegExp(`^${component}(?:/${component})*$`);
+const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
+
+export const image = command({
+  name: "image",
+  description: "Write a container image that serves a model, as an OCI image layout",
+  details: `Needs no container engine. The image has this machine's C and C++ runtime, libtorch and the server, and the model, a layer each: images in one DIR share the layers that are the same, so a new version of a model adds its own layer only. It listens on port 3000 as a user without rights, has no shell, and takes the options of serve.
+
+The bytes depend on nothing but the model, this version of sconce and the libraries of this machine; all times are SOURCE_DATE_EPOCH, or 1970. Prints what skopeo and podman call the image.`,
+  example: `sconce image digits:v1 -o images
+skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
+  options: {
+    output: openOption<string>({
+      description: "The layout, which must be given: a new folder, an empty one, or one with images already",
+      valueHint: "dir",
+      alias: "o",
+      variable: "SCONCE_IMAGE_OUTPUT",
+      parse: z.string().min(1, "must be a folder"),
+    }),
+    tag: openOption<string>({
+      description: "The image's name in the layout",
+      valueHint: "name",
+      alias: "t",
+      variable: "SCONCE_IMAGE_TAG",
+      described: "repo:tag",
+      parse: z.string().regex(refName, `must be ${allowed}`),
+    }),
+    base: openOption<string>({
+      description: "An image that it is put upon, in another layout, in place of this machine's C and C++ runtime",
+      valueHint: "dir[:name]",
+      described: "none",
+      parse: z.string().min(1, "must be a layout"),
+    }),
+    sourceDateEpoch: option({
+      description: "The time of all that is in the image, in seconds since 1970",
+      valueHint: "seconds",
+      variable: "SOURCE_DATE_EPOCH",
+      default: 0,
+      // What the header of an archive can hold.
+      parse: z
+        .string()
+        .regex(/^\d{1,10}$/, "must be a whole number of seconds from 0 to 8589934591")
+        .transform(Number)
+        .pipe(z.number().max(8 ** 11 - 1, "must be a whole number of seconds from 0 to 8589934591")),
+    }),
+  },
+  positionals: [
+    {
+      name: "model",
+      description: "repo[:tag] or repo@sha256:…; no tag means latest, no name the most recent build of all",
+      required: false,
+    },
+  ],
+  async run({ options, positionals: [reference] }) {
+    const folder = options.output;
+    if (folder === undefined) throw new SconceError("usage", "missing --output DIR, the folder of the image layout");
+    const platform = imagePlatform();
+    const store = new ModelStore();
+    const model = await store.resolve(reference);
+    const name = options.tag ?? model.reference;
+    if (!refName.test(name)) {
+      throw new SconceError("usage", `${name} can't be an image's name, which is ${allowed}; give one with --tag`);
+    }
+    const base = options.base === undefined ? undefined : openBase(options.base, platform);
+    const progress = new Progress({ verb: "Writing" });
+    try {
+      const layout = ImageLayout.openOrCreate(folder);
+      using workspace = layout.openWorkspace();
+      await store.verify(model, {
+        onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),
+      });
+      const program = await makeProgram(workspace.folder);
+      const written = await writeImage(layout, {
+        model,
+        home: store.home,
+        program,
+        platform,
+        base,
+        name,
+        seconds: options.sourceDateEpoch,
+        onProgress: (step) => progress.update(step),
+      });
+      progress.end();
+      tell(written, `${folder}:${name}`, name);
+    } finally {
+      progress.end();
+    }
+  },
+});
+
+/** What was written and what to do with it for people; standard output has what other tools call the image. */
+function tell(written: WrittenImage, at: string, name: string): void {
+  const rows = written.layers.map(({ title, digest, size, isShared }) => [
+    title,
+    digest.slice("sha256:".length, "sha256:".length + 12),
+    formatBytes(size),
+    isShared ? "was there" : "new",
+  ]);
+  log.log(`${formatTable(["LAYER", "DIGEST", "SIZE", ""], rows)}
+
+Wrote ${written.digest}. To a registry, to Docker, to Podman:
+
+  skopeo copy oci:${at} docker://registry.example.com/${name}
+  skopeo copy oci:${at} docker-daemon:${name}
+  podman pull oci:${at}
+`);
+  console.log(`oci:${at}`);
+}

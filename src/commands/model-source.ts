@@ -1,0 +1,34 @@
+/** Where the commands that run a model get it from: the store, or the executable that they are part of. */
+import type { OptionTable } from "../config.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import { ModelStore } from "../store/store.ts";
+import type { Positional } from "./arguments.ts";
+
+export interface ModelSource {
+  /** Names the model on a command line; undefined where there is only one. */
+  readonly reference: Positional | undefined;
+  /** Options that every command takes which loads libtorch. */
+  readonly libraryOptions: OptionTable;
+  /** @throws SconceError when there is no such model, or it cannot be read */
+  resolve(reference: string | undefined): Promise<PackagedModel>;
+  /** Every tag that stands for the model. */
+  tagsOf(model: PackagedModel): Promise<readonly string[]>;
+  /** Gets the addon and libtorch to where they can be loaded; to be awaited before they are. */
+  prepareLibraries(): Promise<void>;
+}
+
+/** The model store of this user; the addon and libtorch are those of the set-up. */
+export const modelStore: ModelSource = {
+  reference: {
+    name: "model",
+    description: "repo[:tag] or repo@sha256:…; no tag means latest, no name the most recent build of all",
+    required: false,
+  },
+  libraryOptions: {},
+  resolve: (reference) => new ModelStore().resolve(reference),
+  async tagsOf({ repository, digest, tag }) {
+    const all = await new ModelStore().list();
+    return all.find((one) => one.repository === repository && one.digest === digest)?.tags ?? [tag];
+  },
+  async prepareLibraries() {},
+};

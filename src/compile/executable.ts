@@ -1,0 +1,127 @@
+/** Compiles the program, a model and the libraries into one executable file. */
+import { chmodSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { messageOf, SconceError } from "../errors.ts";
+import { cacheLocation } from "../executable/cache-folder.ts";
+import type { Contents, EmbeddedModel } from "../executable/contents.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import { generatedTag, latestTag } from "../store/reference.ts";
+import { entryModules } from "./entry-modules.ts";
+import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
+import { packLibraries } from "./library-pack.ts";
+
+export interface CompileOptions {
+  readonly outfile: string;
+  /** `beside`: read at start from the folder `model` beside the executable, a store with one model. */
+  readonly model: PackagedModel | "beside";
+  /**
+   * Where libtorch is at start: inside, unpacked once; `external`, found on that machine; `beside`, with the addon in the folder `lib`
+   * beside the executable.
+   */
+  readonly libtorch: "embedded" | "external" | "beside";
+  readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
+}
+
+export interface CompileResult {
+  /** In bytes: the whole, and what of it are the libraries (compressed) and the model. */
+  readonly size: number;
+  readonly librariesSize: number;
+  readonly modelSize: number;
+}
+
+/**
+ * Deterministic: the same program, model and libraries make the same bytes.
+ * @throws SconceError `usage` for a place that cannot be written or a libtorch that does not fit, `native_unavailable`
+ */
+export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
+  const outfile = resolve(options.outfile);
+  const files = await libraryFiles();
+  if (options.libtorch === "embedded" && isForGpus(files)) {
+    throw new SconceError(
+      "usage",
+      `libtorch ${files.torch} is for GPUs and has gigabytes of libraries: compile with --libtorch external, and have it on the machine that serves`,
+    );
+  }
+  const folder = workspace(outfile);
+  try {
+    const { libraries, librariesSize } = await packed(files, options);
+    const model = options.model === "beside" ? options.model : embed(options.model);
+    const contents: Contents = { torch: files.torch, libraries, model };
+    const built = join(folder, "executable");
+    await build(folder, built, contents);
+    const modelSize = options.model === "beside" ? 0 : options.model.size;
+    chmodSync(built, 0o755);
+    renameSync(built, outfile);
+    return { size: statSync(outfile).size, librariesSize, modelSize };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A folder beside the result, so that it can be renamed into its place. */
+function workspace(outfile: string): string {
+  const there = statSync(outfile, { throwIfNoEntry: false });
+  if (there?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
+  try {
+    return mkdtempSync(join(dirname(outfile), `.${basename(outfile)}-`));
+  } catch (error) {
+    throw new SconceError(
+      "usage",
+      `${outfile} cannot be written (${messageOf(error)}); name another file with --output`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+async function packed(
+  { addon, libtorch }: LibraryFiles,
+  options: CompileOptions,
+): Promise<{ libraries: Contents["libraries"]; librariesSize: number }> {
+  if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
+  const hasLibtorch = options.libtorch === "embedded";
+  const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
+    cacheFolder: cacheLocation(process.env.SCONCE_CACHE_DIR),
+    onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
+  });
+  return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };
+}
+
+function embed({ repository, tag, digest, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
+  return {
+    repository,
+    // `latest` would say nothing a minute later.
+    tag: tag === latestTag ? generatedTag(digest) : tag,
+    digest,
+    size,
+    manifest,
+    config,
+    layers: Object.fromEntries(layers.map(({ title, path }) => [title, path])),
+  };
+}
+
+async function build(folder: string, outfile: string, contents: Contents): Promise<void> {
+  const modules = Object.entries(entryModules(contents)).map(([name, text]) => ({ path: join(folder, name), text }));
+  for (const { path, text } of modules) writeFileSync(path, text);
+  const result = await Bun.build({
+    entrypoints: modules.map(({ path }) => path),
+    compile: {
+      outfile,
+      // What lies in the folder from which it is started is not for it.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+    },
+    target: "bun",
+    format: "esm",
+    minify: true,
+    // Parsing the program takes 100 ms of each start.
+    bytecode: true,
+    throw: false,
+  });
+  if (result.success) return;
+  throw new SconceError(
+    "native_unavailable",
+    `the program could not be compiled: ${result.logs.map(messageOf).join("; ")}`,
+  );
+}

@@ -1,0 +1,46 @@
+/** What the dynamic linker finds for an executable or a library on this machine. */
+import { basename } from "node:path";
+import { messageOf, SconceError } from "../errors.ts";
+
+export interface Linked {
+  /** As it is looked for by what needs it. */
+  readonly name: string;
+  /** Undefined when the linker does not find it. */
+  readonly path: string | undefined;
+  readonly isLoader: boolean;
+}
+
+/**
+ * The libraries that a file needs, and those that they need: what `ldd` says, which is
+ * `NAME => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
+ *
+ * @throws SconceError `native_unavailable` when it says nothing
+ */
+export async function linkedTo(file: string): Promise<Linked[]> {
+  // Paths that the caller's shell adds are no part of what there is elsewhere.
+  const { LD_LIBRARY_PATH: _, LD_PRELOAD: __, ...env } = process.env;
+  let text: string;
+  try {
+    const child = Bun.spawn(["ldd", file], {
+      env: { ...env, LC_ALL: "C" },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (code !== 0) throw new Error(errors.trim() || `it ended with ${code}`);
+    text = output;
+  } catch (cause) {
+    throw new SconceError("native_unavailable", `ldd can't tell which libraries ${file} needs: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+  return text.split("\n").flatMap((line): Linked[] => {
+    const [, name = "", path = ""] = /^\s*(\S+) => (\/.+) \(0x[0-9a-f]+\)$/.exec(line) ?? [];
+    if (name !== "") return [{ name, path, isLoader: false }];
+    const missing = /^\s*(\S+) => not found/.exec(line)?.[1];
+    if (missing !== undefined) return [{ name: missing, path: undefined, isLoader: false }];
+    const loader = /^\s*(\/\S+) \(0x[0-9a-f]+\)$/.exec(line)?.[1];
+    return loader === undefined ? [] : [{ name: basename(loader), path: loader, isLoader: true }];
+  });
+}

@@ -1,0 +1,104 @@
+/** The folder into which an executable unpacks its libraries: where it is, whose it is, and why it may be of no use. */
+import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { formatBytes } from "../commands/table.ts";
+import { messageOf, SconceError } from "../errors.ts";
+
+/**
+ * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`;
+ * for a user without a home `sconce-UID` in the folder for temporary files.
+ */
+export function cacheLocation(
+  asked: string | undefined,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  if (asked !== undefined) return resolve(asked);
+  // The XDG specification has a relative path ignored.
+  if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
+  const home = env.HOME || homeOfUser();
+  if (home === undefined) return join(env.TMPDIR || tmpdir(), `sconce-${process.getuid?.() ?? 0}`);
+  return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
+}
+
+/** As the system knows it, which it does not in a container without /etc/passwd. */
+function homeOfUser(): string | undefined {
+  try {
+    return homedir() || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const fix = "name a folder for it with --cache-dir (or SCONCE_CACHE_DIR)";
+
+/**
+ * Whoever can write into the folder decides what this process loads.
+ * @throws SconceError `cache_unusable` when the folder is another user's, or others may write into it
+ */
+export function requirePrivate(folder: string): void {
+  const { uid, mode } = statSync(folder);
+  const own = process.getuid?.();
+  if (own === undefined) return;
+  if (uid !== own && uid !== 0) throw unusable(folder, "belongs to another user");
+  if ((mode & 0o022) !== 0) throw unusable(folder, "can be written by other users");
+}
+
+/** @throws SconceError `cache_unusable` when programs may not be loaded from the folder, or it has too little room */
+export function requireRoom(folder: string, bytes: number): void {
+  if (isNoexec(folder))
+    throw unusable(folder, "lies on a file system that is mounted noexec: libraries cannot be loaded from it");
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize < bytes) {
+    throw unusable(folder, `has ${formatBytes(bavail * bsize)} left where ${formatBytes(bytes)} are needed`);
+  }
+}
+
+/** What went wrong in the folder, in words with a way out. */
+export function cacheFault(error: unknown, folder: string): SconceError {
+  if (error instanceof SconceError) return error;
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return unusable(folder, reasons[code] ?? `cannot be used (${messageOf(error)})`, error);
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  EROFS: "is read-only",
+  EACCES: "cannot be written by this user",
+  EPERM: "cannot be written by this user",
+  ENOSPC: "has no room left",
+  EDQUOT: "has no room left for this user",
+  ENOTDIR: "is not a folder",
+  EEXIST: "is not a folder",
+};
+
+function unusable(folder: string, why: string, cause?: unknown): SconceError {
+  return new SconceError("cache_unusable", `libtorch cannot be unpacked: ${folder} ${why}; ${fix}`, { cause });
+}
+
+/** As the kernel lists the mounts; elsewhere the loading itself will tell. */
+function isNoexec(folder: string): boolean {
+  let mounts: string;
+  try {
+    mounts = readFileSync("/proc/self/mountinfo", "utf8");
+  } catch {
+    return false;
+  }
+  const path = realpathSync(folder);
+  const options = mounts
+    .split("\n")
+    .map((line) => line.split(" "))
+    .map(([, , , , point = "", flags = ""]) => ({ point: unescaped(point), flags: flags.split(",") }))
+    .filter(({ point }) => path === point || path.startsWith(point.endsWith("/") ? point : `${point}/`))
+    // Of two mounts at one place the later one hides the other.
+    .reduce<{ point: string; flags: string[] } | undefined>(
+      (best, mount) => (best && best.point.length > mount.point.length ? best : mount),
+      undefined,
+    );
+  return options?.flags.includes("noexec") ?? false;
+}
+
+/** Spaces and the like are written in octal there. */
+function unescaped(point: string): string {
+  return point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+}

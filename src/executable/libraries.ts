@@ -1,0 +1,83 @@
+/** Gets the addon and libtorch of an executable to where they can be loaded. */
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { Progress } from "../commands/progress.ts";
+import { formatBytes } from "../commands/table.ts";
+import { flag, openOption, option } from "../config.ts";
+import { log } from "../log.ts";
+import { type NativeLocation, setNativeLocation } from "../native/binding.ts";
+import { cacheLocation } from "./cache-folder.ts";
+import { addonName, type Contents, type LibraryPack, unpackedSize } from "./contents.ts";
+import { loadExternalLibtorch } from "./external-libtorch.ts";
+import { LibraryCache } from "./library-cache.ts";
+
+/** Options of executables that unpack something. */
+export const cacheOptions = {
+  cacheDir: openOption<string>({
+    description: "Folder into which libtorch is unpacked, once",
+    valueHint: "dir",
+    described: "sconce in your cache directory",
+    parse: z.string().min(1, "must be a folder"),
+  }),
+  cleanCache: option({
+    description: "Remove what other versions have unpacked there, and end",
+    default: false,
+    parse: flag,
+  }),
+} as const;
+
+/** Options of executables without libtorch. */
+export const externalOptions = {
+  libtorch: openOption<string>({
+    description: "Folder of libtorch, with lib/ in it",
+    valueHint: "dir",
+    described: "$LIBTORCH, else that of Python's torch",
+    parse: z.string().min(1, "must be a folder"),
+  }),
+} as const;
+
+export interface LibraryOptions {
+  readonly cacheDir: string | undefined;
+  readonly libtorch: string | undefined;
+}
+
+/** @throws SconceError `cache_unusable`, `native_unavailable` */
+export async function prepareLibraries({ libraries, torch }: Contents, options: LibraryOptions): Promise<void> {
+  setNativeLocation(await locate(libraries, torch, options));
+}
+
+async function locate(
+  libraries: Contents["libraries"],
+  torch: string,
+  { cacheDir, libtorch }: LibraryOptions,
+): Promise<NativeLocation> {
+  if (libraries === "beside") {
+    const path = join(dirname(process.execPath), "lib", addonName);
+    return { path, fix: "leave the folder lib beside the executable as it was" };
+  }
+  if (!libraries.hasLibtorch) await loadExternalLibtorch(libtorch, torch);
+  const folder = await unpack(libraries, new LibraryCache(cacheLocation(cacheDir)));
+  return { path: join(folder, addonName), fix: `remove ${folder}, or name another folder with --cache-dir` };
+}
+
+async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
+  const progress = new Progress({ verb: "Unpacking" });
+  const unpacked = cache.unpacked(pack, {
+    unpacking: (folder) => log.info(`Unpacking libraries once into ${folder} (${formatBytes(unpackedSize(pack))})`),
+    progress: (doneBytes, totalBytes) => progress.update({ title: "libraries", doneBytes, totalBytes }),
+    changed: (name, folder) => log.warn(`${name} in ${folder} is not as it was unpacked: it is unpacked again`),
+  });
+  return unpacked.finally(() => progress.end());
+}
+
+/** Removes what other versions have unpacked, and prints what that was. */
+export function cleanCache({ libraries }: Contents, cacheDir: string | undefined): void {
+  const cache = new LibraryCache(cacheLocation(cacheDir));
+  const { folders, bytes } = cache.clean(libraries === "beside" ? undefined : libraries);
+  for (const folder of folders) console.log(folder);
+  log.info(
+    folders.length === 0
+      ? `There is nothing of other versions in ${cache.folder}`
+      : `Removed what other versions had unpacked into ${cache.folder}: ${formatBytes(bytes)}`,
+  );
+}

@@ -1,0 +1,194 @@
+/** Libraries that are unpacked once for every start: complete from the moment their folder has its name, which has their digest. */
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { open, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { acquireLock } from "../store/lock.ts";
+import { cacheFault, requirePrivate, requireRoom } from "./cache-folder.ts";
+import { type LibraryPack, type PackedFile, unpackedSize } from "./contents.ts";
+import { sha256 } from "./sha256.ts";
+import { sideBySide } from "./side-by-side.ts";
+import { hasStamp, writeStamp } from "./stamp.ts";
+
+/** Eight that start at once on a slow disk wait for one of them. */
+const LOCK_TIMEOUT_MS = 300_000;
+const prefix = "libtorch-";
+const unfinishedPrefix = ".unpacking-";
+
+export interface UnpackListener {
+  /** There is something to unpack into `folder`. */
+  unpacking(folder: string): void;
+  progress(doneBytes: number, totalBytes: number): void;
+  /** What was unpacked before is not what it was, and is unpacked again. */
+  changed(name: string, folder: string): void;
+}
+
+export class LibraryCache {
+  /** Absolute; need not exist. */
+  readonly folder: string;
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /**
+   * The folder with the files of a pack, unpacked if they are not there as they should be. Safe to be killed at any moment and to run
+   * beside others.
+   *
+   * @throws SconceError `cache_unusable` with what to do about it
+   */
+  async unpacked(pack: LibraryPack, listener: UnpackListener): Promise<string> {
+    const folder = this.#folderOf(pack);
+    try {
+      if (await isIntact(folder, pack)) return folder;
+      this.#create();
+      using _lock = acquireLock(join(this.folder, ".lock"), LOCK_TIMEOUT_MS, this.folder);
+      this.#sweep();
+      // Another process may have unpacked it meanwhile.
+      const changed = await firstChanged(folder, pack);
+      if (changed === undefined) return folder;
+      if (existsSync(folder)) {
+        listener.changed(changed, folder);
+        rmSync(folder, { recursive: true });
+      }
+      requireRoom(this.folder, unpackedSize(pack));
+      listener.unpacking(folder);
+      await this.#unpack(pack, folder, listener);
+      return folder;
+    } catch (error) {
+      throw cacheFault(error, this.folder);
+    }
+  }
+
+  /**
+   * Removes what others than this pack's were unpacked. A process that has loaded them keeps them.
+   * @returns the folders that are gone, and their bytes
+   */
+  clean(pack: LibraryPack | undefined): { readonly folders: readonly string[]; readonly bytes: number } {
+    if (!existsSync(this.folder)) return { folders: [], bytes: 0 };
+    try {
+      using _lock = acquireLock(join(this.folder, ".lock"), LOCK_TIMEOUT_MS, this.folder);
+      this.#sweep();
+      const kept = pack && this.#folderOf(pack);
+      const folders = this.#named(prefix).filter((folder) => folder !== kept);
+      const bytes = folders.reduce((sum, folder) => sum + sizeOf(folder), 0);
+      for (const folder of folders) rmSync(folder, { recursive: true });
+      return { folders, bytes };
+    } catch (error) {
+      throw cacheFault(error, this.folder);
+    }
+  }
+
+  #folderOf({ digest }: LibraryPack): string {
+    return join(this.folder, `${prefix}${digest.slice(0, 16)}`);
+  }
+
+  #create(): void {
+    // One who gives it elsewhere may have it as he likes; what is unpacked in it is private all the same.
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    accessSync(this.folder, constants.W_OK);
+  }
+
+  /** Removes what a process left that was killed; the lock is held, so none is at work. */
+  #sweep(): void {
+    for (const folder of this.#named(unfinishedPrefix)) rmSync(folder, { recursive: true });
+  }
+
+  #named(start: string): string[] {
+    return readdirSync(this.folder)
+      .filter((name) => name.startsWith(start))
+      .map((name) => join(this.folder, name));
+  }
+
+  async #unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
+    const unfinished = mkdtempSync(join(this.folder, unfinishedPrefix));
+    try {
+      let doneBytes = 0;
+      const onBytes = (bytes: number) => {
+        doneBytes += bytes;
+        listener.progress(doneBytes, unpackedSize(pack));
+      };
+      for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
+      // Of files that were just written: whoever renames or copies them has them checked.
+      renameSync(unfinished, folder);
+      writeStamp(folder, namesOf(pack));
+    } catch (error) {
+      rmSync(unfinished, { recursive: true, force: true });
+      throw error;
+    }
+  }
+}
+
+async function unpackFile(
+  pack: LibraryPack,
+  file: PackedFile,
+  path: string,
+  onBytes: (bytes: number) => void,
+): Promise<void> {
+  await using output = await open(path, "wx", 0o600);
+  const packed = Bun.file(pack.path);
+  let begin = 0;
+  const placed = file.chunks.map((chunk) => {
+    const position = begin;
+    begin += chunk.size;
+    return { ...chunk, position };
+  });
+  await sideBySide(placed, async ({ offset, packedSize, position }) => {
+    const bytes = await Bun.zstdDecompress(await packed.slice(offset, offset + packedSize).bytes());
+    for (let done = 0; done < bytes.length; ) {
+      const { bytesWritten } = await output.write(bytes, done, bytes.length - done, position + done);
+      done += bytesWritten;
+    }
+    onBytes(bytes.length);
+  });
+  chmodSync(path, 0o500);
+}
+
+/** Whether all files are there as they were packed. */
+async function isIntact(folder: string, pack: LibraryPack): Promise<boolean> {
+  return existsSync(folder) && (await firstChanged(folder, pack)) === undefined;
+}
+
+/** The first file that is missing or not as it was packed. */
+async function firstChanged(folder: string, pack: LibraryPack): Promise<string | undefined> {
+  if (!existsSync(folder)) return pack.files[0]?.name;
+  requirePrivate(folder);
+  if (hasStamp(folder, namesOf(pack))) return undefined;
+  for (const file of pack.files) {
+    if (!(await isAsPacked(join(folder, file.name), file))) return file.name;
+  }
+  writeStamp(folder, namesOf(pack));
+  return undefined;
+}
+
+async function isAsPacked(path: string, { size, chunks }: PackedFile): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size !== size) return false;
+  const file = Bun.file(path);
+  let begin = 0;
+  const parts = chunks.map((chunk) => {
+    const part = file.slice(begin, begin + chunk.size);
+    begin += chunk.size;
+    return { part, sha256: chunk.sha256 };
+  });
+  const same = await sideBySide(parts, async (each) => (await sha256(await each.part.bytes())) === each.sha256);
+  return same.every(Boolean);
+}
+
+function namesOf({ files }: LibraryPack): string[] {
+  return files.map(({ name }) => name);
+}
+
+function sizeOf(folder: string): number {
+  return readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+}

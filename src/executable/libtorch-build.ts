@@ -1,0 +1,15 @@
+/** What a folder of libtorch says that it is. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** `2.13.0+cpu`, the version with what it was built for: from version.py of a Python package or build-version of a C++ distribution. */
+export function libtorchBuild(folder: string): string | undefined {
+  const read = (name: string) =>
+    existsSync(join(folder, name)) ? readFileSync(join(folder, name), "utf8") : undefined;
+  return /__version__ = ['"]([^'"]+)['"]/.exec(read("version.py") ?? "")?.[1] ?? read("build-version")?.trim();
+}
+
+/** `2.13.0` */
+export function libtorchRelease(build: string): string {
+  return build.replace(/\+.*$/, "");
+}

@@ -1,0 +1,111 @@
+/** The command line of a compiled executable, which serves its model unless a command is named. */
+import { basename, dirname, join } from "node:path";
+import { version } from "../../package.json";
+import { peekOptions } from "../commands/arguments.ts";
+import { type Command, command } from "../commands/command.ts";
+import { executableHelp } from "../commands/help.ts";
+import { inspectCommand } from "../commands/inspect.ts";
+import type { ModelSource } from "../commands/model-source.ts";
+import { predictCommand } from "../commands/predict.ts";
+import { serveCommand } from "../commands/serve.ts";
+import { type OptionTable, serveOptions } from "../config.ts";
+import { runProgram } from "../program.ts";
+import { annotations } from "../store/manifest.ts";
+import { PackagedModel } from "../store/packaged-model.ts";
+import { ModelStore } from "../store/store.ts";
+import type { Contents, EmbeddedModel } from "./contents.ts";
+import { cacheOptions, cleanCache, externalOptions, prepareLibraries } from "./libraries.ts";
+
+const descriptions = {
+  serve: "Serve the model over HTTP: what is done without a command",
+  predict: "Run the model once, without a server",
+  inspect: "Print what the model is made of, as JSON",
+};
+
+/** Runs one command line, without the executable's name. */
+export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
+  const name = basename(process.execPath);
+  const source = sourceOf(contents, argv);
+  const serve = serveCommand(source, `./${name} --batch-size 16 --port 8080`);
+  const { cleanCache: isCleaning } = peekOptions(argv, cacheOptions);
+  const load = {
+    serve: async () => (isCleaning && contents.libraries !== "beside" ? cleaning(contents, source) : serve),
+    predict: async () => predictCommand(source, `./${name} predict --example`),
+    inspect: async () => inspectCommand(source, `./${name} inspect`),
+  };
+  await runProgram(
+    {
+      name: `./${name}`,
+      version: async () => versionText(contents, await source.resolve(undefined)),
+      commands: {
+        serve: { description: descriptions.serve, load: load.serve },
+        predict: { description: descriptions.predict, load: load.predict },
+        inspect: { description: descriptions.inspect, load: load.inspect },
+      },
+      defaultCommand: "serve",
+      help: async (width) =>
+        executableHelp(
+          {
+            program: `./${name}`,
+            description: `Serves the model ${(await source.resolve(undefined)).reference} over HTTP. All it takes is in this file, made by sconce ${version}.`,
+            main: serve.help,
+            commands: Object.entries(descriptions),
+          },
+          width,
+        ),
+    },
+    argv,
+  );
+}
+
+function versionText({ torch }: Contents, { reference, digest }: PackagedModel): string {
+  return `sconce ${version}\nmodel ${reference} ${digest}\ntorch ${torch}`;
+}
+
+function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
+  const { cacheDir } = peekOptions(argv, cacheOptions);
+  const { libtorch } = peekOptions(argv, externalOptions);
+  return {
+    reference: undefined,
+    libraryOptions: optionsOf(contents),
+    resolve: () => modelOf(contents),
+    tagsOf: async ({ tag }) => [tag],
+    prepareLibraries: () => prepareLibraries(contents, { cacheDir, libtorch }),
+  };
+}
+
+function optionsOf({ libraries }: Contents): OptionTable {
+  if (libraries === "beside") return {};
+  return libraries.hasLibtorch ? cacheOptions : { ...cacheOptions, ...externalOptions };
+}
+
+async function modelOf({ model }: Contents): Promise<PackagedModel> {
+  if (model === "beside") return new ModelStore(join(dirname(process.execPath), "model")).resolve();
+  return embedded(model);
+}
+
+function embedded({ layers, ...model }: EmbeddedModel): PackagedModel {
+  return new PackagedModel({
+    ...model,
+    // Not in the executable, whose bytes say nothing of when it was made.
+    created: undefined,
+    layers: model.manifest.layers.map(({ mediaType, digest, size, annotations: { [annotations.title]: title } }) => ({
+      mediaType,
+      title,
+      digest,
+      size,
+      path: layers[title] ?? "",
+    })),
+  });
+}
+
+/** What `--clean-cache` makes of serving. */
+function cleaning(contents: Contents, { libraryOptions }: ModelSource): Command {
+  return command({
+    name: "serve",
+    description: cacheOptions.cleanCache.description,
+    example: "",
+    options: { ...serveOptions, ...libraryOptions, ...cacheOptions },
+    run: async ({ options: { cacheDir } }) => cleanCache(contents, cacheDir),
+  });
+}

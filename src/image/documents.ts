@@ -1,0 +1,55 @@
+/** The JSON documents of an OCI image as far as sconce reads them. Loose: what it doesn't know is kept as it is. */
+import { z } from "zod";
+import { isDigest } from "../store/reference.ts";
+
+export const imageTypes = {
+  index: "application/vnd.oci.image.index.v1+json",
+  manifest: "application/vnd.oci.image.manifest.v1+json",
+  config: "application/vnd.oci.image.config.v1+json",
+} as const;
+
+export const refNameKey = "org.opencontainers.image.ref.name";
+
+export const descriptorSchema = z.looseObject({
+  mediaType: z.string(),
+  digest: z.string().refine(isDigest, 'expected "sha256:" and 64 hex digits'),
+  size: z.int().nonnegative(),
+  artifactType: z.string().optional(),
+  platform: z.looseObject({ architecture: z.string(), os: z.string() }).optional(),
+  annotations: z.record(z.string(), z.string()).optional(),
+});
+export type Descriptor = z.infer<typeof descriptorSchema>;
+
+export const imageIndexSchema = z.looseObject({
+  schemaVersion: z.literal(2),
+  manifests: z.array(descriptorSchema),
+});
+export type ImageIndex = z.infer<typeof imageIndexSchema>;
+
+export const imageManifestSchema = z.looseObject({
+  schemaVersion: z.literal(2),
+  config: descriptorSchema.extend({ mediaType: z.literal(imageTypes.config) }),
+  layers: z.array(descriptorSchema),
+});
+export type ImageManifest = z.infer<typeof imageManifestSchema>;
+
+const strings = z.array(z.string());
+
+/** How a container of the image is started. Tools write null for what is not set. */
+export const executionSchema = z.looseObject({
+  User: z.string().nullish(),
+  Env: strings.nullish(),
+  WorkingDir: z.string().nullish(),
+  ExposedPorts: z.record(z.string(), z.unknown()).nullish(),
+  Labels: z.record(z.string(), z.string()).nullish(),
+});
+export type Execution = z.infer<typeof executionSchema>;
+
+export const imageConfigSchema = z.looseObject({
+  architecture: z.string(),
+  os: z.string(),
+  config: executionSchema.nullish(),
+  rootfs: z.looseObject({ type: z.literal("layers"), diff_ids: strings }),
+  history: z.array(z.looseObject({})).nullish(),
+});
+export type ImageConfig = z.infer<typeof imageConfigSchema>;

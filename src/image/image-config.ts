@@ -1,0 +1,82 @@
+/** How a container of the image is started, and what the image says of itself. */
+import { annotations } from "../store/manifest.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import { generatedTag } from "../store/reference.ts";
+import type { BaseImage } from "./base-image.ts";
+import { containerUser, entrypoint } from "./contents.ts";
+import type { Platform } from "./platform.ts";
+
+export interface ImageConfigOptions {
+  readonly model: PackagedModel;
+  readonly platform: Platform;
+  readonly base: BaseImage | undefined;
+  /** Layers on top of the base, the lowest first: their digests without compression and what is in them. */
+  readonly layers: readonly { readonly diffId: string; readonly title: string }[];
+  /** The image's time, in seconds since 1970. */
+  readonly seconds: number;
+}
+
+const port = 3000;
+
+/** The variables of a container; a base image may have other values for those that are no option of the server. */
+const variables = {
+  own: { SCONCE_HOST: "0.0.0.0", SCONCE_PORT: String(port) },
+  general: { PATH: "/opt/sconce:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+} as const;
+
+/** The content of the image's config. A base image's is kept where it is not about the program. */
+export function imageConfig({ model, platform, base, layers, seconds }: ImageConfigOptions): Record<string, unknown> {
+  const created = new Date(seconds * 1000).toISOString().replace(".000Z", "Z");
+  const { Cmd: _, Entrypoint: __, Healthcheck: ___, ...inherited } = base?.execution ?? {};
+  return {
+    created,
+    ...platform,
+    config: {
+      ...inherited,
+      User: userOf(base),
+      ExposedPorts: { ...inherited.ExposedPorts, [`${port}/tcp`]: {} },
+      Env: environment(inherited.Env ?? [], base === undefined),
+      Entrypoint: [entrypoint],
+      WorkingDir: inherited.WorkingDir || (base === undefined ? containerUser.home : "/"),
+      Labels: { ...inherited.Labels, ...imageLabels(model) },
+      StopSignal: "SIGTERM",
+    },
+    rootfs: {
+      type: "layers",
+      diff_ids: [...(base?.config.rootfs.diff_ids ?? []), ...layers.map(({ diffId }) => diffId)],
+    },
+    history: [
+      ...(base?.config.history ?? []),
+      ...layers.map(({ title }) => ({ created, created_by: `sconce image: ${title}` })),
+    ],
+  };
+}
+
+/** For the labels of the config and the annotations of the manifest. */
+export function imageLabels(model: PackagedModel): Record<string, string> {
+  const { description } = model.config;
+  return {
+    [annotations.title]: model.repository,
+    "org.opencontainers.image.version": generatedTag(model.digest),
+    ...(description === undefined ? {} : { "org.opencontainers.image.description": description }),
+    "sconce.model.digest": model.digest,
+  };
+}
+
+/** A base image's own user, unless that is root. */
+function userOf(base: BaseImage | undefined): string {
+  const user = base?.execution.User ?? "";
+  return /^(root|0)?(:|$)/.test(user) ? `${containerUser.uid}:${containerUser.gid}` : user;
+}
+
+function environment(inherited: readonly string[], hasHome: boolean): string[] {
+  const set = new Map<string, string>(
+    Object.entries({ ...variables.general, ...(hasHome ? { HOME: containerUser.home } : {}) }),
+  );
+  for (const each of inherited) {
+    const [name = "", ...value] = each.split("=");
+    set.set(name, value.join("="));
+  }
+  for (const [name, value] of Object.entries(variables.own)) set.set(name, value);
+  return [...set].map(([name, value]) => `${name}=${value}`);
+}

@@ -1,0 +1,117 @@
+/** Writes the image of a container that serves a model into a layout, without a container engine. */
+import type { StagedBlob } from "../store/blobs.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import { type BaseImage, stageBase } from "./base-image.ts";
+import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
+import { type Descriptor, imageTypes } from "./documents.ts";
+import { imageConfig, imageLabels } from "./image-config.ts";
+import { diffIdOf, type LayerFiles, layerDescriptor, stageLayer } from "./layer.ts";
+import type { ImageLayout } from "./layout.ts";
+import type { Platform } from "./platform.ts";
+import { runtimeLibraries } from "./runtime-libraries.ts";
+
+export interface ImageOptions {
+  readonly model: PackagedModel;
+  /** The folder of the store that the model is in. */
+  readonly home: string;
+  readonly program: ImageProgram;
+  readonly platform: Platform;
+  /** Its layers come first, in the place of this machine's runtime libraries. */
+  readonly base?: BaseImage | undefined;
+  /** The image's name in the layout. */
+  readonly name: string;
+  /** Of all that is in the image, in seconds since 1970. */
+  readonly seconds: number;
+  readonly onProgress?: (step: { title: string; doneBytes: number; totalBytes: number }) => void;
+}
+
+export interface WrittenLayer {
+  readonly title: string;
+  readonly digest: string;
+  /** Compressed, in bytes. */
+  readonly size: number;
+  /** Whether an image of the layout had it already. */
+  readonly isShared: boolean;
+}
+
+export interface WrittenImage {
+  /** Of the manifest. */
+  readonly digest: string;
+  readonly layers: readonly WrittenLayer[];
+}
+
+/**
+ * Adds the image to the layout, or replaces the one of that name. Layers that it has already are taken as they are. The same
+ * options give the same bytes. Safe to be killed at any moment and to run beside others.
+ *
+ * @throws SconceError `image_invalid` when a file can't be had, changes while it is read, or the base image is damaged
+ */
+export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
+  const { model, base, platform, seconds, onProgress } = options;
+  using workspace = layout.openWorkspace();
+  const known = layout.layers();
+  const staged: StagedBlob[] = [];
+  const stageJson = async (content: unknown, mediaType: string): Promise<Descriptor> => {
+    const bytes = new TextEncoder().encode(JSON.stringify(content));
+    const blob = await layout.blobs.stage(bytes, workspace.folder, { reuse: true });
+    staged.push(blob);
+    return { mediaType, digest: blob.digest, size: blob.size };
+  };
+  const lower: { written: WrittenLayer; descriptor: Descriptor }[] = [];
+  if (base !== undefined) {
+    const blobs = await stageBase(base, layout, workspace.folder, onProgress);
+    staged.push(...blobs);
+    for (const [i, descriptor] of base.manifest.layers.entries()) {
+      const { digest, size } = descriptor;
+      const isShared = blobs[i]?.stagedPath === undefined;
+      lower.push({ written: { title: "base image", digest, size, isShared }, descriptor });
+    }
+  }
+  const upper: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
+  for (const files of await layersOf(options)) {
+    // Reading is far quicker than compressing, but not needed where there is nothing yet.
+    const knownId = known.size === 0 ? undefined : await diffIdOf(files);
+    const shared = knownId === undefined ? undefined : known.get(knownId);
+    const { title } = files;
+    if (knownId !== undefined && shared !== undefined) {
+      const { mediaType, digest, size } = shared;
+      const written = { title, digest, size, isShared: true };
+      upper.push({ title, diffId: knownId, descriptor: { mediaType, digest, size }, written });
+      continue;
+    }
+    const blob = await stageLayer(files, workspace.folder, { onProgress });
+    staged.push(blob);
+    const { digest, size, diffId } = blob;
+    upper.push({ title, diffId, descriptor: layerDescriptor(blob), written: { title, digest, size, isShared: false } });
+  }
+  const config = await stageJson(imageConfig({ model, platform, base, layers: upper, seconds }), imageTypes.config);
+  const labels = imageLabels(model);
+  const manifest = await stageJson(
+    {
+      schemaVersion: 2,
+      mediaType: imageTypes.manifest,
+      config,
+      layers: [...lower, ...upper].map(({ descriptor }) => descriptor),
+      annotations: base === undefined ? labels : { ...labels, [baseDigestKey]: base.descriptor.digest },
+    },
+    imageTypes.manifest,
+  );
+  layout.commit({ name: options.name, manifest: { ...manifest, platform: { ...platform } }, blobs: staged }, workspace);
+  return { digest: manifest.digest, layers: [...lower, ...upper].map(({ written }) => written) };
+}
+
+const baseDigestKey = "org.opencontainers.image.base.digest";
+
+/** From what changes least to what changes most: an image that differs in its model alone shares the others. */
+async function layersOf({ model, home, program, base, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
+  const files = [{ name: "", path: program.executable }, ...program.libraries];
+  const runtime =
+    base === undefined
+      ? [{ title: "runtime libraries", entries: runtimeEntries(await runtimeLibraries(files)), mtime }]
+      : [];
+  return [
+    ...runtime,
+    { title: "libtorch and server", entries: programEntries(program), mtime },
+    { title: "model", entries: modelEntries(model, home), mtime },
+  ];
+}

@@ -1,0 +1,190 @@
+/** A folder with OCI images: an image layout (OCI image spec 1.1), in which images share the blobs that they have in common. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { SconceError } from "../errors.ts";
+import { type BlobRef, Blobs, digestOf, type StagedBlob } from "../store/blobs.ts";
+import { replaceFile, syncPath } from "../store/durable.ts";
+import { acquireLock } from "../store/lock.ts";
+import { mediaTypes } from "../store/manifest.ts";
+import { Workspace } from "../store/workspace.ts";
+import {
+  type Descriptor,
+  type ImageConfig,
+  type ImageIndex,
+  type ImageManifest,
+  imageConfigSchema,
+  imageIndexSchema,
+  imageManifestSchema,
+  imageTypes,
+  refNameKey,
+} from "./documents.ts";
+
+const lockTimeoutMs = 30_000;
+/** Far above what the JSON of an image needs; a bound against blobs that are something else. */
+const maxJsonBytes = 16 * 1024 * 1024;
+
+const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
+
+/** An image of a layout with what its manifest refers to. */
+export interface FoundImage {
+  readonly descriptor: Descriptor;
+  readonly manifest: ImageManifest;
+  readonly config: ImageConfig;
+}
+
+export class ImageLayout {
+  /** Absolute path. */
+  readonly folder: string;
+  readonly blobs: Blobs;
+
+  private constructor(folder: string) {
+    this.folder = resolve(folder);
+    this.blobs = new Blobs(this.folder);
+  }
+
+  /**
+   * The layout in a folder.
+   *
+   * @throws SconceError `usage` when there is none
+   */
+  static open(folder: string): ImageLayout {
+    const layout = new ImageLayout(folder);
+    const path = join(layout.folder, "oci-layout");
+    if (existsSync(path) && layoutSchema.safeParse(readJson(path)).success) return layout;
+    throw new SconceError("usage", `${folder} is not an OCI image layout: it has no oci-layout of version 1.0.0`);
+  }
+
+  /**
+   * The layout in a folder, which is made if it is not there.
+   *
+   * @throws SconceError `usage` when the folder holds something else, a model store too
+   */
+  static openOrCreate(folder: string): ImageLayout {
+    const found = statSync(folder, { throwIfNoEntry: false });
+    const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).length === 0);
+    if (isFree) return ImageLayout.#create(folder);
+    if (!existsSync(join(folder, "oci-layout"))) {
+      const what = found.isDirectory() ? "has files and is not an OCI image layout" : "is not a folder";
+      throw new SconceError(
+        "usage",
+        `${folder} ${what}; expected a new or empty folder, or a layout to add the image to`,
+      );
+    }
+    const layout = ImageLayout.open(folder);
+    if (layout.index().manifests.some(({ artifactType }) => artifactType === mediaTypes.model)) {
+      throw new SconceError(
+        "usage",
+        `${folder} is a store of models, whose names an image would take; give another folder`,
+      );
+    }
+    return layout;
+  }
+
+  static #create(folder: string): ImageLayout {
+    const layout = new ImageLayout(folder);
+    mkdirSync(layout.folder, { recursive: true });
+    replaceFile(join(layout.folder, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}\n', layout.folder);
+    return layout;
+  }
+
+  /** The manifests that it lists, with their names. */
+  index(): ImageIndex {
+    const path = join(this.folder, "index.json");
+    if (!existsSync(path)) return { schemaVersion: 2, mediaType: imageTypes.index, manifests: [] };
+    return this.#parse(imageIndexSchema, readJson(path), path);
+  }
+
+  /**
+   * The image that a manifest of the layout describes.
+   *
+   * @throws SconceError `image_invalid` when a blob is missing or damaged
+   */
+  image(descriptor: Descriptor): FoundImage {
+    const manifest = this.#document(imageManifestSchema, descriptor);
+    const config = this.#document(imageConfigSchema, manifest.config);
+    if (config.rootfs.diff_ids.length === manifest.layers.length) return { descriptor, manifest, config };
+    throw this.#damaged(descriptor.digest, "names another number of layers than its config");
+  }
+
+  /** The manifests of an image that was made for several platforms. */
+  indexAt(descriptor: Descriptor): ImageIndex {
+    return this.#document(imageIndexSchema, descriptor);
+  }
+
+  /** The layers of its images that are there, by what they are without compression. */
+  layers(): ReadonlyMap<string, Descriptor> {
+    const found = new Map<string, Descriptor>();
+    for (const descriptor of this.index().manifests) {
+      if (descriptor.mediaType !== imageTypes.manifest) continue;
+      const image = this.#readable(descriptor);
+      for (const [i, layer] of (image?.manifest.layers ?? []).entries()) {
+        const diffId = image?.config.rootfs.diff_ids[i];
+        if (diffId !== undefined && this.blobs.has(layer)) found.set(diffId, layer);
+      }
+    }
+    return found;
+  }
+
+  /** A folder for blobs that are being made, on the layout's file system. Swept when a process that had one was killed. */
+  openWorkspace(): Workspace {
+    const parent = join(this.folder, ".tmp");
+    mkdirSync(this.blobs.folder, { recursive: true });
+    mkdirSync(parent, { recursive: true });
+    using _lock = this.#lock();
+    Workspace.sweep(parent);
+    return Workspace.open(parent);
+  }
+
+  /** Moves the blobs in, and lets the name stand for the manifest: last, so that a reader finds every blob. */
+  commit(image: { name: string; manifest: Descriptor; blobs: readonly StagedBlob[] }, workspace: Workspace): void {
+    using _lock = this.#lock();
+    for (const blob of image.blobs) this.blobs.place(blob);
+    syncPath(this.blobs.folder);
+    const index = this.index();
+    const others = index.manifests.filter(({ annotations }) => annotations?.[refNameKey] !== image.name);
+    const named = { ...image.manifest, annotations: { ...image.manifest.annotations, [refNameKey]: image.name } };
+    const content = { ...index, manifests: [...others, named] };
+    replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, workspace.folder);
+    syncPath(this.folder);
+  }
+
+  #lock() {
+    return acquireLock(join(this.folder, ".lock"), lockTimeoutMs, `the image layout ${this.folder}`);
+  }
+
+  #readable(descriptor: Descriptor): FoundImage | undefined {
+    try {
+      return this.image(descriptor);
+    } catch {
+      // Another tool's, or damaged: nothing of it is used again.
+      return undefined;
+    }
+  }
+
+  #document<T>(schema: z.ZodType<T>, { digest, size }: BlobRef): T {
+    const path = this.blobs.path(digest);
+    if (!this.blobs.has({ digest, size })) throw this.#damaged(digest, "is missing or of another size");
+    if (size > maxJsonBytes) throw this.#damaged(digest, `has ${size} bytes; expected JSON of a few kilobytes`);
+    if (digestOf(readFileSync(path)) !== digest) throw this.#damaged(digest, "does not have the content of its digest");
+    return this.#parse(schema, readJson(path), digest);
+  }
+
+  #parse<T>(schema: z.ZodType<T>, content: unknown, what: string): T {
+    const parsed = schema.safeParse(content);
+    if (parsed.success) return parsed.data;
+    throw this.#damaged(what, `can't be read: ${z.prettifyError(parsed.error).replaceAll("\n", " ")}`, parsed.error);
+  }
+
+  #damaged(what: string, why: string, cause?: unknown): SconceError {
+    return new SconceError("image_invalid", `the image layout ${this.folder} is damaged: ${what} ${why}`, { cause });
+  }
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,30 @@
+/** The program of an image: an executable that has neither libtorch nor a model inside, and the libraries that lie beside it. */
+import { join } from "node:path";
+import { compileExecutable } from "../compile/executable.ts";
+import { isForGpus, libraryFiles } from "../compile/library-files.ts";
+import { SconceError } from "../errors.ts";
+import type { ImageProgram } from "./contents.ts";
+
+/**
+ * Makes it in `folder`, which must be there until the image is written.
+ *
+ * @throws SconceError `usage` when libtorch is for GPUs, `native_unavailable` when the addon or libtorch is not found
+ */
+export async function makeProgram(folder: string): Promise<ImageProgram> {
+  const files = await libraryFiles();
+  if (isForGpus(files)) {
+    throw new SconceError(
+      "usage",
+      `libtorch ${files.torch} is for GPUs and has gigabytes of libraries: set up with the CPU-only libtorch, or put an executable of "sconce compile --libtorch external" into an image that has PyTorch`,
+    );
+  }
+  const executable = join(folder, "server");
+  await compileExecutable({ outfile: executable, model: "beside", libtorch: "beside" });
+  const libraries = [];
+  for (const { name, content } of [files.addon, ...files.libtorch]) {
+    const path = typeof content === "string" ? content : join(folder, name);
+    if (typeof content !== "string") await Bun.write(path, content);
+    libraries.push({ name, path });
+  }
+  return { executable, libraries };
+}

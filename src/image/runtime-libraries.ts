@@ -1,0 +1,58 @@
+/** What programs need of the system to be started: glibc's loader and libraries, and the C++ runtime, as this machine has them. */
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { linkedTo } from "../compile/linked-libraries.ts";
+import { SconceError } from "../errors.ts";
+
+/** A library where a program in a container finds it, and where its content lies here. */
+export interface RuntimeLibrary {
+  /** Absolute path in the container. */
+  readonly path: string;
+  /** Absolute path here, links resolved. */
+  readonly source: string;
+}
+
+/** Loaded by name while a host name is looked up, so that no program says that it needs them. */
+const nameServices = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
+
+/**
+ * Every library that the linker finds for these files and that is not one of them, by path. All go into the folder of the C
+ * library, which the loader searches without being told, wherever this machine has them.
+ *
+ * @param files executables and libraries, by the names under which the others need them
+ * @throws SconceError `image_invalid` when one is missing, or this machine's C library is not glibc
+ */
+export async function runtimeLibraries(
+  files: readonly { readonly name: string; readonly path: string }[],
+): Promise<RuntimeLibrary[]> {
+  const shipped = new Set(files.map(({ name }) => name));
+  const found = new Map<string, string>();
+  const loaders = new Set<string>();
+  for (const { path } of files) {
+    for (const needed of await linkedTo(path)) {
+      if (shipped.has(needed.name)) continue;
+      if (needed.path === undefined) {
+        throw new SconceError(
+          "image_invalid",
+          `${path} needs ${needed.name}, which this machine does not have; install it`,
+        );
+      }
+      // The loader is the one that is named by its path.
+      if (needed.isLoader) loaders.add(needed.path);
+      else found.set(needed.name, needed.path);
+    }
+  }
+  const libc = found.get("libc.so.6");
+  if (libc === undefined || loaders.size === 0) {
+    throw new SconceError(
+      "image_invalid",
+      "the programs of this machine are not linked to glibc; write the image where they are",
+    );
+  }
+  const folder = dirname(libc);
+  for (const name of nameServices) if (existsSync(join(folder, name))) found.set(name, join(folder, name));
+  return [
+    ...[...loaders].map((path) => ({ path, source: realpathSync(path) })),
+    ...[...found].map(([name, path]) => ({ path: join(folder, name), source: realpathSync(path) })),
+  ].sort((a, b) => (a.path < b.path ? -1 : 1));
+}

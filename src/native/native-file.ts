@@ -1,0 +1,53 @@
+/** Files as native code can open them: those inside a compiled executable are known to Bun alone. */
+import { closeSync, writeSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Addon } from "./addon.ts";
+
+export interface NativeFile extends AsyncDisposable {
+  readonly path: string;
+}
+
+/** Where Bun shows the files that lie inside the executable. */
+const insidePrefix = "/$bunfs/";
+const chunkBytes = 8 * 1024 * 1024;
+
+/** A path that native code can open until this is disposed of. On Linux nothing is written to the disk. */
+export async function openNativeFile(path: string, addon: Pick<Addon, "createMemoryFile">): Promise<NativeFile> {
+  if (!path.startsWith(insidePrefix)) return { path, async [Symbol.asyncDispose]() {} };
+  return process.platform === "linux" ? inMemory(path, addon.createMemoryFile()) : inTemporaryFile(path);
+}
+
+async function inMemory(path: string, descriptor: number): Promise<NativeFile> {
+  const file: NativeFile = {
+    path: `/proc/self/fd/${descriptor}`,
+    async [Symbol.asyncDispose]() {
+      closeSync(descriptor);
+    },
+  };
+  try {
+    const inside = Bun.file(path);
+    // In parts, so that the whole is not in memory twice.
+    for (let begin = 0; begin < inside.size; begin += chunkBytes) {
+      const bytes = await inside.slice(begin, begin + chunkBytes).bytes();
+      for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
+    }
+    return file;
+  } catch (error) {
+    await file[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function inTemporaryFile(path: string): Promise<NativeFile> {
+  const folder = await mkdtemp(join(tmpdir(), "sconce-"));
+  const file = { path: join(folder, "file"), [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) };
+  try {
+    await Bun.write(file.path, Bun.file(path));
+    return file;
+  } catch (error) {
+    await file[Symbol.asyncDispose]();
+    throw error;
+  }
+}

@@ -1,0 +1,339 @@
+/** The folder into which an executable unpacks its libraries. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
+import { packLibraries } from "../src/compile/library-pack.ts";
+import { cacheLocation } from "../src/executable/cache-folder.ts";
+import { LibraryCache } from "../src/executable/library-cache.ts";
+import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
+import { clientOf, follow, type RunningCli } from "./helpers/cli.ts";
+import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+const examples = join(import.meta.dir, "..", "examples");
+const inBareRoot = bareRootTest(test);
+let digits: Executable;
+let external: Executable;
+
+beforeAll(async () => {
+  [digits, external] = await Promise.all([
+    executable(join(examples, "digits")),
+    executable(join(examples, "digits"), ["--libtorch", "external"]),
+  ]);
+});
+
+afterAll(async () => {
+  await digits[Symbol.asyncDispose]();
+  await external[Symbol.asyncDispose]();
+});
+
+/** Runs an executable in an environment with nothing but this. */
+function start(path: string, args: readonly string[], env: Readonly<Record<string, string>>): RunningCli {
+  const all = args.includes("predict") ? args : ["--port=0", "--host=127.0.0.1", ...args];
+  return follow(Bun.spawn([path, ...all], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+}
+
+/** Starts it, and ends it once it is ready. @returns what it wrote of unpacking */
+async function startAndStop(path: string, env: Readonly<Record<string, string>>, ...args: string[]): Promise<string[]> {
+  await using server = start(path, args, env);
+  await clientOf(server);
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+  return server.lines.filter((line) => /unpack/i.test(line));
+}
+
+/** Of an executable that does not get ready. */
+async function failure(program: RunningCli): Promise<{ code: number; line: string }> {
+  await using ended = program;
+  const code = await ended.exited;
+  await ended.stdout;
+  return { code, line: ended.lines.filter(Boolean).at(-1) ?? "" };
+}
+
+/** The one folder with unpacked libraries; there is nothing else but the lock. */
+async function onlyFolder(cache: string): Promise<string> {
+  const names = (await readdir(cache)).filter((name) => name !== ".lock");
+  expect(names).toEqual([expect.stringMatching(/^libtorch-[0-9a-f]{16}$/)]);
+  return join(cache, names[0] ?? "");
+}
+
+describe("unpacking", () => {
+  test("that is killed at ten random moments leaves nothing that disturbs the next start", async () => {
+    await using cache = await tempDir();
+    for (let i = 0; i < 10; i++) {
+      await using server = start(digits.path, ["--cache-dir", cache.path], {});
+      await server.line("Unpacking");
+      // Not to wait for something: the moment is what varies. It takes a second or two.
+      await Bun.sleep(Math.random() * 1000);
+      server.kill("SIGKILL");
+      await server.exited;
+      // A slow start may have got to the end.
+      const names = await readdir(cache.path);
+      for (const name of names.filter((each) => each.startsWith("libtorch-")))
+        await rm(join(cache.path, name), { recursive: true });
+    }
+    expect(await startAndStop(digits.path, {}, "--cache-dir", cache.path)).toHaveLength(1);
+    await onlyFolder(cache.path);
+    expect(await startAndStop(digits.path, {}, "--cache-dir", cache.path)).toEqual([]);
+  });
+
+  test("is done by one of eight that start at once", async () => {
+    await using cache = await tempDir();
+    const env = { SCONCE_CACHE_DIR: cache.path };
+    const lines = await Promise.all(Array.from({ length: 8 }, () => startAndStop(digits.path, env)));
+    expect(lines.flat()).toHaveLength(1);
+    await onlyFolder(cache.path);
+  });
+
+  test("makes files that others can't read, in a folder that is the user's own", async () => {
+    await using home = await tempDir();
+    await startAndStop(digits.path, { HOME: home.path });
+    const folder = await onlyFolder(home.join(".cache/sconce"));
+    for (const path of [
+      home.join(".cache/sconce"),
+      folder,
+      ...(await readdir(folder)).filter((name) => name !== ".checked").map((name) => join(folder, name)),
+    ]) {
+      expect((await Bun.file(path).stat()).mode & 0o077).toBe(0);
+    }
+  });
+});
+
+describe("what was unpacked", () => {
+  test("is unpacked again after a byte of libtorch was changed, with a warning", async () => {
+    await using cache = await tempDir();
+    const restart = () => startAndStop(digits.path, { SCONCE_CACHE_DIR: cache.path });
+    await restart();
+    const folder = await onlyFolder(cache.path);
+    await changeByte(join(folder, "libtorch_cpu.so"), 200_000_000);
+    expect(await restart()).toEqual([
+      ` WARN  libtorch_cpu.so in ${folder} is not as it was unpacked: it is unpacked again`,
+      expect.stringContaining("Unpacking"),
+    ]);
+    expect(await restart()).toEqual([]);
+  });
+
+  test.each([
+    ["a part of it was removed", (folder: string) => rm(join(folder, "libb.so"))],
+    ["a part of it was cut off", (folder: string) => overwrite(join(folder, "libb.so"), "cut off")],
+    [
+      "a part of it became a folder",
+      (folder: string) => rm(join(folder, "libb.so")).then(() => mkdir(join(folder, "libb.so"))),
+    ],
+    ["its last byte was changed", (folder: string) => changeByte(join(folder, "libb.so"), 9_999_999)],
+  ] as const)("is unpacked again after %s", async (_, change) => {
+    await using small = await smallPack();
+    const folder = await small.unpack();
+    expect(small.events.splice(0)).toEqual(["unpacking"]);
+    await change(folder);
+    expect(await small.unpack()).toBe(folder);
+    expect(small.events.splice(0)).toEqual(["changed libb.so", "unpacking"]);
+    await small.unpack();
+    expect(small.events).toEqual([]);
+    for (const name of ["liba.so", "libb.so"]) {
+      expect(await Bun.file(join(folder, name)).bytes()).toEqual(await Bun.file(small.original(name)).bytes());
+    }
+  });
+
+  test("stays when only its times have changed, or it was moved", async () => {
+    await using small = await smallPack();
+    const folder = await small.unpack();
+    await utimes(join(folder, "libb.so"), 0, 0);
+    await cp(folder, `${folder}-copy`, { recursive: true, preserveTimestamps: true });
+    await rm(folder, { recursive: true });
+    await rename(`${folder}-copy`, folder);
+    await small.unpack();
+    expect(small.events).toEqual(["unpacking"]);
+  });
+
+  test("by other versions is removed by --clean-cache, and nothing else", async () => {
+    await using cache = await tempDir();
+    const env = { SCONCE_CACHE_DIR: cache.path };
+    await startAndStop(digits.path, env);
+    const folder = await onlyFolder(cache.path);
+    const old = cache.join("libtorch-0123456789abcdef");
+    await mkdir(old);
+    await writeFile(join(old, "libtorch_cpu.so"), "x".repeat(3 * 2 ** 20));
+    await mkdir(cache.join(".unpacking-abc"));
+    await writeFile(cache.join("mine.txt"), "not sconce's");
+    await using cleaning = start(digits.path, ["--clean-cache"], env);
+    expect(await cleaning.exited).toBe(0);
+    expect(await cleaning.stdout).toBe(`${old}\n`);
+    expect(cleaning.lines.join("\n")).toContain(`Removed what other versions had unpacked into ${cache.path}: 3.0 MiB`);
+    expect((await readdir(cache.path)).toSorted()).toEqual([".lock", folder.slice(cache.path.length + 1), "mine.txt"]);
+    expect(await startAndStop(digits.path, env)).toEqual([]);
+    await using again = start(digits.path, ["--clean-cache"], env);
+    expect([await again.exited, await again.stdout]).toEqual([0, ""]);
+  });
+});
+
+async function changeByte(path: string, position: number): Promise<void> {
+  const { mtime } = await Bun.file(path).stat();
+  await chmod(path, 0o700);
+  await using file = await open(path, "r+");
+  const byte = new Uint8Array(1);
+  await file.read(byte, 0, 1, position);
+  await file.write(
+    byte.map((value) => value ^ 1),
+    0,
+    1,
+    position,
+  );
+  // Whoever means it sets the time back, too.
+  await utimes(path, mtime, mtime);
+}
+
+async function overwrite(path: string, content: string): Promise<void> {
+  await chmod(path, 0o700);
+  await writeFile(path, content);
+}
+
+/** Two files, one of several parts, packed as libraries are. */
+async function smallPack() {
+  const dir = await tempDir();
+  const names = ["liba.so", "libb.so"];
+  await writeFile(dir.join("liba.so"), "small");
+  await writeFile(dir.join("libb.so"), crypto.getRandomValues(new Uint8Array(10_000)).toHex().repeat(500));
+  const files = names.map((name) => ({ name, content: dir.join(name) }));
+  const pack = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
+  const cache = new LibraryCache(dir.join("cache"));
+  const events: string[] = [];
+  return {
+    events,
+    original: (name: string) => dir.join(name),
+    unpack: () =>
+      cache.unpacked(
+        { ...pack, hasLibtorch: true },
+        {
+          unpacking: () => events.push("unpacking"),
+          changed: (name) => events.push(`changed ${name}`),
+          progress() {},
+        },
+      ),
+    [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
+  };
+}
+
+describe("a cache folder of no use is told with the way out", () => {
+  const wayOut = "name a folder for it with --cache-dir (or SCONCE_CACHE_DIR)";
+  let root: BareRoot;
+  beforeAll(async () => {
+    root = await bareRoot();
+    await root.add({ "/server": digits.path, ...(await systemLibraries()) });
+    await mkdir(join(root.path, "cache"));
+  });
+  afterAll(() => root[Symbol.asyncDispose]());
+
+  for (const [what, options, reason] of [
+    ["read-only", "mode=1777,ro", "/cache is read-only"],
+    [
+      "mounted noexec",
+      "mode=1777,noexec",
+      "/cache lies on a file system that is mounted noexec: libraries cannot be loaded from it",
+    ],
+    ["full", "mode=1777,size=100m", "/cache has 100.0 MiB left where 416.5 MiB are needed"],
+    ["denied", "mode=0755", "/cache cannot be written by this user"],
+  ] as const) {
+    inBareRoot(what, async () => {
+      const program = root.run(["/server", "--port=0", "--cache-dir=/cache"], { tmpfs: { "/cache": options } });
+      const { code, line } = await failure(program);
+      expect(line).toMatch(
+        new RegExp(`^sconce: libtorch cannot be unpacked: ${reason.replace(/[\d.]+ MiB are/, "[\\d.]+ MiB are")}; `),
+      );
+      expect(line).toEndWith(wayOut);
+      expect(code).toBe(1);
+    });
+  }
+
+  inBareRoot("another user's", async () => {
+    await using cache = await tempDir();
+    await startAndStop(digits.path, { SCONCE_CACHE_DIR: cache.path });
+    const folder = await onlyFolder(cache.path);
+    await chmod(folder, 0o770);
+    expect((await failure(start(digits.path, [], { SCONCE_CACHE_DIR: cache.path }))).line).toContain(
+      `${folder} can be written by other users`,
+    );
+    if (process.getuid?.() !== 0) return;
+    await chmod(folder, 0o700);
+    await chown(folder, 12345, 12345);
+    expect((await failure(start(digits.path, [], { SCONCE_CACHE_DIR: cache.path }))).line).toContain(
+      `${folder} belongs to another user`,
+    );
+  });
+
+  test("a file", async () => {
+    await using dir = await tempDir();
+    await writeFile(dir.join("file"), "");
+    const { code, line } = await failure(start(digits.path, ["--cache-dir", dir.join("file")], {}));
+    expect({ code, line }).toEqual({
+      code: 1,
+      line: `sconce: libtorch cannot be unpacked: ${dir.join("file")} is not a folder; ${wayOut}`,
+    });
+  });
+
+  test.each([
+    [{ XDG_CACHE_HOME: "/x", HOME: "/h" }, "linux", "/x/sconce"],
+    [{ XDG_CACHE_HOME: "relative", HOME: "/h" }, "linux", "/h/.cache/sconce"],
+    [{ HOME: "/h" }, "darwin", "/h/Library/Caches/sconce"],
+  ] as const)("unless given it lies, with %j on %s, in %s", (env, platform, folder) => {
+    expect(cacheLocation(undefined, env, platform)).toBe(folder);
+    expect(cacheLocation("/asked", env, platform)).toBe("/asked");
+  });
+});
+
+describe("an executable without libtorch", () => {
+  const libtorch = readLibtorch();
+  const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
+    start(external.path, ["predict", "--example", ...args], env);
+
+  test("is small, and serves with that of --libtorch, of $LIBTORCH, or of the Python on the PATH", async () => {
+    await using cache = await tempDir();
+    const env = { SCONCE_CACHE_DIR: cache.path };
+    expect(Bun.file(external.path).size).toBeLessThan(Bun.file(digits.path).size - 50e6);
+    const folder = libtorch?.root ?? "";
+    await using bin = await tempDir();
+    await writeFile(
+      bin.join("python3"),
+      `#!/bin/sh\nPYTHONPATH=${join(folder, "..")} exec ${libtorch?.python?.command} "$@"\n`,
+      { mode: 0o755 },
+    );
+    for (const [variables, ...args] of [
+      [env, "--libtorch", folder],
+      [{ ...env, LIBTORCH: folder }],
+      [{ ...env, PATH: bin.path }],
+    ] as const) {
+      await using program = predict(variables, ...args);
+      expect(JSON.parse((await program.stdout) || "null")).toMatchObject({ digit: 3 });
+    }
+    expect(await startAndStop(external.path, { ...env, LIBTORCH: folder })).toEqual([]);
+  });
+
+  test("says what is missing, and what is of another version", async () => {
+    await using dir = await tempDir();
+    const env = { SCONCE_CACHE_DIR: dir.join("cache") };
+    const wayOut =
+      "name the folder of a libtorch with --libtorch (or SCONCE_LIBTORCH, or LIBTORCH), such as that of Python's torch";
+    expect(await failure(predict(env))).toEqual({
+      code: 1,
+      line: `sconce: this executable was compiled without libtorch, and the Python on the PATH has none; ${wayOut}`,
+    });
+    expect((await failure(predict(env, "--libtorch", dir.path))).line).toBe(
+      `sconce: ${dir.path} has no lib/libtorch_cpu.so; ${wayOut}`,
+    );
+    await mkdir(dir.join("lib"));
+    await symlink(join(libtorch?.root ?? "", "lib/libtorch_cpu.so"), dir.join("lib/libtorch_cpu.so"));
+    await writeFile(dir.join("build-version"), "1.13.1+cu117\n");
+    expect((await failure(predict({ ...env, LIBTORCH: dir.path }))).line).toStartWith(
+      `sconce: ${dir.path} is libtorch 1.13.1+cu117, and this executable was compiled for ${libtorch?.version}; `,
+    );
+    await rm(dir.join("build-version"));
+    await rm(dir.join("lib/libtorch_cpu.so"));
+    await writeFile(dir.join("lib/libtorch_cpu.so"), "no library");
+    expect((await failure(predict({ ...env, LIBTORCH: dir.path }))).line).toContain(
+      "libtorch_cpu.so cannot be loaded (",
+    );
+  });
+});

@@ -1,0 +1,188 @@
+/** Executable files, on a system that has nothing but the C and C++ libraries. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
+import { cli, clientOf } from "./helpers/cli.ts";
+import { compiledUpscale } from "./helpers/compiled-upscale.ts";
+import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+const examples = join(import.meta.dir, "..", "examples");
+const inBareRoot = bareRootTest(test);
+let digits: Executable;
+let upscale: Executable;
+
+beforeAll(async () => {
+  [digits, upscale] = await Promise.all([
+    executable(join(examples, "digits")),
+    executable(join(examples, "upscale"), [], ["--weights", await compiledUpscale()]),
+  ]);
+});
+
+afterAll(async () => {
+  await digits[Symbol.asyncDispose]();
+  await upscale[Symbol.asyncDispose]();
+});
+
+async function rootWith(path: string): Promise<BareRoot> {
+  const root = await bareRoot();
+  await root.add({ "/server": path, ...(await systemLibraries()) });
+  return root;
+}
+
+async function dataUri(path: string, type: string): Promise<string> {
+  return `data:${type};base64,${(await readFile(path)).toString("base64")}`;
+}
+
+describe("digits, with an empty environment and no user's name", () => {
+  let root: BareRoot;
+  beforeAll(async () => {
+    root = await rootWith(digits.path);
+  });
+  afterAll(() => root[Symbol.asyncDispose]());
+
+  inBareRoot("predicts, cancels, shows its documentation, and ends with 0 when it is told to", async () => {
+    await using server = root.run(["/server", "--port", "0", "--host", "127.0.0.1"]);
+    const client = await clientOf(server);
+    const image = await dataUri(join(examples, "digits/samples/3.png"), "image/png");
+    expect(await client.predict([{ image }, { image }])).toMatchObject({
+      status: "success",
+      outputs: [{ digit: 3 }, { digit: 3 }],
+    });
+    const { prediction_id: id } = await client.create(Array.from({ length: 2000 }, () => ({ image })));
+    expect(await client.cancel(id)).toMatchObject({ status: "failed", error_message: "Canceled" });
+
+    const page = await (await client.fetch("/docs")).text();
+    const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = ""]) => link);
+    expect(links.length).toBeGreaterThanOrEqual(2);
+    for (const link of links) {
+      const asset = await fetch(new URL(link, new URL("/docs", client.url)));
+      expect([asset.status, (await asset.bytes()).length > 10_000]).toEqual([200, true]);
+    }
+    const demo = await client.fetch("/demo", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body: JSON.stringify([{ image }]),
+    });
+    expect(await demo.json()).toMatchObject({ status: "success", demo_outputs: [{ digit: 3 }] });
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+    expect(server.lines.filter((line) => line.includes("Unpacking")).length).toBe(1);
+  });
+
+  inBareRoot("unpacks nothing the second time, and checks large bodies beside the loop", async () => {
+    await using server = root.run(["/server", "--port=0", "--host=127.0.0.1", "--log-level=debug"]);
+    const client = await clientOf(server);
+    expect(server.lines.filter((line) => line.includes("Unpacking"))).toEqual([]);
+    const image = await dataUri(join(examples, "digits/samples/7.png"), "image/png");
+    const inputs = Array.from({ length: 300 }, () => ({ image }));
+    expect(JSON.stringify(inputs).length).toBeGreaterThan(2 ** 18);
+    const { outputs = [] } = await client.predict(inputs);
+    expect(outputs.map(({ digit }) => digit)).toEqual(inputs.map(() => 7));
+    expect(await client.refused([...inputs, { image: 7 }])).toMatchObject({ errors: [{ pointer: "/300/image" }] });
+    // What cannot be read there is read on the main thread, which is told.
+    expect(server.lines.filter((line) => line.includes("main thread"))).toEqual([]);
+  });
+
+  inBareRoot("says what it is, predicts and inspects without a server, and knows its options", async () => {
+    const run = async (...args: string[]) => {
+      await using program = root.run(["/server", ...args]);
+      const [code, stdout] = await Promise.all([program.exited, program.stdout]);
+      return { code, stdout, stderr: program.lines.join("\n").trim() };
+    };
+    const { stdout: version } = await run("--version");
+    expect(version).toMatch(
+      /^sconce \d+\.\d+\.\d+\nmodel digits:[0-9a-f]{12} sha256:[0-9a-f]{64}\ntorch \d+\.\d+\.\d+\S*\n$/,
+    );
+    expect(version).toContain(`model ${digits.reference} `);
+    const { stdout: predicted } = await run("predict", "--example");
+    expect(JSON.parse(predicted)).toMatchObject({ digit: 3 });
+    const { stdout: inspected } = await run("inspect");
+    expect(JSON.parse(inspected)).toMatchObject({ reference: digits.reference, config: { name: "digits" } });
+    const { stdout: help } = await run("--help");
+    for (const part of [
+      digits.reference,
+      "./server [options]",
+      "--batch-size",
+      "--cache-dir",
+      "--clean-cache",
+      "predict",
+    ]) {
+      expect(help).toContain(part);
+    }
+    expect((await run("help", "predict")).stdout).toContain("./server predict [options] [FIELD=VALUE…]");
+    expect(await run("--batch-sice", "3")).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: "sconce: unknown option --batch-sice; did you mean --batch-size? (see --help)",
+    });
+    expect(await run("sreve")).toMatchObject({ code: 2, stderr: "sconce: unknown command sreve; did you mean serve?" });
+    expect(await run("digits:v1")).toMatchObject({ code: 2 });
+  });
+
+  inBareRoot("writes nothing of the model to the disk", async () => {
+    await using server = root.run(["/server", "--port=0", "--host=127.0.0.1"]);
+    await clientOf(server);
+    const files = await readdir(root.path, { recursive: true, withFileTypes: true });
+    const written = files.filter((file) => file.isFile() && file.parentPath.startsWith(join(root.path, "tmp")));
+    const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));
+    expect(names.toSorted()).toEqual([".checked", ".lock", "sconce.node"]);
+  });
+});
+
+describe("upscale, compiled ahead of time for this processor", () => {
+  inBareRoot("gives a picture of twice the size", async () => {
+    await using root = await rootWith(upscale.path);
+    await using server = root.run(["/server", "--port=0", "--host=127.0.0.1"], { env: { HOME: "/tmp" } });
+    const client = await clientOf(server);
+    const image = await dataUri(join(examples, "upscale/samples/coffee.jpg"), "image/jpeg");
+    const { outputs: [output] = [] } = await client.predict([{ image }]);
+    const enlarged = await sizeOf(String(Object.values(output ?? {})[0]));
+    const original = await sizeOf(image);
+    expect(enlarged).toEqual({ width: 2 * original.width, height: 2 * original.height });
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+  });
+});
+
+async function sizeOf(uri: string): Promise<{ width: number; height: number }> {
+  const { width, height } = await new Bun.Image(Buffer.from(uri.slice(uri.indexOf(",") + 1), "base64")).metadata();
+  return { width, height };
+}
+
+describe("compiling", () => {
+  test("says what is how large, and is 60 MB over the libraries, Bun and the model", async () => {
+    const { size } = await stat(digits.path);
+    const [, libraries = "", model = ""] =
+      /the libraries are ([\d.]+) MiB of it, the model ([\d.]+) KiB/.exec(digits.compiling.stderr) ?? [];
+    const bun = (await stat(process.execPath)).size;
+    const over = size - bun - Number(libraries) * 2 ** 20 - Number(model) * 2 ** 10;
+    expect(over).toBeGreaterThan(0);
+    expect(over).toBeLessThan(60e6);
+    expect(digits.compiling.stdout.trim()).toBe(digits.path);
+  });
+
+  test("the same model twice gives the same bytes", async () => {
+    await using again = await executable(join(examples, "digits"));
+    const digest = async (path: string) => Bun.hash(await Bun.file(path).bytes());
+    expect(await digest(again.path)).toBe(await digest(digits.path));
+  });
+
+  test("into a folder, or one that is not there, is refused before anything is compiled", async () => {
+    await using dir = await tempDir();
+    const env = { SCONCE_HOME: dir.join("home") };
+    expect((await cli(["build", join(examples, "digits")], { env })).code).toBe(0);
+    expect(await cli(["compile", "digits", "-o", dir.path], { env })).toMatchObject({
+      code: 2,
+      stderr: `sconce: ${dir.path} is a folder; name a file with --output\n`,
+    });
+    const { code, stderr } = await cli(["compile", "digits", "-o", dir.join("absent/server")], { env });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/absent\/server cannot be written \(ENOENT.*\); name another file with --output\n$/);
+    expect(await cli(["compile", "digits", "--libtorch", "inside"], { env })).toMatchObject({ code: 2 });
+    expect(await cli(["compile", "absent"], { env })).toMatchObject({ code: 1 });
+  });
+});

@@ -1,0 +1,70 @@
+/** Models as executable files. */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { state } from "../../scripts/setup/step.ts";
+import { libraryFiles } from "../../src/compile/library-files.ts";
+import { packLibraries } from "../../src/compile/library-pack.ts";
+import { type CliResult, cli } from "./cli.ts";
+import { tempDir } from "./temp-dir.ts";
+
+/** Where packed libraries are kept from one run of the tests to the next. */
+export const cacheFolder = join(state, "cache", "executables");
+
+/** Packing takes half a minute once, and is no part of a test. */
+export async function packedLibraries(): Promise<void> {
+  const { addon, libtorch } = await libraryFiles();
+  await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {} });
+}
+
+/** Removed when the scope ends. */
+export interface Executable extends AsyncDisposable {
+  readonly path: string;
+  /** Of the model: what `sconce build` printed. */
+  readonly reference: string;
+  readonly compiling: CliResult;
+}
+
+/**
+ * Builds a model folder and compiles it.
+ * @param options of `sconce compile`
+ * @param building options of `sconce build`
+ */
+export async function executable(
+  folder: string,
+  options: readonly string[] = [],
+  building: readonly string[] = [],
+): Promise<Executable> {
+  const dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: cacheFolder };
+  const built = await cli(["build", folder, ...building], { env });
+  if (built.code !== 0) throw new Error(built.stderr);
+  const path = dir.join("server");
+  const compiling = await cli(["compile", "-o", path, ...options], { env });
+  if (compiling.code !== 0) throw new Error(compiling.stderr);
+  return {
+    path,
+    reference: built.stdout.trim(),
+    compiling,
+    [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
+  };
+}
+
+/** The C and C++ libraries of this system, which are all that an executable needs of it, as a bare root takes them. */
+export async function systemLibraries(): Promise<Record<string, string>> {
+  const names = ["c", "m", "dl", "rt", "pthread", "stdc++", "gcc_s"].map(
+    (name) => new RegExp(`/lib${name.replaceAll("+", "\\+")}\\.so\\.\\d+$`),
+  );
+  const list =
+    await Bun.$`${Bun.which("ldconfig", { PATH: `${process.env.PATH}:/sbin:/usr/sbin` }) ?? "ldconfig"} -p`.text();
+  const wanted = process.arch === "arm64" ? "AArch64" : "x86-64";
+  const found = [...list.matchAll(/^\t(\S+) \(([^)]*)\) => (\S+)$/gm)].filter(
+    ([, , kind = "", path = ""]) => kind.includes(wanted) && names.some((name) => name.test(path)),
+  );
+  const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
+  return Object.fromEntries([...found.map(([, , , path = ""]) => [path, path]), [loader, loader]]);
+}
+
+/** What lies in a cache folder, without the lock. */
+export async function unpackedIn(folder: string): Promise<string[]> {
+  return (await readdir(folder)).filter((name) => name !== ".lock");
+}

@@ -1,0 +1,104 @@
+/** Images of a program that is small, and base images, for tests of how they are written; and a look into them. */
+import { realpath } from "node:fs/promises";
+import { z } from "zod";
+import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/image/documents.ts";
+import { type ImageOptions, type WrittenImage, writeImage } from "../../src/image/image.ts";
+import { layerDescriptor, stageLayer } from "../../src/image/layer.ts";
+import { ImageLayout } from "../../src/image/layout.ts";
+import { imagePlatform } from "../../src/image/platform.ts";
+import { runtimeLibraries } from "../../src/image/runtime-libraries.ts";
+import { ModelStore } from "../../src/store/store.ts";
+
+export const platform = imagePlatform();
+
+/** A store's model in an image whose program is the machine's `true`, with a library that is any small one. */
+export async function smallImage(
+  folder: string,
+  { home, reference, ...change }: { home: string; reference: string } & Partial<Omit<ImageOptions, "model" | "home">>,
+): Promise<WrittenImage> {
+  const executable = await realpath(Bun.which("true") ?? "");
+  const [library] = await runtimeLibraries([{ name: "true", path: executable }]);
+  return writeImage(ImageLayout.openOrCreate(folder), {
+    model: await new ModelStore(home).resolve(reference),
+    home,
+    program: { executable, libraries: [{ name: "libsmall.so", path: library?.source ?? "" }] },
+    platform,
+    name: reference,
+    seconds: 0,
+    ...change,
+  });
+}
+
+export interface BaseOptions {
+  readonly name?: string;
+  /** What the layer has in `/etc/base`. */
+  readonly text?: string;
+  readonly architecture?: string;
+  readonly execution?: Readonly<Record<string, unknown>>;
+}
+
+/** Writes an image of one layer, as other tools make them. */
+export async function writeBase(folder: string, options: BaseOptions = {}): Promise<{ digest: string }> {
+  const { name = "base", text = "a base", architecture = platform.architecture, execution = {} } = options;
+  const layout = ImageLayout.openOrCreate(folder);
+  using workspace = layout.openWorkspace();
+  const source = new TextEncoder().encode(text);
+  const entries = [{ kind: "file", path: "etc/base", mode: 0o644, source }] as const;
+  const layer = await stageLayer({ title: "base", entries, mtime: 1 }, workspace.folder, {});
+  const stage = (content: unknown) =>
+    layout.blobs.stage(new TextEncoder().encode(JSON.stringify(content)), workspace.folder, { reuse: true });
+  const config = await stage({
+    created: "2001-02-03T04:05:06Z",
+    architecture,
+    os: "linux",
+    config: execution,
+    rootfs: { type: "layers", diff_ids: [layer.diffId] },
+    history: [{ created_by: "base" }],
+  });
+  const type = "application/vnd.oci.image";
+  const manifest = await stage({
+    schemaVersion: 2,
+    mediaType: `${type}.manifest.v1+json`,
+    config: { mediaType: `${type}.config.v1+json`, digest: config.digest, size: config.size },
+    layers: [layerDescriptor(layer)],
+  });
+  const { digest, size } = manifest;
+  const descriptor = { mediaType: `${type}.manifest.v1+json`, digest, size };
+  layout.commit({ name, manifest: descriptor, blobs: [layer, config, manifest] }, workspace);
+  return { digest };
+}
+
+export interface ReadImage {
+  readonly digest: string;
+  readonly manifest: ImageManifest;
+  readonly config: ImageConfig;
+}
+
+/** The image of that name. */
+export function readImage(folder: string, name: string): ReadImage {
+  const layout = ImageLayout.open(folder);
+  const descriptor = layout.index().manifests.find(({ annotations }) => annotations?.[refNameKey] === name);
+  if (descriptor === undefined) throw new Error(`no image ${name} in ${folder}`);
+  return { digest: descriptor.digest, ...layout.image(descriptor) };
+}
+
+const startSchema = z.looseObject({
+  User: z.string().regex(/^\d+:\d+$/),
+  Env: z.array(z.string()),
+  Entrypoint: z.array(z.string()),
+  WorkingDir: z.string(),
+});
+
+/** How a container engine starts it. */
+export function startOf({ config }: ReadImage) {
+  const { User, Env, Entrypoint, WorkingDir } = startSchema.parse(config.config);
+  const [uid = 0, gid = 0] = User.split(":").map(Number);
+  const env = Object.fromEntries(Env.map((each) => [each.split("=")[0] ?? "", each.split("=").slice(1).join("=")]));
+  return { command: Entrypoint, options: { user: { uid, gid }, env, cwd: WorkingDir } };
+}
+
+/** Unpacks its layers, one upon the other. */
+export async function unpackImage(folder: string, { manifest }: ReadImage, into: string): Promise<void> {
+  const layout = ImageLayout.open(folder);
+  for (const { digest } of manifest.layers) await Bun.$`tar -xpzf ${layout.blobs.path(digest)} -C ${into}`.quiet();
+}

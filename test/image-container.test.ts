@@ -1,0 +1,76 @@
+/** The image of a model that is served, as a container engine starts it: its layers, one upon the other, and nothing else. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "./helpers/bare-root.ts";
+import { cli, clientOf } from "./helpers/cli.ts";
+import { readImage, startOf, unpackImage } from "./helpers/image.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Compressing libtorch takes ten seconds of two cores.
+setDefaultTimeout(120_000);
+
+const digits = join(import.meta.dir, "../examples/digits");
+let dir: TempDir;
+let root: BareRoot;
+let start: ReturnType<typeof startOf>;
+
+beforeAll(async () => {
+  if (bareRootObstacle !== undefined) return;
+  dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("store") };
+  const images = dir.join("images");
+  for (const command of [
+    ["build", digits, "--tag", "v1"],
+    ["image", "digits:v1", "-o", images],
+  ]) {
+    const { code, stderr, stdout } = await cli(command, { env });
+    if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
+    if (command[0] === "image") expect(stdout).toBe(`oci:${images}:digits:v1\n`);
+  }
+  root = await bareRoot();
+  const image = readImage(images, "digits:v1");
+  start = startOf(image);
+  await unpackImage(images, image, root.path);
+});
+
+afterAll(async () => {
+  await root?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+const bareTest = bareRootTest(test);
+const run = (...args: string[]) => root.run([...start.command, ...args], start.options);
+
+bareTest("a container serves its model as a user without rights, and ends with 0 when it is asked to", async () => {
+  // The port of the image may be taken here: unlike a container's, the network is everybody's.
+  const container = run("--host", "127.0.0.1", "--port", "0");
+  const client = await clientOf(container);
+  expect(await (await client.fetch("/")).json()).toMatchObject({ name: "digits", batch_size: 64 });
+  const picture = await Bun.file(join(digits, "samples/3.png")).bytes();
+  const input = { image: `data:image/png;base64,${picture.toBase64()}` };
+  expect(await client.predict([input, input])).toMatchObject({
+    status: "success",
+    outputs: [{ digit: 3 }, { digit: 3 }],
+  });
+  expect((await client.fetch("/docs/assets/swagger-ui-dist/swagger-ui.css")).status).toBe(200);
+  container.kill("SIGTERM");
+  expect(await container.exited).toBe(0);
+});
+
+bareTest(
+  "a container listens on all addresses unless told otherwise, and can be asked for help and its version",
+  async () => {
+    const [help, version] = [run("--help"), run("--version")];
+    expect([await help.exited, await version.exited]).toEqual([0, 0]);
+    const text = Bun.stripANSI(await help.stdout);
+    expect(text).toContain("--batch-size=<n>");
+    expect(text).toMatch(/Address to listen on \(default: 0\.0\.0\.0\)/);
+    expect(await version.stdout).toMatch(/^sconce \d/);
+  },
+);
+
+bareTest("a container makes one prediction without a server", async () => {
+  const prediction = run("predict", "--example");
+  expect(await prediction.exited).toBe(0);
+  expect(JSON.parse(await prediction.stdout)).toMatchObject({ digit: expect.any(Number) });
+});

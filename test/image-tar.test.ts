@@ -1,0 +1,55 @@
+/** The tar archives that layers are made of, read by GNU tar. */
+import { expect, test } from "bun:test";
+import { createWriteStream } from "node:fs";
+import { readlink, stat, writeFile } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { type TarEntry, tar } from "../src/image/tar.ts";
+import { failure } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const bytes = (length: number) => new Uint8Array(length).fill(65);
+
+test("GNU tar unpacks modes, times, links, names of every length and files of every size", async () => {
+  await using dir = await tempDir();
+  await writeFile(dir.join("source"), bytes(3_000_000));
+  const long = `${"d".repeat(98)}/${"é".repeat(100)}`;
+  const entries: TarEntry[] = [
+    { kind: "folder", path: "folder", mode: 0o1777, uid: 12, gid: 34 },
+    { kind: "folder", path: "e".repeat(100), mode: 0o755 },
+    { kind: "folder", path: "d".repeat(98), mode: 0o755 },
+    { kind: "file", path: long, mode: 0o600, source: bytes(7) },
+    { kind: "file", path: "f".repeat(100), mode: 0o755, source: dir.join("source") },
+    { kind: "link", path: "link", mode: 0o777, target: long },
+    ...[0, 1, 511, 512, 513].map(
+      (length): TarEntry => ({ kind: "file", path: `${length}`, mode: 0o644, source: bytes(length) }),
+    ),
+  ];
+  await pipeline(Readable.from(tar(entries, 1_000_000_000)), createWriteStream(dir.join("a.tar")));
+  const { stdout, stderr } =
+    await Bun.$`cd ${dir.path} && mkdir out && tar -xpvf a.tar -C out && tar -tvf a.tar --numeric-owner`.quiet();
+  expect(stderr.toString()).toBe("");
+  expect(stdout.toString()).toContain("drwxrwxrwt 12/34");
+  for (const entry of entries) {
+    const path = dir.join("out", entry.path);
+    if (entry.kind === "link") {
+      expect(await readlink(path)).toBe(entry.target);
+      continue;
+    }
+    const found = await stat(path);
+    expect([entry.path, found.mode & 0o7777]).toEqual([entry.path, entry.mode]);
+    expect(found.mtimeMs).toBe(1_000_000_000_000);
+    if (entry.kind !== "file") continue;
+    const expected = typeof entry.source === "string" ? bytes(3_000_000) : entry.source;
+    expect(Bun.hash(await Bun.file(path).bytes())).toBe(Bun.hash(expected));
+  }
+});
+
+test("a file that grows while it is read is an error, not a damaged archive", async () => {
+  await using dir = await tempDir();
+  await writeFile(dir.join("source"), bytes(10));
+  const archive = tar([{ kind: "file", path: "a", mode: 0o644, source: dir.join("source") }], 0);
+  await archive.next();
+  await writeFile(dir.join("source"), bytes(11));
+  expect(await failure(async () => await Array.fromAsync(archive))).toContain("was changed while it was read");
+});

@@ -1,0 +1,161 @@
+/** Images in an OCI image layout, with a program that is small: what is in them and which layers they share. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, readdir } from "node:fs/promises";
+import { refNameKey } from "../src/image/documents.ts";
+import { ImageLayout } from "../src/image/layout.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { failure } from "./helpers/failure.ts";
+import { platform, readImage, smallImage, unpackImage } from "./helpers/image.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+let home: TempDir;
+let dir: TempDir;
+let images: string;
+
+beforeAll(async () => {
+  home = await tempDir();
+  const store = new ModelStore(home.path);
+  const config = modelConfig({ description: "Reads a digit." });
+  await store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers("one") });
+  await store.put({ repository: "digits", tags: ["v2"], config, layers: modelLayers("two") });
+});
+afterAll(() => home[Symbol.asyncDispose]());
+beforeEach(async () => {
+  dir = await tempDir();
+  images = dir.join("images");
+});
+afterEach(() => dir[Symbol.asyncDispose]());
+
+const write = (reference: string, change: Omit<Parameters<typeof smallImage>[1], "home" | "reference"> = {}) =>
+  smallImage(images, { home: home.path, reference, ...change });
+const layersOf = (name: string) => readImage(images, name).manifest.layers.map(({ digest }) => digest);
+const names = () =>
+  ImageLayout.open(images)
+    .index()
+    .manifests.map(({ annotations }) => annotations?.[refNameKey]);
+
+/** Every file of a folder with its content's hash. */
+async function contentOf(folder: string): Promise<Record<string, bigint | number>> {
+  const found = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((each) => each.isFile());
+  const paths = found.map((each) => `${each.parentPath}/${each.name}`).sort();
+  const hashes = paths.map(async (path) => [path.slice(folder.length), Bun.hash(await Bun.file(path).bytes())]);
+  return Object.fromEntries(await Promise.all(hashes));
+}
+
+describe("an image", () => {
+  const name = "is read and copied by skopeo, digest by digest";
+  test.skipIf(skopeoObstacle !== undefined)(
+    `${name}${skopeoObstacle ? ` (skipped: ${skopeoObstacle})` : ""}`,
+    async () => {
+      const { digest } = await write("digits:v1");
+      const seen = JSON.parse(await skopeo("inspect", `oci:${images}:digits:v1`));
+      expect(seen).toMatchObject({ Digest: digest, Architecture: platform.architecture, Os: "linux" });
+      expect(seen.Layers).toEqual(layersOf("digits:v1"));
+      await skopeo("copy", `oci:${images}:digits:v1`, `oci:${dir.join("copy")}:other`);
+      expect(readImage(dir.join("copy"), "other").digest).toBe(digest);
+      // A Docker archive has the layers without compression, by the digests of the config.
+      await skopeo("copy", `oci:${images}:digits:v1`, `docker-archive:${dir.join("archive")}:digits:v1`);
+    },
+  );
+
+  test("says how it is started: port, user without rights, environment, and what it is", async () => {
+    await write("digits:v1");
+    const { config } = readImage(images, "digits:v1");
+    const model = await new ModelStore(home.path).resolve("digits:v1");
+    expect(config).toMatchObject({ ...platform, created: "1970-01-01T00:00:00Z" });
+    expect(config.config).toEqual({
+      User: "65532:65532",
+      ExposedPorts: { "3000/tcp": {} },
+      Env: [
+        "PATH=/opt/sconce:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME=/home/sconce",
+        "SCONCE_HOST=0.0.0.0",
+        "SCONCE_PORT=3000",
+      ],
+      Entrypoint: ["/opt/sconce/server"],
+      WorkingDir: "/home/sconce",
+      Labels: {
+        "org.opencontainers.image.title": "digits",
+        "org.opencontainers.image.version": model.digest.slice(7, 19),
+        "org.opencontainers.image.description": "Reads a digit.",
+        "sconce.model.digest": model.digest,
+      },
+      StopSignal: "SIGTERM",
+    });
+  });
+
+  test("has a user, a loader with its libraries, the program and a store of one model, and no shell", async () => {
+    await write("digits:v1");
+    await mkdir(dir.join("root"));
+    await unpackImage(images, readImage(images, "digits:v1"), dir.join("root"));
+    const files = await readdir(dir.join("root"), { recursive: true });
+    for (const part of ["ld-linux", "libc.so.6", "libresolv.so.2"]) {
+      expect(files.filter((file) => file.includes(part))).not.toEqual([]);
+    }
+    expect(files).toContain("opt/sconce/lib/libsmall.so");
+    expect(files.filter((file) => /(^|\/)(ba|da)?sh$/.test(file))).toEqual([]);
+    expect(await Bun.file(dir.join("root/etc/passwd")).text()).toContain("sconce:x:65532:65532:sconce:/home/sconce:");
+    const model = await new ModelStore(dir.join("root/opt/sconce/model")).resolve();
+    await new ModelStore(dir.join("root/opt/sconce/model")).verify(model);
+    expect(model).toMatchObject({
+      repository: "digits",
+      digest: (await new ModelStore(home.path).resolve("digits:v1")).digest,
+    });
+  });
+
+  test("is the same byte for byte when it is written again elsewhere, and all of it is of the time that is given", async () => {
+    await write("digits:v1");
+    await smallImage(dir.join("again"), { home: home.path, reference: "digits:v1" });
+    expect(await contentOf(images)).toEqual(await contentOf(dir.join("again")));
+    await write("digits:v1", { seconds: 1_000_000_000 });
+    expect(readImage(images, "digits:v1").config).toMatchObject({ created: "2001-09-09T01:46:40Z" });
+    const listed =
+      await Bun.$`tar -tvz --utc -f ${ImageLayout.open(images).blobs.path(layersOf("digits:v1")[2] ?? "")}`.text();
+    expect(listed.match(/ 2001-09-09 01:46 /g)?.length).toBe(listed.trim().split("\n").length);
+  });
+});
+
+describe("in one layout", () => {
+  test("images of two versions of a model differ in its layer alone, and the others are not made again", async () => {
+    await write("digits:v1");
+    const { layers } = await write("digits:v2");
+    expect(layers.map(({ title, isShared }) => [title, isShared])).toEqual([
+      ["runtime libraries", true],
+      ["libtorch and server", true],
+      ["model", false],
+    ]);
+    const [one, two] = [layersOf("digits:v1"), layersOf("digits:v2")];
+    expect(one.slice(0, 2)).toEqual(two.slice(0, 2));
+    expect(one[2]).not.toBe(two[2]);
+    expect(names()).toEqual(["digits:v1", "digits:v2"]);
+  });
+
+  test("an image takes a name from another one, and the same model under another name adds no layer", async () => {
+    await write("digits:v1");
+    await write("digits:v2", { name: "digits:v1" });
+    expect(names()).toEqual(["digits:v1"]);
+    const { layers } = await write("digits:latest", { name: "team/digits:new" });
+    expect(layers.map(({ isShared }) => isShared)).toEqual([true, true, true]);
+    expect(names()).toEqual(["digits:v1", "team/digits:new"]);
+  });
+
+  test("images that are written at the same time are all there", async () => {
+    await write("digits:v1");
+    await Promise.all(["a", "b", "c"].map((name) => write("digits:v2", { name })));
+    expect(names().sort()).toEqual(["a", "b", "c", "digits:v1"]);
+  });
+
+  test("an image that fails changes nothing, and leaves no file", async () => {
+    await write("digits:v1");
+    const before = await contentOf(images);
+    const libraries = [{ name: "libgone.so", path: dir.join("gone") }];
+    expect(await failure(write("digits:v2", { program: { executable: "/bin/true", libraries } }))).toContain(
+      "gone: No such file",
+    );
+    expect(await contentOf(images)).toEqual(before);
+  });
+});

@@ -1,0 +1,144 @@
+/** Compiled weights and the processor: code that was compiled for another one is refused before any of it is loaded. */
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { arch } from "node:os";
+import { openSession, processorNeeds } from "../src/native/binding.ts";
+import { mediaTypes } from "../src/store/manifest.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixture, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(60_000);
+
+/** Instructions that inductor writes code for, as packages name them, the flag that Linux shows for each, and what a person is told. */
+const vectorIsas = [
+  { isa: "AMX_TILE", flag: "amx_tile", told: "AMX" },
+  { isa: "AVX512_VNNI", flag: "avx512_vnni", told: "AVX512VNNI" },
+  { isa: "AVX512", flag: "avx512f", told: "AVX512" },
+];
+const isX86 = arch() === "x64";
+const cpuinfo = "/proc/cpuinfo";
+const flags = existsSync(cpuinfo)
+  ? (/^flags\s*:(.*)$/m.exec(readFileSync(cpuinfo, "utf8"))?.[1]?.split(" ") ?? [])
+  : [];
+const lacking = flags.length === 0 ? undefined : vectorIsas.find(({ flag }) => !flags.includes(flag));
+const waysOut = "compile it on a processor like this one, or serve TorchScript weights";
+
+let compiled: Fixture;
+let zip: Buffer;
+let script: string;
+beforeAll(async () => {
+  const made = await fixtures();
+  compiled = made.get("aotinductor float32 one tensor");
+  script = made.path("network.pt");
+  zip = await readFile(compiled.path);
+}, 600_000);
+
+describe("a compiled package", () => {
+  test.skipIf(!isX86)("says for which kind of processor it was compiled, and with which features", () => {
+    const [machine, ...features] = processorNeeds(compiled.path)?.split(" ") ?? [];
+    expect(machine).toBe("x86_64");
+    expect(features).toContain("fma");
+  });
+
+  test.skipIf(lacking === undefined)("for vector instructions that this processor lacks is refused", async () => {
+    const { isa = "", told = "" } = lacking ?? {};
+    expect(await refusal(withMetadata(zip, { AOTI_CPU_ISA: isa }))).toMatch(
+      new RegExp(
+        `^weights_invalid: the package was compiled for a processor with ${told}, which this one \\(.+\\) lacks: ${waysOut}$`,
+      ),
+    );
+  });
+
+  // Xeon Phi had them, and nothing since.
+  test.skipIf(!isX86)("whose compiler used features of its processor that this one lacks is refused", async () => {
+    expect(await refusal(withCode(zip, "-mno-avx5124fmaps", "-mavx5124fmaps   "))).toContain(
+      "weights_invalid: the package was compiled for a processor with AVX5124FMAPS, which this one (",
+    );
+  });
+
+  test("for another kind of machine is refused", async () => {
+    const [own, other] = isX86 ? ["x86_64", "aarch64"] : ["aarch64", "x86_64"];
+    expect(await refusal(withMetadata(zip, { AOTI_MACHINE: other }))).toBe(
+      `weights_invalid: the package was compiled for ${other}, this machine is ${own}: ${waysOut}`,
+    );
+  });
+});
+
+test("TorchScript asks for no processor", () => {
+  expect(processorNeeds(script)).toBeUndefined();
+});
+
+describe("a model with a compiled package", () => {
+  const model = `import { defineModel, float32, tensor, z } from "sconce";
+export default defineModel({
+  name: "compiled",
+  input: z.object({ x: z.number() }),
+  output: z.object({ y: z.number() }),
+  tensors: { inputs: { x: float32(3, 4) }, outputs: { y: float32(3, 4) } },
+  weights: "weights.pt2",
+  example: { x: 1 },
+  preprocess: ({ x }) => ({ x: tensor(new Float32Array(12).fill(x), [3, 4]) }),
+  postprocess: ({ y }) => ({ y: y.data[0] }),
+});
+`;
+  const elsewhere = (): Buffer => withMetadata(zip, { AOTI_MACHINE: isX86 ? "aarch64" : "x86_64" });
+
+  test("is packaged with what it needs of a processor", async () => {
+    await using dir = await modelFolder(zip);
+    expect((await run(dir, "build", dir.path)).code).toBe(0);
+    const { config } = await new ModelStore(dir.join("store")).resolve("compiled");
+    expect(config.cpuCapability).toBe(processorNeeds(compiled.path));
+    expect((await run(dir, "predict", "compiled", "x=1")).code).toBe(0);
+  });
+
+  test("for another processor ends `build` and `serve` with one line", async () => {
+    await using dir = await modelFolder(zip);
+    await run(dir, "build", dir.path);
+    const store = new ModelStore(dir.join("store"));
+    const { config, bundle } = await store.resolve("compiled");
+    await store.put({
+      repository: "moved",
+      config,
+      layers: [
+        { mediaType: mediaTypes.bundle, title: bundle.title, source: bundle.path },
+        { mediaType: mediaTypes.weights, title: "weights.pt2", source: elsewhere() },
+      ],
+    });
+    await writeFile(dir.join("weights.pt2"), elsewhere());
+    for (const args of [
+      ["build", dir.path],
+      ["serve", "moved", "--port", "0"],
+    ]) {
+      const { code, stdout, stderr } = await run(dir, ...args);
+      expect([code, stdout]).toEqual([1, ""]);
+      const told = stderr.split("\n").filter((line) => line.includes("compiled for"));
+      expect(told).toHaveLength(1);
+      expect(told[0]).toEndWith(waysOut);
+    }
+  });
+
+  async function modelFolder(weights: Buffer): Promise<TempDir> {
+    const dir = await tempDir();
+    await writeFile(dir.join("model.ts"), model);
+    await writeFile(dir.join("weights.pt2"), weights);
+    return dir;
+  }
+
+  function run(dir: TempDir, ...args: string[]) {
+    return cli(args, { env: { SCONCE_HOME: dir.join("store") } });
+  }
+});
+
+/** What opening the package's weights ends with. */
+async function refusal(changed: Buffer): Promise<string> {
+  await using dir = await tempDir();
+  const path = dir.join("changed.pt2");
+  await writeFile(path, changed);
+  const { inputs, outputs } = compiled;
+  return await failure(openSession({ path, device: "cpu", threads: 1, inputs, outputs }));
+}
