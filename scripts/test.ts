@@ -11,6 +11,7 @@ import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
+import { preparedImages } from "../test/helpers/prepared-images.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
@@ -44,6 +45,8 @@ async function makeFixtures(): Promise<void> {
   await compiledUpscale();
   step.update("libraries, packed for executables");
   await packedLibraries();
+  step.update("the layer of libtorch in images");
+  await preparedImages();
   step.update("a library of operators");
   await compiledOperators();
   step.update("a registry and what copies to it, of Debian");

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf } from "./helpers/cli.ts";
 import { readImage, startOf, unpackImage } from "./helpers/image.ts";
+import { copyPreparedImages } from "./helpers/prepared-images.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-// Compressing libtorch takes ten seconds of two cores.
 setDefaultTimeout(120_000);
 
 const digits = join(import.meta.dir, "../examples/digits");
@@ -19,6 +19,7 @@ beforeAll(async () => {
   dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("store") };
   const images = dir.join("images");
+  await copyPreparedImages(images);
   for (const command of [
     ["build", digits, "--tag", "v1"],
     ["image", "digits:v1", "-o", images],

@@ -143,6 +143,33 @@ describe("in one layout", () => {
     expect(names()).toEqual(["digits:v1", "team/digits:new"]);
   });
 
+  test("what only the image needed that had the name before is removed, and nothing that another one needs", async () => {
+    const { digest } = await write("digits:v1", { name: "a" });
+    const [, , model = ""] = layersOf("a");
+    await write("digits:v1", { name: "b", seconds: 1 });
+    await write("digits:v2", { name: "a" });
+    const blobs = await readdir(`${images}/blobs/sha256`);
+    const isThere = (each: string) => blobs.includes(each.slice("sha256:".length));
+    expect([digest, model].map(isThere)).toEqual([false, false]);
+    expect([...layersOf("a"), ...layersOf("b")].every(isThere)).toBe(true);
+    await write("digits:v2", { name: "b" });
+    // Three layers that both have, and a config and a manifest that are the same, too.
+    expect((await readdir(`${images}/blobs/sha256`)).length).toBe(5);
+  });
+
+  test("an image whose layer another process removes meanwhile is not written", async () => {
+    await write("digits:v1");
+    const [, program = ""] = layersOf("digits:v1");
+    const layout = ImageLayout.open(images);
+    using workspace = layout.openWorkspace();
+    const { manifest } = readImage(images, "digits:v1");
+    layout.blobs.remove(program);
+    const [{ digest, size } = { digest: "", size: 0 }] = layout.index().manifests;
+    const added = { name: "digits:v2", manifest: { mediaType: "", digest, size }, layers: manifest.layers, blobs: [] };
+    expect(() => layout.commit(added, workspace)).toThrow("was removed");
+    expect(names()).toEqual(["digits:v1"]);
+  });
+
   test("images that are written at the same time are all there", async () => {
     await write("digits:v1");
     await Promise.all(["a", "b", "c"].map((name) => write("digits:v2", { name })));

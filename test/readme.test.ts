@@ -3,6 +3,7 @@ import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { serveOptions } from "../src/config.ts";
 import { cacheFolder } from "./helpers/executable.ts";
+import { copyPreparedImages } from "./helpers/prepared-images.ts";
 import { blocksOf, commandsOf } from "./helpers/readme.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -27,6 +28,7 @@ beforeAll(async () => {
   const files = await Bun.$`git ls-files -co --exclude-standard`.cwd(root).text();
   for (const file of files.trim().split("\n")) await cp(join(root, file), checkout.join(file)).catch(() => {});
   for (const made of ["node_modules", "build", ".sconce"]) await symlink(join(root, made), checkout.join(made));
+  await copyPreparedImages(checkout.join("images"));
 }, 60_000);
 
 afterAll(async () => {

@@ -207,7 +207,9 @@ function folder(): string {
 /** A checkout with nothing but the named files and folders. */
 function copy(...names: string[]): string {
   const checkout = folder();
-  for (const name of names) cpSync(join(root, name), join(checkout, name), { recursive: true });
+  // What the scripts share with the program.
+  const shared = "src/executable/libtorch-build.ts";
+  for (const name of [...names, shared]) cpSync(join(root, name), join(checkout, name), { recursive: true });
   return checkout;
 }
 

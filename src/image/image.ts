@@ -86,17 +86,19 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
   }
   const config = await stageJson(imageConfig({ model, platform, base, layers: upper, seconds }), imageTypes.config);
   const labels = imageLabels(model);
+  const layers = [...lower, ...upper].map(({ descriptor }) => descriptor);
   const manifest = await stageJson(
     {
       schemaVersion: 2,
       mediaType: imageTypes.manifest,
       config,
-      layers: [...lower, ...upper].map(({ descriptor }) => descriptor),
+      layers,
       annotations: base === undefined ? labels : { ...labels, [baseDigestKey]: base.descriptor.digest },
     },
     imageTypes.manifest,
   );
-  layout.commit({ name: options.name, manifest: { ...manifest, platform: { ...platform } }, blobs: staged }, workspace);
+  const described = { ...manifest, platform: { ...platform } };
+  layout.commit({ name: options.name, manifest: described, layers, blobs: staged }, workspace);
   return { digest: manifest.digest, layers: [...lower, ...upper].map(({ written }) => written) };
 }
 

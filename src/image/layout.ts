@@ -5,6 +5,7 @@ import { z } from "zod";
 import { SconceError } from "../errors.ts";
 import { type BlobRef, Blobs, digestOf, type StagedBlob } from "../store/blobs.ts";
 import { replaceFile, syncPath } from "../store/durable.ts";
+import { referencedDigests } from "../store/garbage.ts";
 import { acquireLock } from "../store/lock.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import { Workspace } from "../store/workspace.ts";
@@ -31,6 +32,14 @@ export interface FoundImage {
   readonly descriptor: Descriptor;
   readonly manifest: ImageManifest;
   readonly config: ImageConfig;
+}
+
+/** An image that is to be added to a layout. */
+export interface NewImage {
+  readonly name: string;
+  readonly manifest: Descriptor;
+  readonly layers: readonly Descriptor[];
+  readonly blobs: readonly StagedBlob[];
 }
 
 export class ImageLayout {
@@ -136,17 +145,32 @@ export class ImageLayout {
     return Workspace.open(parent);
   }
 
-  /** Moves the blobs in, and lets the name stand for the manifest: last, so that a reader finds every blob. */
-  commit(image: { name: string; manifest: Descriptor; blobs: readonly StagedBlob[] }, workspace: Workspace): void {
+  /**
+   * Moves the blobs in, and lets the name stand for the manifest: last, so that a reader finds every blob. What only the image needed
+   * that had the name before is removed.
+   *
+   * @throws SconceError `image_invalid` when a layer that was there is not any more: another process has removed it so
+   */
+  commit(image: NewImage, workspace: Workspace): void {
     using _lock = this.#lock();
     for (const blob of image.blobs) this.blobs.place(blob);
+    if (!image.layers.every((layer) => this.blobs.has(layer))) {
+      const message = `a layer of ${image.name} was removed from ${this.folder} by another process; write the image again`;
+      throw new SconceError("image_invalid", message);
+    }
     syncPath(this.blobs.folder);
     const index = this.index();
-    const others = index.manifests.filter(({ annotations }) => annotations?.[refNameKey] !== image.name);
+    const isReplaced = ({ annotations }: Descriptor) => annotations?.[refNameKey] === image.name;
+    const others = index.manifests.filter((descriptor) => !isReplaced(descriptor));
+    const replaced = referencedDigests(this.blobs, index.manifests.filter(isReplaced));
     const named = { ...image.manifest, annotations: { ...image.manifest.annotations, [refNameKey]: image.name } };
     const content = { ...index, manifests: [...others, named] };
     replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, workspace.folder);
     syncPath(this.folder);
+    const needed = referencedDigests(this.blobs, content.manifests);
+    // Where a manifest can't be read, it may need each of them.
+    if (replaced === undefined || needed === undefined) return;
+    for (const digest of replaced) if (!needed.has(digest)) this.blobs.remove(digest);
   }
 
   #lock() {

@@ -64,7 +64,8 @@ export async function writeBase(folder: string, options: BaseOptions = {}): Prom
   });
   const { digest, size } = manifest;
   const descriptor = { mediaType: `${type}.manifest.v1+json`, digest, size };
-  layout.commit({ name, manifest: descriptor, blobs: [layer, config, manifest] }, workspace);
+  const layers = [layerDescriptor(layer)];
+  layout.commit({ name, manifest: descriptor, layers, blobs: [layer, config, manifest] }, workspace);
   return { digest };
 }
 
