@@ -57,7 +57,7 @@ test("every command of the README does what it says, in its order", async () => 
     const shown: unknown = JSON.parse(next.content);
     expect(shapeOf(abridgedAs(shown, JSON.parse(output)))).toEqual(shapeOf(shown));
   }
-}, 240_000);
+}, 400_000);
 
 test("every model of the README type-checks", async () => {
   const models = blocks.filter(({ language, path }) => language === "ts" && path !== undefined);

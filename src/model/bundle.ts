@@ -24,6 +24,8 @@ export async function bundleModel(dir: string): Promise<string> {
     external: [...suppliedModules],
     target: "bun",
     format: "esm",
+    // Else it is that of whoever builds, and the same content gets another tag.
+    define: { "process.env.NODE_ENV": '"production"' },
     root: dir,
     // Without comments: Bun's own say where a module lies as seen from the current folder, and so change from place to place.
     minify: { whitespace: true },

@@ -28,14 +28,16 @@ export interface Executable extends AsyncDisposable {
  * Builds a model folder and compiles it.
  * @param options of `sconce compile`
  * @param building options of `sconce build`
+ * @param further variables of both
  */
 export async function executable(
   folder: string,
   options: readonly string[] = [],
   building: readonly string[] = [],
+  further: Readonly<Record<string, string>> = {},
 ): Promise<Executable> {
   const dir = await tempDir();
-  const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: cacheFolder };
+  const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: cacheFolder, ...further };
   const built = await cli(["build", folder, ...building], { env });
   if (built.code !== 0) throw new Error(built.stderr);
   const path = dir.join("server");
