@@ -21,9 +21,21 @@ const plots = {
 const [begin, end] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
 /** In the order of the table. */
 const shown = [
-  ...["mlp-256", "images-1", "images-2", "minilm", "tiny-64", "create-get-64", "tiny-1", "mlp-1"],
+  ...[
+    "mlp-256",
+    "mlp-binary",
+    "images-1",
+    "images-2",
+    "images-ready",
+    "minilm",
+    "tiny-64",
+    "create-get-64",
+    "tiny-1",
+    "mlp-1",
+  ],
   ...["mosec-tiny", "mosec-mlp", "mosec-msgspec-tiny", "mosec-msgspec-mlp", "fastapi-tiny", "fastapi-mlp"],
-  ...["litserve-tiny", "litserve-mlp", "triton-tiny", "triton-mlp", "tungstenkit-tiny", "start", "memory"],
+  ...["litserve-tiny", "litserve-mlp", "triton-tiny", "triton-mlp", "tungstenkit-tiny", "start"],
+  ...["executable-tiny", "executable-mlp", "executable-start", "memory"],
 ];
 
 /** @returns the files that it wrote */

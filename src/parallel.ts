@@ -1,8 +1,9 @@
 /** A few things at a time. */
+import { availableParallelism } from "node:os";
 
 export interface ParallelOptions {
   readonly atOnce: number;
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -15,7 +16,7 @@ export async function inParallel<T>(
   work: (item: T, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const controller = new AbortController();
-  const both = AbortSignal.any([signal, controller.signal]);
+  const both = signal === undefined ? controller.signal : AbortSignal.any([signal, controller.signal]);
   const left = items.values();
   let failure: { readonly error: unknown } | undefined;
   const worker = async () => {
@@ -31,4 +32,14 @@ export async function inParallel<T>(
   };
   await Promise.all(Array.from({ length: atOnce }, worker));
   if (failure) throw failure.error;
+}
+
+/** Does work that other threads do, as much at a time as there are cores for it. The results are in the order of the items. */
+export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  // One more than cores: reading and writing files leaves a core free.
+  await inParallel([...items.entries()], { atOnce: availableParallelism() + 1 }, async ([i, item]) => {
+    results[i] = await work(item);
+  });
+  return results;
 }

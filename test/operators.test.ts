@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { compiledOperators } from "./helpers/operators.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -45,6 +46,16 @@ test("a model with its operators is built, packed and run", async () => {
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   expect(JSON.parse(stdout)).toEqual({ y: 7.5 });
+});
+
+test("an executable of it brings its operators along, inside", async () => {
+  expect((await build('["operators.so"]')).code).toBe(0);
+  const path = join(dir.path, "executable");
+  const env = { SCONCE_HOME: join(dir.path, "store"), SCONCE_CACHE_DIR: join(dir.path, "cache") };
+  expect((await cli(["compile", "triple", "-o", path, "--libtorch", "external"], { env })).code).toBe(0);
+  const libtorch = readLibtorch()?.root ?? "";
+  const child = Bun.spawn([path, "predict", "x=2.5", "--libtorch", libtorch], { env, stdout: "pipe" });
+  expect(JSON.parse(await child.stdout.text())).toEqual({ y: 7.5 });
 });
 
 test("without its operators it is refused with the operator's name", async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { LibraryPack, PackedFile } from "../executable/contents.ts";
 import { sha256 } from "../executable/sha256.ts";
-import { sideBySide } from "../executable/side-by-side.ts";
+import { onAllCores } from "../parallel.ts";
 import type { LibraryFile } from "./library-files.ts";
 
 /** Above level 9 it takes twice as long for 1 % less. */
@@ -56,7 +56,7 @@ interface Described {
 
 async function describe(file: LibraryFile): Promise<Described> {
   const { size } = blobOf(file);
-  return { name: file.name, size, sha256: await sideBySide(partsOf(file), async (part) => sha256(await part.bytes())) };
+  return { name: file.name, size, sha256: await onAllCores(partsOf(file), async (part) => sha256(await part.bytes())) };
 }
 
 function blobOf({ content }: LibraryFile): Blob {
@@ -83,7 +83,7 @@ async function compress(
   const packed: PackedFile[] = [];
   for (const [i, file] of files.entries()) {
     const { name = "", size = 0, sha256: digests = [] } = described[i] ?? {};
-    const parts = await sideBySide(partsOf(file), async (part) => {
+    const parts = await onAllCores(partsOf(file), async (part) => {
       const compressed = await Bun.zstdCompress(await part.bytes(), { level: LEVEL });
       doneBytes += part.size;
       onProgress(doneBytes, totalBytes);

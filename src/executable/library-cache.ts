@@ -13,11 +13,11 @@ import {
 } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { onAllCores } from "../parallel.ts";
 import { acquireLock } from "../store/lock.ts";
 import { cacheFault, requirePrivate, requireRoom } from "./cache-folder.ts";
 import { type LibraryPack, type PackedFile, unpackedSize } from "./contents.ts";
 import { sha256 } from "./sha256.ts";
-import { sideBySide } from "./side-by-side.ts";
 import { hasStamp, writeStamp } from "./stamp.ts";
 
 /** Eight that start at once on a slow disk wait for one of them. */
@@ -143,7 +143,7 @@ async function unpackFile(
     begin += chunk.size;
     return { ...chunk, position };
   });
-  await sideBySide(placed, async ({ offset, packedSize, position }) => {
+  await onAllCores(placed, async ({ offset, packedSize, position }) => {
     const bytes = await Bun.zstdDecompress(await packed.slice(offset, offset + packedSize).bytes());
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await output.write(bytes, done, bytes.length - done, position + done);
@@ -181,7 +181,7 @@ async function isAsPacked(path: string, { size, chunks }: PackedFile): Promise<b
     begin += chunk.size;
     return { part, sha256: chunk.sha256 };
   });
-  const same = await sideBySide(parts, async (each) => (await sha256(await each.part.bytes())) === each.sha256);
+  const same = await onAllCores(parts, async (each) => (await sha256(await each.part.bytes())) === each.sha256);
   return same.every(Boolean);
 }
 
