@@ -1,7 +1,7 @@
 /** The folder into which an executable unpacks its libraries. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { packLibraries } from "../src/compile/library-pack.ts";
 import { cacheLocation } from "../src/executable/cache-folder.ts";
@@ -335,5 +335,35 @@ describe("an executable without libtorch", () => {
     expect((await failure(predict({ ...env, LIBTORCH: dir.path }))).line).toContain(
       "libtorch_cpu.so cannot be loaded (",
     );
+  });
+});
+
+describe("packed libraries", () => {
+  test("are packed once, and those that were not used for a month are removed when others are packed", async () => {
+    await using dir = await tempDir();
+    let packings = 0;
+    const pack = async (content: string) => {
+      let isPacked = false;
+      const onProgress = () => {
+        isPacked = true;
+      };
+      await writeFile(dir.join("liba.so"), content);
+      const { path } = await packLibraries([{ name: "liba.so", content: dir.join("liba.so") }], {
+        cacheFolder: dir.join("packs"),
+        onProgress,
+      });
+      if (isPacked) packings += 1;
+      return dirname(path);
+    };
+    const [one, two] = [await pack("one"), await pack("two")];
+    expect(await pack("one")).toBe(one);
+    expect(packings).toBe(2);
+    const longAgo = Date.now() / 1000 - 31 * 86_400;
+    for (const folder of [one, two]) await utimes(folder, longAgo, longAgo);
+    // It is in use again.
+    await pack("one");
+    const three = await pack("three");
+    const names = await readdir(dir.join("packs"));
+    expect(names.toSorted()).toEqual([one, three].map((folder) => basename(folder)).toSorted());
   });
 });

@@ -39,11 +39,17 @@ export const compile = command({
     const model = await modelStore.resolve(reference);
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
     const progress = new Progress({ verb: "Compressing" });
+    let isTold = false;
     const compiled = await compileExecutable({
       outfile,
       model,
       libtorch: options.libtorch,
-      onProgress: (title, doneBytes, totalBytes) => progress.update({ title, doneBytes, totalBytes }),
+      onProgress: (title, doneBytes, totalBytes) => {
+        if (!isTold)
+          log.info(`Compressing ${title} (${formatBytes(totalBytes)}), once for all executables that have them`);
+        isTold = true;
+        progress.update({ title, doneBytes, totalBytes });
+      },
     }).finally(() => progress.end());
     const { size, librariesSize, modelSize } = compiled;
     log.info(

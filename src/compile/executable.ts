@@ -44,7 +44,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   }
   const folder = workspace(outfile);
   try {
-    const { libraries, librariesSize } = await packed(files, options);
+    const { libraries, librariesSize } = await packed(files, folder, options);
     const model = options.model === "beside" ? options.model : embed(options.model);
     const contents: Contents = { torch: files.torch, libraries, model };
     const built = join(folder, "executable");
@@ -77,12 +77,14 @@ function workspace(outfile: string): string {
 
 async function packed(
   { addon, libtorch }: LibraryFiles,
+  folder: string,
   options: CompileOptions,
 ): Promise<{ libraries: Contents["libraries"]; librariesSize: number }> {
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
-    cacheFolder: cacheLocation(process.env.SCONCE_CACHE_DIR),
+    // The addon alone is compressed in no time.
+    cacheFolder: hasLibtorch ? cacheLocation(process.env.SCONCE_CACHE_DIR) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };

@@ -1,5 +1,15 @@
 /** Compresses libraries into one file, in parts that are unpacked side by side; once for the same bytes. */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import type { LibraryPack, PackedFile } from "../executable/contents.ts";
@@ -12,6 +22,12 @@ const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** Of what `index.json` says; another one is another folder. */
 const VERSION = 1;
+
+const packedPrefix = "packed-";
+const unfinishedPrefix = ".packing-";
+const HOUR_MS = 3_600_000;
+/** A pack that no executable was made with for so long is removed when another one is made. */
+const UNUSED_MS = 30 * 24 * HOUR_MS;
 
 export interface PackOptions {
   /** Keeps packs from one time to the next. */
@@ -26,12 +42,17 @@ export async function packLibraries(
 ): Promise<Omit<LibraryPack, "hasLibtorch">> {
   const described = await Promise.all(files.map(describe));
   const digest = await sha256(new TextEncoder().encode(JSON.stringify([VERSION, LEVEL, described])));
-  const folder = join(options.cacheFolder, `packed-${digest.slice(0, 16)}`);
+  const folder = join(options.cacheFolder, `${packedPrefix}${digest.slice(0, 16)}`);
   const path = join(folder, "pack.bin");
   const index = readIndex(folder);
-  if (index !== undefined && Bun.file(path).size === packedSize(index)) return { path, digest, files: index };
+  if (index !== undefined && Bun.file(path).size === packedSize(index)) {
+    const now = new Date();
+    utimesSync(folder, now, now);
+    return { path, digest, files: index };
+  }
   mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
-  const unfinished = mkdtempSync(join(options.cacheFolder, ".packing-"));
+  removeUnused(options.cacheFolder);
+  const unfinished = mkdtempSync(join(options.cacheFolder, unfinishedPrefix));
   try {
     const packed = await compress(files, described, {
       path: join(unfinished, "pack.bin"),
@@ -44,6 +65,16 @@ export async function packLibraries(
     return { path, digest, files: packed };
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
+  }
+}
+
+/** Packs of other versions, and what processes left that were killed. */
+function removeUnused(cacheFolder: string): void {
+  for (const name of readdirSync(cacheFolder)) {
+    const folder = join(cacheFolder, name);
+    const keptMs = name.startsWith(packedPrefix) ? UNUSED_MS : name.startsWith(unfinishedPrefix) ? HOUR_MS : Infinity;
+    const { mtimeMs } = statSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity };
+    if (Date.now() - mtimeMs > keptMs) rmSync(folder, { recursive: true, force: true });
   }
 }
 
