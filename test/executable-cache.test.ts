@@ -4,8 +4,8 @@ import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, wr
 import { basename, dirname, join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { packLibraries } from "../src/compile/library-pack.ts";
-import { cacheLocation } from "../src/executable/cache-folder.ts";
-import { LibraryCache } from "../src/executable/library-cache.ts";
+import { cacheLocation } from "../src/libraries/cache-folder.ts";
+import { LibraryCache } from "../src/libraries/library-cache.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { clientOf, follow, type RunningCli } from "./helpers/cli.ts";
 import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";

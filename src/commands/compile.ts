@@ -1,12 +1,12 @@
 /** `sconce compile [repo[:tag]] -o FILE` */
 import { z } from "zod";
+import { formatBytes } from "../bytes.ts";
 import { compileExecutable } from "../compile/executable.ts";
 import { openOption, option } from "../config.ts";
 import { log } from "../log.ts";
 import { command } from "./command.ts";
 import { modelStore } from "./model-source.ts";
 import { Progress } from "./progress.ts";
-import { formatBytes } from "./table.ts";
 
 const places = ["embedded", "external"] as const;
 

@@ -1,5 +1,6 @@
 /** `sconce image [repo[:tag]] -o DIR` */
 import { z } from "zod";
+import { formatBytes } from "../bytes.ts";
 import { openOption, option } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { openBase } from "../image/base-image.ts";
@@ -11,7 +12,7 @@ import { log } from "../log.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { Progress } from "./progress.ts";
-import { formatBytes, formatTable } from "./table.ts";
+import { formatTable } from "./table.ts";
 
 /** What an image layout calls an image (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";

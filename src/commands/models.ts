@@ -1,9 +1,11 @@
 /** `sconce models` */
+
+import { formatBytes } from "../bytes.ts";
 import { flag, option } from "../config.ts";
 import { log } from "../log.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
-import { formatAge, formatBytes, formatTable } from "./table.ts";
+import { formatAge, formatTable } from "./table.ts";
 
 export const models = command({
   name: "models",

@@ -1,6 +1,7 @@
 /** Tells how far a long copy is: a line that is written over on a terminal, a log line now and then for programs. */
+
+import { formatBytes } from "../bytes.ts";
 import { isLogJson, log } from "../log.ts";
-import { formatBytes } from "./table.ts";
 
 /** A copy that takes no longer than this is not worth a word. */
 const QUIET_MS = 1000;

@@ -1,5 +1,6 @@
 /** `sconce pull HOST/repo[:tag]` */
 import { z } from "zod";
+import { formatBytes } from "../bytes.ts";
 import { openOption } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -11,7 +12,6 @@ import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { Progress } from "./progress.ts";
 import { abortable, credentialsHelp, registryOptions } from "./registry-options.ts";
-import { formatBytes } from "./table.ts";
 
 export const pull = command({
   name: "pull",

@@ -1,4 +1,6 @@
 /** `sconce push [REF] HOST/repo[:tag]` */
+
+import { formatBytes } from "../bytes.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { push as pushModel, siblingsOf } from "../registry/push.ts";
@@ -9,7 +11,6 @@ import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { Progress } from "./progress.ts";
 import { abortable, credentialsHelp, registryOptions } from "./registry-options.ts";
-import { formatBytes } from "./table.ts";
 
 export const push = command({
   name: "push",

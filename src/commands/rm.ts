@@ -1,11 +1,12 @@
 /** `sconce rm REF…` */
+
+import { formatBytes } from "../bytes.ts";
 import { flag, option } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { parseReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
-import { formatBytes } from "./table.ts";
 
 export const rm = command({
   name: "rm",

@@ -1,4 +1,4 @@
-/** Tables, JSON, sizes and ages for people. */
+/** Tables, JSON and ages for people. */
 
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows];
@@ -11,18 +11,6 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
         .trimEnd(),
     )
     .join("\n");
-}
-
-/** Binary units: `437.2 MiB`. */
-export function formatBytes(bytes: number): string {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
 /** `3 minutes ago` */

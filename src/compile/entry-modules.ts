@@ -1,6 +1,6 @@
 /** The modules that an executable starts with: they import its files, and hand them to the program. */
 import { fileURLToPath } from "node:url";
-import type { Contents } from "../executable/contents.ts";
+import type { Contents } from "./contents.ts";
 
 /** By the names that they must have in one folder. */
 export function entryModules(contents: Contents): Readonly<Record<"main.ts" | "large-body-worker.ts", string>> {

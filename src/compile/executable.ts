@@ -2,10 +2,10 @@
 import { chmodSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { messageOf, SconceError } from "../errors.ts";
-import { cacheLocation } from "../executable/cache-folder.ts";
-import type { Contents, EmbeddedModel } from "../executable/contents.ts";
+import { cacheLocation } from "../libraries/cache-folder.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
+import type { Contents, EmbeddedModel } from "./contents.ts";
 import { entryModules } from "./entry-modules.ts";
 import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";

@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SconceError } from "../errors.ts";
-import { addonName } from "../executable/contents.ts";
-import { libtorchBuild } from "../executable/libtorch-build.ts";
+import { libtorchBuild } from "../libraries/libtorch-build.ts";
+import { addonName } from "../libraries/pack.ts";
 import { linkedTo } from "./linked-libraries.ts";
 
 export interface LibraryFile {

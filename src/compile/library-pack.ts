@@ -12,8 +12,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import type { LibraryPack, PackedFile } from "../executable/contents.ts";
-import { sha256 } from "../executable/sha256.ts";
+import type { LibraryPack, PackedFile } from "../libraries/pack.ts";
+import { sha256 } from "../libraries/sha256.ts";
 import { onAllCores } from "../parallel.ts";
 import type { LibraryFile } from "./library-files.ts";
 

@@ -8,13 +8,13 @@ import { inspectCommand } from "../commands/inspect.ts";
 import type { ModelSource } from "../commands/model-source.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
+import type { Contents, EmbeddedModel } from "../compile/contents.ts";
 import { type OptionTable, serveOptions } from "../config.ts";
 import { runProgram } from "../program.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
-import type { Contents, EmbeddedModel } from "./contents.ts";
-import { cacheOptions, cleanCache, externalOptions, prepareLibraries } from "./libraries.ts";
+import { cacheOptions, cleanCache, externalOptions, prepareLibraries } from "./prepare-libraries.ts";
 
 const descriptions = {
   serve: "Serve the model over HTTP: what is done without a command",

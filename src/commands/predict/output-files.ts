@@ -2,9 +2,9 @@
 import { statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { formatBytes } from "../../bytes.ts";
 import { SconceError } from "../../errors.ts";
 import { decodeDataUrl } from "../../model/data-url.ts";
-import { formatBytes } from "../table.ts";
 
 /** Standard output as the place for a file. */
 export const standardOutput = "-";

@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { formatBytes } from "../commands/table.ts";
+import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 
 /**

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { onAllCores } from "../parallel.ts";
 import { acquireLock } from "../store/lock.ts";
 import { cacheFault, requirePrivate, requireRoom } from "./cache-folder.ts";
-import { type LibraryPack, type PackedFile, unpackedSize } from "./contents.ts";
+import { type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
 import { hasStamp, writeStamp } from "./stamp.ts";
 

@@ -1,15 +1,16 @@
 /** Gets the addon and libtorch of an executable to where they can be loaded. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { formatBytes } from "../bytes.ts";
 import { Progress } from "../commands/progress.ts";
-import { formatBytes } from "../commands/table.ts";
+import type { Contents } from "../compile/contents.ts";
 import { flag, openOption, option } from "../config.ts";
+import { cacheLocation } from "../libraries/cache-folder.ts";
+import { loadExternalLibtorch } from "../libraries/external-libtorch.ts";
+import { LibraryCache } from "../libraries/library-cache.ts";
+import { addonName, type LibraryPack, unpackedSize } from "../libraries/pack.ts";
 import { log } from "../log.ts";
 import { type NativeLocation, setNativeLocation } from "../native/binding.ts";
-import { cacheLocation } from "./cache-folder.ts";
-import { addonName, type Contents, type LibraryPack, unpackedSize } from "./contents.ts";
-import { loadExternalLibtorch } from "./external-libtorch.ts";
-import { LibraryCache } from "./library-cache.ts";
 
 /** Options of executables that unpack something. */
 export const cacheOptions = {
