@@ -78,6 +78,8 @@ function listen(config: ServeConfig, fetch: (request: Request) => Response | Pro
       // Bun answers larger bodies itself, with nothing in it; the routes answer with a problem.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
+      // By default Bun lets several processes listen on one port, and each client meets one of them.
+      reusePort: false,
       fetch,
     });
   } catch (error) {

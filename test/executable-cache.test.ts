@@ -9,6 +9,7 @@ import { LibraryCache } from "../src/libraries/library-cache.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { clientOf, follow, type RunningCli } from "./helpers/cli.ts";
 import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { failure as failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 setDefaultTimeout(120_000);
@@ -84,8 +85,33 @@ describe("unpacking", () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
     const lines = await Promise.all(Array.from({ length: 8 }, () => startAndStop(digits.path, env)));
-    expect(lines.flat()).toHaveLength(1);
+    expect(lines.flat().filter((line) => line.includes("Unpacking"))).toHaveLength(1);
     await onlyFolder(cache.path);
+  });
+
+  test("that is told to stop leaves nothing behind", async () => {
+    await using cache = await tempDir();
+    await using server = start(digits.path, ["--cache-dir", cache.path], {});
+    await server.line("Unpacking");
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+    expect((await readdir(cache.path)).filter((name) => name.startsWith(".unpacking"))).toEqual([]);
+  });
+
+  test("of a damaged executable is refused", async () => {
+    await using dir = await tempDir();
+    await writeFile(dir.join("liba.so"), "a library".repeat(1000));
+    const files = [{ name: "liba.so", content: dir.join("liba.so") }];
+    const pack = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
+    await changeByte(pack.path, 12);
+    const cache = new LibraryCache(dir.join("cache"));
+    const listener = { unpacking() {}, progress() {}, changed() {}, waiting() {} };
+    const fault = await failureOf(cache.unpacked({ ...pack, hasLibtorch: true }, listener));
+    expect(fault).toBe("native_unavailable: liba.so in this executable is damaged; compile it or copy it again");
+    expect(await readdir(dir.join("cache"))).toEqual([".lock"]);
+    // The next executable is made of another one.
+    const again = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
+    await cache.unpacked({ ...again, hasLibtorch: true }, listener);
   });
 
   test("makes files that others can't read, in a folder that is the user's own", async () => {
@@ -157,13 +183,17 @@ describe("what was unpacked", () => {
     const old = cache.join("libtorch-0123456789abcdef");
     await mkdir(old);
     await writeFile(join(old, "libtorch_cpu.so"), "x".repeat(3 * 2 ** 20));
-    await mkdir(cache.join(".unpacking-abc"));
+    await mkdir(cache.join(".unpacking-abcdef"));
+    // Of somebody who has put libtorch itself there.
+    await mkdir(cache.join("libtorch-2.13.0"));
     await writeFile(cache.join("mine.txt"), "not sconce's");
     await using cleaning = start(digits.path, ["--clean-cache"], env);
     expect(await cleaning.exited).toBe(0);
     expect(await cleaning.stdout).toBe(`${old}\n`);
     expect(cleaning.lines.join("\n")).toContain(`Removed what other versions had unpacked into ${cache.path}: 3.0 MiB`);
-    expect((await readdir(cache.path)).toSorted()).toEqual([".lock", folder.slice(cache.path.length + 1), "mine.txt"]);
+    expect((await readdir(cache.path)).toSorted()).toEqual(
+      [".lock", folder.slice(cache.path.length + 1), "libtorch-2.13.0", "mine.txt"].toSorted(),
+    );
     expect(await startAndStop(digits.path, env)).toEqual([]);
     await using again = start(digits.path, ["--clean-cache"], env);
     expect([await again.exited, await again.stdout]).toEqual([0, ""]);
@@ -211,6 +241,7 @@ async function smallPack() {
           unpacking: () => events.push("unpacking"),
           changed: (name) => events.push(`changed ${name}`),
           progress() {},
+          waiting: () => events.push("waiting"),
         },
       ),
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
@@ -218,7 +249,7 @@ async function smallPack() {
 }
 
 describe("a cache folder of no use is told with the way out", () => {
-  const wayOut = "name a folder for it with --cache-dir (or SCONCE_CACHE_DIR)";
+  const wayOut = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
   let root: BareRoot;
   beforeAll(async () => {
     root = await bareRoot();
@@ -241,7 +272,7 @@ describe("a cache folder of no use is told with the way out", () => {
       const program = root.run(["/server", "--port=0", "--cache-dir=/cache"], { tmpfs: { "/cache": options } });
       const { code, line } = await failure(program);
       expect(line).toMatch(
-        new RegExp(`^sconce: libtorch cannot be unpacked: ${reason.replace(/[\d.]+ MiB are/, "[\\d.]+ MiB are")}; `),
+        new RegExp(`^sconce: libraries cannot be kept: ${reason.replace(/[\d.]+ MiB are/, "[\\d.]+ MiB are")}; `),
       );
       expect(line).toEndWith(wayOut);
       expect(code).toBe(1);
@@ -264,13 +295,31 @@ describe("a cache folder of no use is told with the way out", () => {
     );
   });
 
+  test("one that another user could change, or an unsafe link to one", async () => {
+    await using dir = await tempDir();
+    await mkdir(dir.join("shared"));
+    await chmod(dir.join("shared"), 0o777);
+    const env = (name: string) => ({ SCONCE_CACHE_DIR: dir.join(name) });
+    const shared = `sconce: libraries cannot be kept: ${dir.join("shared")} can be written by other users; ${wayOut}`;
+    expect((await failure(start(digits.path, [], env("shared")))).line).toBe(shared);
+    await symlink(dir.join("shared"), dir.join("link"));
+    expect((await failure(start(digits.path, [], env("link")))).line).toBe(shared);
+    // As /tmp is: nobody can take away what is another's.
+    await chmod(dir.join("shared"), 0o1777);
+    await startAndStop(digits.path, env("shared"));
+    const folder = await onlyFolder(dir.join("shared"));
+    await rename(folder, dir.join("elsewhere"));
+    await symlink(dir.join("elsewhere"), folder);
+    expect((await failure(start(digits.path, [], env("shared")))).line).toContain(`${folder} is not a folder`);
+  });
+
   test("a file", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");
     const { code, line } = await failure(start(digits.path, ["--cache-dir", dir.join("file")], {}));
     expect({ code, line }).toEqual({
       code: 1,
-      line: `sconce: libtorch cannot be unpacked: ${dir.join("file")} is not a folder; ${wayOut}`,
+      line: `sconce: libraries cannot be kept: ${dir.join("file")} is not a folder; ${wayOut}`,
     });
   });
 

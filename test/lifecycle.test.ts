@@ -101,6 +101,15 @@ describe("starting", () => {
     expect(stderr).toMatch(/^sconce: port \d+ .*is in use by another program; choose another with --port\n$/);
   });
 
+  test("on the port of another server is refused, too", async () => {
+    await using server = serve([]);
+    const { url } = await clientOf(server);
+    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", url.port];
+    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
+    expect(code).toBe(1);
+    expect(stderr).toContain(`port ${url.port} of 127.0.0.1 is in use by another program`);
+  });
+
   test("of a model whose setup throws ends with one line and code 1", async () => {
     await using home = await tempDir();
     await using dir = await tempDir();

@@ -38,6 +38,7 @@ export const compile = command({
   async run({ options, positionals: [reference] }) {
     const model = await modelStore.resolve(reference);
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
     const progress = new Progress({ verb: "Compressing" });
     let isTold = false;
     const compiled = await compileExecutable({
@@ -45,7 +46,7 @@ export const compile = command({
       model,
       libtorch: options.libtorch,
       onProgress: (title, doneBytes, totalBytes) => {
-        if (!isTold)
+        if (!isTold && options.libtorch === "embedded")
           log.info(`Compressing ${title} (${formatBytes(totalBytes)}), once for all executables that have them`);
         isTold = true;
         progress.update({ title, doneBytes, totalBytes });

@@ -1,6 +1,7 @@
 /** Compiles the program, a model and the libraries into one executable file. */
-import { chmodSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { cacheLocation } from "../libraries/cache-folder.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
@@ -43,19 +44,47 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
     );
   }
   const folder = workspace(outfile);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  // Whoever ends it by a signal leaves by `process.exit`.
+  process.once("exit", remove);
   try {
     const { libraries, librariesSize } = await packed(files, folder, options);
+    requireFitting(librariesSize, options.model);
     const model = options.model === "beside" ? options.model : embed(options.model);
     const contents: Contents = { torch: files.torch, libraries, model };
     const built = join(folder, "executable");
+    requireSpace(folder, process.execPath, librariesSize + (options.model === "beside" ? 0 : options.model.size));
     await build(folder, built, contents);
     const modelSize = options.model === "beside" ? 0 : options.model.size;
     chmodSync(built, 0o755);
     renameSync(built, outfile);
     return { size: statSync(outfile).size, librariesSize, modelSize };
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    process.off("exit", remove);
+    remove();
   }
+}
+
+/** Bun writes the sizes of what is inside in 32 bits, and says nothing where that is too few for one file. */
+const MAX_INSIDE_BYTES = 4e9;
+
+function requireFitting(librariesSize: number, model: CompileOptions["model"]): void {
+  if (model === "beside" || librariesSize + model.size < MAX_INSIDE_BYTES) return;
+  throw new SconceError(
+    "usage",
+    `the model ${model.reference} has ${formatBytes(model.size)}, and an executable holds less than ${formatBytes(MAX_INSIDE_BYTES)}: make a container image of it with "sconce image"`,
+  );
+}
+
+/** @throws SconceError `usage` where there is not even room for Bun and what goes in, of which Bun says little */
+function requireSpace(folder: string, bun: string, insideBytes: number): void {
+  const needed = statSync(bun).size + insideBytes;
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize >= needed) return;
+  throw new SconceError(
+    "usage",
+    `${dirname(folder)} has ${formatBytes(bavail * bsize)} left where ${formatBytes(needed)} are needed; name a file elsewhere with --output`,
+  );
 }
 
 /** A folder beside the result, so that it can be renamed into its place. */

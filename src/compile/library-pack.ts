@@ -1,17 +1,9 @@
 /** Compresses libraries into one file, in parts that are unpacked side by side; once for the same bytes. */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-} from "node:fs";
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { cacheFault, requirePrivate } from "../libraries/cache-folder.ts";
 import type { LibraryPack, PackedFile } from "../libraries/pack.ts";
 import { sha256 } from "../libraries/sha256.ts";
 import { onAllCores } from "../parallel.ts";
@@ -21,10 +13,14 @@ import type { LibraryFile } from "./library-files.ts";
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** Of what `index.json` says; another one is another folder. */
-const VERSION = 1;
+const VERSION = 2;
 
+const packName = "pack.bin";
+const indexName = "index.json";
 const packedPrefix = "packed-";
+const finished = /^packed-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".packing-";
+const unfinishedName = /^\.packing-\w{6}$/;
 const HOUR_MS = 3_600_000;
 /** A pack that no executable was made with for so long is removed when another one is made. */
 const UNUSED_MS = 30 * 24 * HOUR_MS;
@@ -43,38 +39,43 @@ export async function packLibraries(
   const described = await Promise.all(files.map(describe));
   const digest = await sha256(new TextEncoder().encode(JSON.stringify([VERSION, LEVEL, described])));
   const folder = join(options.cacheFolder, `${packedPrefix}${digest.slice(0, 16)}`);
-  const path = join(folder, "pack.bin");
-  const index = readIndex(folder);
-  if (index !== undefined && Bun.file(path).size === packedSize(index)) {
-    const now = new Date();
-    utimesSync(folder, now, now);
-    return { path, digest, files: index };
-  }
-  mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
-  removeUnused(options.cacheFolder);
-  const unfinished = mkdtempSync(join(options.cacheFolder, unfinishedPrefix));
+  const path = join(folder, packName);
+  const known = await readPack(folder);
+  if (known !== undefined) return { path, digest, files: known };
+  let unfinished: string | undefined;
+  const remove = () => unfinished && rmSync(unfinished, { recursive: true, force: true });
+  process.once("exit", remove);
   try {
+    mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
+    removeUnused(options.cacheFolder);
+    unfinished = mkdtempSync(join(options.cacheFolder, unfinishedPrefix));
     const packed = await compress(files, described, {
-      path: join(unfinished, "pack.bin"),
+      path: join(unfinished, packName),
       onProgress: options.onProgress,
     });
-    await Bun.write(join(unfinished, "index.json"), JSON.stringify(packed));
-    // Another process may have been faster, with the same bytes.
+    const checksum = await checksumOf(join(unfinished, packName));
+    await Bun.write(join(unfinished, indexName), JSON.stringify({ checksum, files: packed }));
+    // Another process may have been faster, with the same bytes: then its pack stays, which may be in use.
+    const others = await readPack(folder);
+    if (others !== undefined) return { path, digest, files: others };
     rmSync(folder, { recursive: true, force: true });
     renameSync(unfinished, folder);
     return { path, digest, files: packed };
+  } catch (error) {
+    throw cacheFault(error, options.cacheFolder);
   } finally {
-    rmSync(unfinished, { recursive: true, force: true });
+    process.off("exit", remove);
+    remove();
   }
 }
 
 /** Packs of other versions, and what processes left that were killed. */
 function removeUnused(cacheFolder: string): void {
-  for (const name of readdirSync(cacheFolder)) {
-    const folder = join(cacheFolder, name);
-    const keptMs = name.startsWith(packedPrefix) ? UNUSED_MS : name.startsWith(unfinishedPrefix) ? HOUR_MS : Infinity;
-    const { mtimeMs } = statSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity };
-    if (Date.now() - mtimeMs > keptMs) rmSync(folder, { recursive: true, force: true });
+  for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
+    const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;
+    const folder = join(cacheFolder, entry.name);
+    const { mtimeMs } = lstatSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity };
+    if (entry.isDirectory() && Date.now() - mtimeMs > keptMs) rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -110,7 +111,7 @@ async function compress(
   const totalBytes = described.reduce((sum, { size }) => sum + size, 0);
   let doneBytes = 0;
   let offset = 0;
-  const output = Bun.file(path).writer();
+  await using output = await open(path, "wx", 0o600);
   const packed: PackedFile[] = [];
   for (const [i, file] of files.entries()) {
     const { name = "", size = 0, sha256: digests = [] } = described[i] ?? {};
@@ -122,29 +123,41 @@ async function compress(
     });
     const chunks = parts.map(({ compressed, size }, part) => {
       const chunk = { offset, packedSize: compressed.length, size, sha256: digests[part] ?? "" };
-      output.write(compressed);
       offset += compressed.length;
       return chunk;
     });
+    for (const { compressed } of parts) await output.writeFile(compressed);
     packed.push({ name, size, chunks });
   }
-  await output.end();
   return packed;
 }
 
-const indexSchema: z.ZodType<PackedFile[]> = z.array(
-  z.object({
-    name: z.string(),
-    size: z.int(),
-    chunks: z.array(z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), sha256: z.string() })),
-  }),
-);
+const indexSchema = z.object({
+  checksum: z.string(),
+  files: z.array(
+    z.object({
+      name: z.string(),
+      size: z.int(),
+      chunks: z.array(z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), sha256: z.string() })),
+    }),
+  ),
+});
 
-function readIndex(folder: string): PackedFile[] | undefined {
-  const path = join(folder, "index.json");
-  return existsSync(path) ? indexSchema.safeParse(JSON.parse(readFileSync(path, "utf8"))).data : undefined;
+/** What was packed before, if it is as it was. */
+async function readPack(folder: string): Promise<PackedFile[] | undefined> {
+  try {
+    requirePrivate(folder);
+    const { checksum, files } = indexSchema.parse(JSON.parse(readFileSync(join(folder, indexName), "utf8")));
+    if ((await checksumOf(join(folder, packName))) !== checksum) return undefined;
+    const now = new Date();
+    utimesSync(folder, now, now);
+    return files;
+  } catch {
+    return undefined;
+  }
 }
 
-function packedSize(files: readonly PackedFile[]): number {
-  return files.reduce((sum, { chunks }) => sum + chunks.reduce((of, { packedSize }) => of + packedSize, 0), 0);
+/** Of what a disk may have lost, not of what somebody may have meant: what is unpacked has digests. */
+async function checksumOf(path: string): Promise<string> {
+  return Bun.hash.xxHash3(await Bun.file(path).bytes()).toString(16);
 }

@@ -14,7 +14,7 @@ import { runProgram } from "../program.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
-import { cacheOptions, cleanCache, externalOptions, prepareLibraries } from "./prepare-libraries.ts";
+import { cacheOptions, cleanCache, cleanOptions, externalOptions, prepareLibraries } from "./prepare-libraries.ts";
 
 const descriptions = {
   serve: "Serve the model over HTTP: what is done without a command",
@@ -26,10 +26,13 @@ const descriptions = {
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = basename(process.execPath);
   const source = sourceOf(contents, argv);
-  const serve = serveCommand(source, `./${name} --batch-size 16 --port 8080`);
-  const { cleanCache: isCleaning } = peekOptions(argv, cacheOptions);
+  const serve = serveCommand(
+    { ...source, libraryOptions: servingOptionsOf(contents) },
+    `./${name} --batch-size 16 --port 8080`,
+  );
+  const { cleanCache: isCleaning } = peekOptions(argv, cleanOptions);
   const load = {
-    serve: async () => (isCleaning && contents.libraries !== "beside" ? cleaning(contents, source) : serve),
+    serve: async () => (isCleaning && contents.libraries !== "beside" ? cleaning(contents) : serve),
     predict: async () => predictCommand(source, `./${name} predict --example`),
     inspect: async () => inspectCommand(source, `./${name} inspect`),
   };
@@ -99,13 +102,17 @@ function embedded({ layers, ...model }: EmbeddedModel): PackagedModel {
   });
 }
 
+function servingOptionsOf(contents: Contents): OptionTable {
+  return contents.libraries === "beside" ? {} : { ...optionsOf(contents), ...cleanOptions };
+}
+
 /** What `--clean-cache` makes of serving. */
-function cleaning(contents: Contents, { libraryOptions }: ModelSource): Command {
+function cleaning(contents: Contents): Command {
   return command({
     name: "serve",
-    description: cacheOptions.cleanCache.description,
+    description: cleanOptions.cleanCache.description,
     example: "",
-    options: { ...serveOptions, ...libraryOptions, ...cacheOptions },
+    options: { ...serveOptions, ...servingOptionsOf(contents), ...cacheOptions },
     run: async ({ options: { cacheDir } }) => cleanCache(contents, cacheDir),
   });
 }

@@ -20,6 +20,10 @@ export const cacheOptions = {
     described: "sconce in your cache directory",
     parse: z.string().min(1, "must be a folder"),
   }),
+} as const;
+
+/** Of serving alone, in whose place it is done. */
+export const cleanOptions = {
   cleanCache: option({
     description: "Remove what other versions have unpacked there, and end",
     default: false,
@@ -65,6 +69,7 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
   const progress = new Progress({ verb: "Unpacking" });
   const unpacked = cache.unpacked(pack, {
     unpacking: (folder) => log.info(`Unpacking libraries once into ${folder} (${formatBytes(unpackedSize(pack))})`),
+    waiting: (folder) => log.info(`Waiting for another process to unpack libraries into ${folder}`),
     progress: (doneBytes, totalBytes) => progress.update({ title: "libraries", doneBytes, totalBytes }),
     changed: (name, folder) => log.warn(`${name} in ${folder} is not as it was unpacked: it is unpacked again`),
   });
@@ -72,9 +77,9 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
 }
 
 /** Removes what other versions have unpacked, and prints what that was. */
-export function cleanCache({ libraries }: Contents, cacheDir: string | undefined): void {
+export async function cleanCache({ libraries }: Contents, cacheDir: string | undefined): Promise<void> {
   const cache = new LibraryCache(cacheLocation(cacheDir));
-  const { folders, bytes } = cache.clean(libraries === "beside" ? undefined : libraries);
+  const { folders, bytes } = await cache.clean(libraries === "beside" ? undefined : libraries);
   for (const folder of folders) console.log(folder);
   log.info(
     folders.length === 0

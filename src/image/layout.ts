@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { SconceError } from "../errors.ts";
+import { messageOf, SconceError } from "../errors.ts";
 import { type BlobRef, Blobs, digestOf, type StagedBlob } from "../store/blobs.ts";
 import { replaceFile, syncPath } from "../store/durable.ts";
 import { referencedDigests } from "../store/garbage.ts";
@@ -71,7 +71,8 @@ export class ImageLayout {
    */
   static openOrCreate(folder: string): ImageLayout {
     const found = statSync(folder, { throwIfNoEntry: false });
-    const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).length === 0);
+    // Hidden ones are of another process that creates it at this moment.
+    const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).every((name) => name[0] === "."));
     if (isFree) return ImageLayout.#create(folder);
     if (!existsSync(join(folder, "oci-layout"))) {
       const what = found.isDirectory() ? "has files and is not an OCI image layout" : "is not a folder";
@@ -92,8 +93,15 @@ export class ImageLayout {
 
   static #create(folder: string): ImageLayout {
     const layout = new ImageLayout(folder);
-    mkdirSync(layout.folder, { recursive: true });
-    replaceFile(join(layout.folder, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}\n', layout.folder);
+    const temporary = join(layout.folder, ".tmp");
+    try {
+      mkdirSync(temporary, { recursive: true });
+    } catch (error) {
+      throw new SconceError("usage", `${folder} cannot be made (${messageOf(error)}); name another folder`, {
+        cause: error,
+      });
+    }
+    replaceFile(join(layout.folder, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}\n', temporary);
     return layout;
   }
 

@@ -1,5 +1,5 @@
 /** The folder into which an executable unpacks its libraries: where it is, whose it is, and why it may be of no use. */
-import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { formatBytes } from "../bytes.ts";
@@ -7,14 +7,14 @@ import { messageOf, SconceError } from "../errors.ts";
 
 /**
  * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`;
- * for a user without a home `sconce-UID` in the folder for temporary files.
+ * for a user whose home there is not, `sconce-UID` in the folder for temporary files.
  */
 export function cacheLocation(
   asked: string | undefined,
   env: Readonly<Record<string, string | undefined>> = process.env,
   platform: NodeJS.Platform = process.platform,
 ): string {
-  if (asked !== undefined) return resolve(asked);
+  if (asked) return resolve(asked);
   // The XDG specification has a relative path ignored.
   if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
   const home = env.HOME || homeOfUser();
@@ -25,24 +25,29 @@ export function cacheLocation(
 /** As the system knows it, which it does not in a container without /etc/passwd. */
 function homeOfUser(): string | undefined {
   try {
-    return homedir() || undefined;
+    const home = homedir();
+    return existsSync(home) ? home : undefined;
   } catch {
     return undefined;
   }
 }
 
-const fix = "name a folder for it with --cache-dir (or SCONCE_CACHE_DIR)";
+const fix = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
 
 /**
- * Whoever can write into the folder decides what this process loads.
- * @throws SconceError `cache_unusable` when the folder is another user's, or others may write into it
+ * Whoever can write into the folder, or put another one into its place, decides what this process loads.
+ * @param folder a folder itself and no link to one
+ * @throws SconceError `cache_unusable` when it is another user's, or others may write into it; other than into those in which each
+ * user can only remove his own (`/tmp`)
  */
-export function requirePrivate(folder: string): void {
-  const { uid, mode } = statSync(folder);
+export function requirePrivate(folder: string, { maySticky = false } = {}): void {
+  const found = lstatSync(folder);
   const own = process.getuid?.();
+  if (!found.isDirectory()) throw unusable(folder, "is not a folder");
   if (own === undefined) return;
-  if (uid !== own && uid !== 0) throw unusable(folder, "belongs to another user");
-  if ((mode & 0o022) !== 0) throw unusable(folder, "can be written by other users");
+  if (found.uid !== own && found.uid !== 0) throw unusable(folder, "belongs to another user");
+  const isShared = (found.mode & 0o022) !== 0;
+  if (isShared && !(maySticky && (found.mode & 0o1000) !== 0)) throw unusable(folder, "can be written by other users");
 }
 
 /** @throws SconceError `cache_unusable` when programs may not be loaded from the folder, or it has too little room */
@@ -70,10 +75,12 @@ const reasons: Readonly<Record<string, string>> = {
   EDQUOT: "has no room left for this user",
   ENOTDIR: "is not a folder",
   EEXIST: "is not a folder",
+  ENOENT: "cannot be made",
+  EBUSY: "is still being written by another process; try again when that has ended, or",
 };
 
 function unusable(folder: string, why: string, cause?: unknown): SconceError {
-  return new SconceError("cache_unusable", `libtorch cannot be unpacked: ${folder} ${why}; ${fix}`, { cause });
+  return new SconceError("cache_unusable", `libraries cannot be kept: ${folder} ${why}; ${fix}`, { cause });
 }
 
 /** As the kernel lists the mounts; elsewhere the loading itself will tell. */

@@ -7,28 +7,36 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
 } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { SconceError } from "../errors.ts";
 import { onAllCores } from "../parallel.ts";
-import { acquireLock } from "../store/lock.ts";
+import { type FileLock, tryLock } from "../store/lock.ts";
 import { cacheFault, requirePrivate, requireRoom } from "./cache-folder.ts";
 import { type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
-import { hasStamp, writeStamp } from "./stamp.ts";
+import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
 
 /** Eight that start at once on a slow disk wait for one of them. */
 const LOCK_TIMEOUT_MS = 300_000;
+/** Between two looks whether another process has given the lock back. */
+const LOCK_LOOK_MS = 50;
 const prefix = "libtorch-";
+const finished = /^libtorch-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".unpacking-";
+const unfinished = /^\.unpacking-\w{6}$/;
 
 export interface UnpackListener {
   /** There is something to unpack into `folder`. */
   unpacking(folder: string): void;
   progress(doneBytes: number, totalBytes: number): void;
+  /** Another process is at work in `folder`. */
+  waiting(folder: string): void;
   /** What was unpacked before is not what it was, and is unpacked again. */
   changed(name: string, folder: string): void;
 }
@@ -50,9 +58,13 @@ export class LibraryCache {
   async unpacked(pack: LibraryPack, listener: UnpackListener): Promise<string> {
     const folder = this.#folderOf(pack);
     try {
-      if (await isIntact(folder, pack)) return folder;
-      this.#create();
-      using _lock = acquireLock(join(this.folder, ".lock"), LOCK_TIMEOUT_MS, this.folder);
+      if (existsSync(folder)) {
+        this.#requireOwn();
+        if ((await firstChanged(folder, pack)) === undefined) return folder;
+      }
+      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+      this.#requireOwn();
+      using _lock = await this.#lock(() => listener.waiting(this.folder));
       this.#sweep();
       // Another process may have unpacked it meanwhile.
       const changed = await firstChanged(folder, pack);
@@ -74,13 +86,13 @@ export class LibraryCache {
    * Removes what others than this pack's were unpacked. A process that has loaded them keeps them.
    * @returns the folders that are gone, and their bytes
    */
-  clean(pack: LibraryPack | undefined): { readonly folders: readonly string[]; readonly bytes: number } {
+  async clean(pack: LibraryPack | undefined): Promise<{ readonly folders: readonly string[]; readonly bytes: number }> {
     if (!existsSync(this.folder)) return { folders: [], bytes: 0 };
     try {
-      using _lock = acquireLock(join(this.folder, ".lock"), LOCK_TIMEOUT_MS, this.folder);
+      using _lock = await this.#lock();
       this.#sweep();
       const kept = pack && this.#folderOf(pack);
-      const folders = this.#named(prefix).filter((folder) => folder !== kept);
+      const folders = this.#named(finished).filter((folder) => folder !== kept);
       const bytes = folders.reduce((sum, folder) => sum + sizeOf(folder), 0);
       for (const folder of folders) rmSync(folder, { recursive: true });
       return { folders, bytes };
@@ -93,25 +105,42 @@ export class LibraryCache {
     return join(this.folder, `${prefix}${digest.slice(0, 16)}`);
   }
 
-  #create(): void {
-    // One who gives it elsewhere may have it as he likes; what is unpacked in it is private all the same.
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+  /** Who owns the folder could put others into the place of those in it. */
+  #requireOwn(): void {
+    requirePrivate(realpathSync(this.folder), { maySticky: true });
+  }
+
+  /** Without holding the thread: the server already answers those who ask whether it lives. */
+  async #lock(onWait?: () => void): Promise<FileLock> {
+    if (!statSync(this.folder).isDirectory()) throw Object.assign(new Error("not a folder"), { code: "ENOTDIR" });
     accessSync(this.folder, constants.W_OK);
+    const path = join(this.folder, ".lock");
+    for (let waitedMs = 0; waitedMs < LOCK_TIMEOUT_MS; waitedMs += LOCK_LOOK_MS) {
+      const lock = tryLock(path);
+      if (lock !== undefined) return lock;
+      if (waitedMs === 0) onWait?.();
+      await Bun.sleep(LOCK_LOOK_MS);
+    }
+    throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
   }
 
   /** Removes what a process left that was killed; the lock is held, so none is at work. */
   #sweep(): void {
-    for (const folder of this.#named(unfinishedPrefix)) rmSync(folder, { recursive: true });
+    for (const folder of this.#named(unfinished)) rmSync(folder, { recursive: true });
   }
 
-  #named(start: string): string[] {
-    return readdirSync(this.folder)
-      .filter((name) => name.startsWith(start))
-      .map((name) => join(this.folder, name));
+  /** Folders of such a name; what else lies there is somebody's. */
+  #named(pattern: RegExp): string[] {
+    return readdirSync(this.folder, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && pattern.test(entry.name))
+      .map(({ name }) => join(this.folder, name));
   }
 
   async #unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
     const unfinished = mkdtempSync(join(this.folder, unfinishedPrefix));
+    const remove = () => rmSync(unfinished, { recursive: true, force: true });
+    // A server that is told to stop meanwhile leaves by `process.exit`.
+    process.once("exit", remove);
     try {
       let doneBytes = 0;
       const onBytes = (bytes: number) => {
@@ -121,10 +150,13 @@ export class LibraryCache {
       for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
       // Of files that were just written: whoever renames or copies them has them checked.
       renameSync(unfinished, folder);
-      writeStamp(folder, namesOf(pack));
+      const stamp = stampOf(folder, namesOf(pack));
+      if (stamp !== undefined) writeStamp(folder, stamp);
     } catch (error) {
-      rmSync(unfinished, { recursive: true, force: true });
+      remove();
       throw error;
+    } finally {
+      process.off("exit", remove);
     }
   }
 }
@@ -143,8 +175,14 @@ async function unpackFile(
     begin += chunk.size;
     return { ...chunk, position };
   });
-  await onAllCores(placed, async ({ offset, packedSize, position }) => {
-    const bytes = await Bun.zstdDecompress(await packed.slice(offset, offset + packedSize).bytes());
+  await onAllCores(placed, async ({ offset, packedSize, position, sha256: digest }) => {
+    const bytes = await decompressed(await packed.slice(offset, offset + packedSize).bytes());
+    if (bytes === undefined || (await sha256(bytes)) !== digest) {
+      throw new SconceError(
+        "native_unavailable",
+        `${file.name} in this executable is damaged; compile it or copy it again`,
+      );
+    }
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await output.write(bytes, done, bytes.length - done, position + done);
       done += bytesWritten;
@@ -154,9 +192,14 @@ async function unpackFile(
   chmodSync(path, 0o500);
 }
 
-/** Whether all files are there as they were packed. */
-async function isIntact(folder: string, pack: LibraryPack): Promise<boolean> {
-  return existsSync(folder) && (await firstChanged(folder, pack)) === undefined;
+/** Undefined where the bytes are not what was compressed. */
+async function decompressed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  try {
+    const { buffer, byteOffset, length } = await Bun.zstdDecompress(bytes);
+    return buffer instanceof ArrayBuffer ? new Uint8Array(buffer, byteOffset, length) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The first file that is missing or not as it was packed. */
@@ -164,10 +207,12 @@ async function firstChanged(folder: string, pack: LibraryPack): Promise<string |
   if (!existsSync(folder)) return pack.files[0]?.name;
   requirePrivate(folder);
   if (hasStamp(folder, namesOf(pack))) return undefined;
+  // Taken before they are read: what is written meanwhile has another one.
+  const stamp = stampOf(folder, namesOf(pack));
   for (const file of pack.files) {
     if (!(await isAsPacked(join(folder, file.name), file))) return file.name;
   }
-  writeStamp(folder, namesOf(pack));
+  if (stamp !== undefined) writeStamp(folder, stamp);
   return undefined;
 }
 
