@@ -7,6 +7,7 @@
  * - `model_invalid`: a model is declared wrongly, or its files do not fit the declaration
  * - `model_not_found`: no model of that reference is in the store
  * - `store_busy`: another process still writes to the store
+ * - `store_unwritable`: the store's disk is full, or may not be written to
  * - `store_corrupt`: a blob is missing or its bytes do not have its digest
  * - `registry_unavailable`: a registry can't be reached, or broke off again and again
  * - `registry_denied`: a registry asks for a login, or does not let this user do it
@@ -38,6 +39,7 @@ export type ErrorCode =
   | "model_invalid"
   | "model_not_found"
   | "store_busy"
+  | "store_unwritable"
   | "store_corrupt"
   | "registry_unavailable"
   | "registry_denied"

@@ -91,6 +91,11 @@ function print(text: string): void {
   console.log(isColoured ? text : Bun.stripANSI(text));
 }
 
+/** One line of what may have come from elsewhere, without what controls a terminal or turns its text around. */
+function printable(text: string): string {
+  return text.replaceAll(/\s*\n\s*/g, " ").replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, " ");
+}
+
 /** One line on standard error; the stack only for those who asked to debug. */
 function fail(error: unknown): number {
   // Who reads the output has had enough of it, like `head`: nothing is wrong.
@@ -101,7 +106,7 @@ function fail(error: unknown): number {
     if (error instanceof Error) log.debug(error.stack ?? "");
   } else {
     const line = isKnown ? error.message : `unexpected error: ${messageOf(error)}`;
-    process.stderr.write(`sconce: ${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
+    process.stderr.write(`sconce: ${printable(line)}\n`);
     if (log.level >= 4) console.error(error);
   }
   // Which signal it was makes no difference to a shell: the command was interrupted.

@@ -4,6 +4,7 @@ import { digestOf } from "../src/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
+import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
@@ -250,6 +251,51 @@ describe("a host that is no registry", () => {
       expect(message).toContain(`registry_refused: 127.0.0.1:${site.port}`);
       expect(message).toContain(part);
     }
+  });
+
+  test("has not got a model that is pushed to it, whatever it answers", async () => {
+    const store = emptyStore();
+    await putModel(store, "one");
+    for (const answer of [
+      () => new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } }),
+      () => Response.json({}),
+      () => new Response(),
+    ]) {
+      await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: answer });
+      const message = await failure(pushTo(store, "digits:v1", `127.0.0.1:${site.port}/digits:v1`));
+      expect(message).toStartWith("registry_refused: ");
+    }
+  });
+
+  test("that always has got more than was sent is given up", async () => {
+    const store = emptyStore();
+    await putModel(store, "one", 100_000);
+    let asked = 0;
+    await using site = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch({ method, url }) {
+        if (method === "HEAD") return new Response(null, { status: 404 });
+        const Location = new URL("/upload", url).href;
+        if (method === "POST") return new Response(null, { status: 202, headers: { Location } });
+        if (method !== "GET") return new Response(null, { status: 416 });
+        asked += 1;
+        return new Response(null, { status: 204, headers: { Location, Range: `0-${asked * 1_000_000}` } });
+      },
+    });
+    const options = { chunkBytes: 30_000 };
+    const message = await failure(pushTo(store, "digits:v1", `127.0.0.1:${site.port}/digits:v1`, options));
+    expect(message).toStartWith("registry_unavailable: ");
+    expect(asked).toBeLessThan(50);
+  });
+
+  test("says nothing to a terminal but text", async () => {
+    const artifactType = `evil\u001b]0;owned\u0007\u001b[31m\u202e${"x".repeat(5000)}`;
+    await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ artifactType }) });
+    const env = { SCONCE_HOME: dir.join(crypto.randomUUID()) };
+    const { code, stderr } = await cli(["pull", `127.0.0.1:${site.port}/digits:v1`], { env });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^sconce: [^\p{Cc}\p{Bidi_Control}]{10,1000}\n$/u);
   });
 
   test("that refuses connections, or closes them, is one line with the fix", async () => {

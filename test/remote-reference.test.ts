@@ -30,6 +30,8 @@ describe("a reference to a registry", () => {
     ["user@registry.example.com/digits", "is not a host"],
     ["registry.example.com:99999/digits", "is not a host"],
     ["registry.example.com:/digits", "is not a host"],
+    ["999.999.1.1/digits", "is not a host"],
+    ["[:::]:50/digits", "is not a host"],
     ["registry.example.com/", "the name is empty"],
     ["registry.example.com/Digits", 'did you mean "digits"?'],
     ["registry.example.com/digits:a b", "a tag is 1 to 128 of"],

@@ -44,6 +44,24 @@ describe("a model that is received", () => {
     expect((await store.list())[0]?.tags).toEqual([reference.split(":")[1] ?? "", "latest", "v1"]);
   });
 
+  test("and that the disk has no room for is told with the way out", async () => {
+    await using dir = await tempDir();
+    const full: Fill = async () => {
+      throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+    };
+    expect(await failure(received(dir, full))).toBe(
+      `store_unwritable: the model store ${dir.join("to")} has no room left; make some, or remove models with \`sconce rm\``,
+    );
+  });
+
+  test("is not disturbed by what a file manager leaves in the store", async () => {
+    await using dir = await tempDir();
+    for (const folder of [".partial", ".tmp"]) await Bun.write(dir.join("to", folder, ".DS_Store"), "");
+    const { reference } = await received(dir, whole);
+    const store = new ModelStore(dir.join("to"));
+    expect(store.remove(reference, { allTags: true }).freedBytes).toBeGreaterThan(0);
+  });
+
   test("goes on where it broke off, beside builds, for a week", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));

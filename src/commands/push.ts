@@ -15,7 +15,7 @@ import { abortable, credentialsHelp, registryOptions } from "./registry-options.
 export const push = command({
   name: "push",
   description: "Copy a model to a registry",
-  details: `Sends what the registry lacks; an upload that is cut short goes on where the registry allows it. What arrives is the model byte for byte, with the same digest. Prints the reference by digest, which can be pulled and always stands for this model.
+  details: `Sends what the registry lacks; an upload whose connection breaks goes on where the registry allows it. What arrives is the model byte for byte, with the same digest. Prints the reference by digest, which can be pulled and always stands for this model.
 
 ${credentialsHelp}`,
   example: `sconce push digits:v1 registry.example.com/team/digits
@@ -45,7 +45,7 @@ sconce push registry.example.com/team/digits:v1`,
     const tag = remote.tag ?? ("tag" in reference ? reference.tag : model.tag);
     const name = formatRemote({ ...remote, tag });
     const progress = new Progress({ verb: "Pushing" });
-    const result = await abortable("interrupted; push again to go on", (signal) =>
+    const result = await abortable("interrupted; push again: files that arrived whole are not sent again", (signal) =>
       pushModel({
         registry: new Registry({
           remote,

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { SconceError } from "../errors.ts";
 import { boundedJson, chunksOf } from "./bounded-body.ts";
 import { type Credentials, findCredentials } from "./credentials.ts";
+import { oneLine } from "./registry-errors.ts";
 import { isLoopback } from "./remote-reference.ts";
 
 export interface AuthorizationOptions {
@@ -124,7 +125,7 @@ export class Authorization {
     if (url?.protocol === "https:" || (url?.protocol === "http:" && (isPlain || isLoopback(url.host)))) return url;
     throw new SconceError(
       "registry_refused",
-      `${host} names ${JSON.stringify(text ?? "")} as its token server; expected an https URL`,
+      `${host} names ${oneLine(JSON.stringify(text ?? ""))} as its token server; expected an https URL`,
     );
   }
 }

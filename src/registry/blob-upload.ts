@@ -72,6 +72,8 @@ class Upload {
   readonly #options: UploadOptions;
   /** Whether a part of it was sent. */
   hasSent = false;
+  /** To where it was sent, at the furthest. */
+  #sentBytes = 0;
 
   constructor(registry: Registry, { blob, path }: { blob: BlobRef; path: string }, options: UploadOptions) {
     this.#registry = registry;
@@ -81,10 +83,11 @@ class Upload {
   }
 
   isThere(): Promise<boolean> {
-    const { digest } = this.#blob;
+    const { digest, size } = this.#blob;
     return this.#ask(
       { method: "HEAD", target: `blobs/${digest}`, expected: [200, 404] },
-      ({ status }) => status === 200,
+      // A web server that answers everything has a page of another size.
+      ({ status, headers }) => status === 200 && Number(headers.get("content-length") ?? size) === size,
     );
   }
 
@@ -110,7 +113,10 @@ class Upload {
     const request = { method: "GET", target: session.url, expected: [204, 200, 400, 404, 416] } as const;
     return this.#ask(request, (answer) => {
       if (answer.status >= 400) return undefined;
-      return { ...session, url: this.#location(answer, session.url), doneBytes: receivedBytes(answer) ?? 0 };
+      const doneBytes = receivedBytes(answer) ?? 0;
+      // It can't have what was never sent.
+      if (doneBytes > this.#sentBytes) return undefined;
+      return { ...session, url: this.#location(answer, session.url), doneBytes };
     });
   }
 
@@ -118,6 +124,7 @@ class Upload {
     const from = session.doneBytes;
     const to = Math.min(from + session.chunkBytes, this.#blob.size);
     this.hasSent = true;
+    this.#sentBytes = Math.max(this.#sentBytes, to);
     const request = {
       method: "PATCH",
       target: session.url,
@@ -136,8 +143,10 @@ class Upload {
   /** Names the blob, and sends what is left of it. */
   async finish({ url, doneBytes }: Session): Promise<void> {
     const target = new URL(url);
-    target.searchParams.set("digest", this.#blob.digest);
+    // Added to the text: reading the query and writing it anew would change what storage may have signed.
+    target.search = `${url.search}${url.search === "" ? "?" : "&"}digest=${encodeURIComponent(this.#blob.digest)}`;
     this.hasSent = true;
+    this.#sentBytes = this.#blob.size;
     const rest = this.#blob.size - doneBytes;
     const request = {
       method: "PUT",

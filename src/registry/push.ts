@@ -93,9 +93,17 @@ async function putManifest({ registry, store, model, tag }: PushOptions): Promis
     body: manifest,
     expected: [200, 201, 202],
   } as const;
-  await registry.ask(request, ({ headers }) => {
-    const found = headers.get("docker-content-digest") ?? model.digest;
+  await registry.ask(request, ({ headers, status }) => {
+    const found = headers.get("docker-content-digest");
     if (found === model.digest) return;
+    if (found === null) {
+      // The spec asks for 201. A web server that answers everything with 200 has kept nothing.
+      if (status === 201) return;
+      throw new SconceError(
+        "registry_refused",
+        `${host} does not answer as a registry does (${status} to a manifest); check the name and the port`,
+      );
+    }
     const message = `${host} keeps ${repository}:${tag} with the digest ${oneLine(found)}; sent was ${model.digest}`;
     throw new SconceError("registry_corrupt", message);
   });

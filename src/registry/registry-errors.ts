@@ -60,6 +60,6 @@ function explain(url: URL, isPlain: boolean, code: string, error: unknown): stri
 
 /** Text of a registry for a terminal: bounded, and without what could control it. */
 export function oneLine(text: string): string {
-  const plain = text.replaceAll(/\p{Cc}+/gu, " ").trim();
+  const plain = text.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, " ").trim();
   return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
 }

@@ -48,8 +48,9 @@ export interface RegistryAnswer {
 
 const maxRedirects = 5;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-/** An upload's answer comes only when all was sent, which takes as long as it takes. */
+/** A large upload's answer comes only when all was sent, which takes as long as it takes. */
 const uploads = new Set(["PATCH", "PUT"]);
+const smallBytes = 1024 * 1024;
 
 export class Registry {
   readonly remote: RemoteReference;
@@ -100,8 +101,8 @@ export class Registry {
   /** The same, once: what a second try might better is thrown as an `Interruption`. */
   async askOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     const limit = new SilenceLimit(request.signal ?? this.signal, this.#silenceMs);
-    // Not for uploads, whose progress can't be seen from here.
-    if (!uploads.has(request.method)) limit.touch();
+    // Not for large uploads, whose progress can't be seen from here.
+    if (!uploads.has(request.method) || sizeOf(request.body) < smallBytes) limit.touch();
     try {
       const { response, url } = await this.#exchange(request, limit.signal);
       if (!request.expected.includes(response.status)) throw await this.#refusal(request, response);
@@ -122,7 +123,9 @@ export class Registry {
 
   /** Whether this host answers as registries do, for a better message than "404". */
   async isRegistry(): Promise<boolean> {
-    const { response } = await this.#exchange({ method: "GET", target: new URL("/v2/", this.#base), expected: [] });
+    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]);
+    const request = { method: "GET", target: new URL("/v2/", this.#base), expected: [] } as const;
+    const { response } = await this.#exchange(request, signal);
     await response.body?.cancel();
     const isNamed = response.headers.has("docker-distribution-api-version");
     return isNamed || response.status === 401 || (response.ok && !/html/.test(contentType(response)));
@@ -175,6 +178,8 @@ export class Registry {
         headers,
         redirect: "manual",
         decompress: false,
+        // Bun's own of six minutes would end large uploads.
+        timeout: false,
         ...(isLoopback(url.host) && { proxy: false }),
       });
       this.#hasAnswered = true;
@@ -257,6 +262,10 @@ class SilenceLimit {
   end(): void {
     clearTimeout(this.#timer);
   }
+}
+
+function sizeOf(body: Blob | Uint8Array = new Uint8Array()): number {
+  return body instanceof Blob ? body.size : body.length;
 }
 
 function contentType(response: Response): string {

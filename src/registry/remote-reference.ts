@@ -25,7 +25,8 @@ export function parseRemoteReference(text: string): RemoteReference {
   const host = slash < 0 ? "" : text.slice(0, slash);
   if (!/[.:]/.test(host) && host !== "localhost") throw misspelled(text, "it does not begin with a registry's host");
   const port = hostPattern.exec(host);
-  if (port === null || Number(port[1] ?? 1) > 65535) throw misspelled(text, `${JSON.stringify(host)} is not a host`);
+  const isHost = port !== null && Number(port[1] ?? 1) <= 65535 && URL.canParse(`https://${host}/`);
+  if (!isHost) throw misspelled(text, `${JSON.stringify(host)} is not a host`);
   const rest = text.slice(slash + 1);
   const reference: Reference = parseReference(rest);
   return {

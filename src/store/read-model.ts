@@ -40,7 +40,7 @@ export function checkManifest(content: unknown, name: string): Manifest {
   const { data: kind } = kindSchema.safeParse(content);
   if (kind?.artifactType !== mediaTypes.model) {
     const found = kind?.artifactType ?? kind?.config?.mediaType ?? kind?.mediaType ?? "unknown";
-    throw invalid(name, `is not a sconce model: its type is ${found}, expected ${mediaTypes.model}`);
+    throw invalid(name, `is not a sconce model: its type is ${found.slice(0, 200)}, expected ${mediaTypes.model}`);
   }
   return parse(manifestSchema, content, name, "manifest");
 }

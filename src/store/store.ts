@@ -3,6 +3,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { Blobs, digestOf } from "./blobs.ts";
+import { diskFault } from "./disk-fault.ts";
 import { replaceFile, syncPath } from "./durable.ts";
 import { referencedDigests } from "./garbage.ts";
 import { type IndexEntry, IndexFile } from "./index-file.ts";
@@ -91,6 +92,15 @@ export class ModelStore {
     checkRepository(repository);
     for (const tag of options.tags) checkTag(tag);
     const digest = digestOf(options.manifest);
+    try {
+      return await this.#receive(options, digest);
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+  }
+
+  async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
+    const { repository } = options;
     using workspace = this.#openWorkspace(digest.slice("sha256:".length));
     for (const reuse of [true, false]) {
       const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });

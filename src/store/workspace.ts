@@ -58,8 +58,10 @@ export class Workspace implements Disposable {
    * @param maxAgeMs keeps what holds a file that was written to since then
    */
   static sweep(parent: string, maxAgeMs = 0): void {
-    for (const name of readdirSync(parent)) {
-      const folder = join(parent, name);
+    for (const entry of readdirSync(parent, { withFileTypes: true })) {
+      // What a file manager left there is none of ours.
+      if (!entry.isDirectory()) continue;
+      const folder = join(parent, entry.name);
       if (maxAgeMs > 0 && ageOf(folder) < maxAgeMs) continue;
       const lockPath = join(folder, lockName);
       const lock = existsSync(lockPath) ? tryLock(lockPath) : undefined;
