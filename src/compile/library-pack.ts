@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { cacheFault, requirePrivate } from "../libraries/cache-folder.ts";
-import type { LibraryPack, PackedFile } from "../libraries/pack.ts";
+import { checksumOf, type LibraryPack, type PackedFile } from "../libraries/pack.ts";
 import { sha256 } from "../libraries/sha256.ts";
 import { onAllCores } from "../parallel.ts";
 import type { LibraryFile } from "./library-files.ts";
@@ -13,7 +13,7 @@ import type { LibraryFile } from "./library-files.ts";
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** Of what `index.json` says; another one is another folder. */
-const VERSION = 2;
+const VERSION = 3;
 
 const packName = "pack.bin";
 const indexName = "index.json";
@@ -53,7 +53,7 @@ export async function packLibraries(
       path: join(unfinished, packName),
       onProgress: options.onProgress,
     });
-    const checksum = await checksumOf(join(unfinished, packName));
+    const checksum = await checksumOfFile(join(unfinished, packName));
     await Bun.write(join(unfinished, indexName), JSON.stringify({ checksum, files: packed }));
     // Another process may have been faster, with the same bytes: then its pack stays, which may be in use.
     const others = await readPack(folder);
@@ -116,13 +116,14 @@ async function compress(
   for (const [i, file] of files.entries()) {
     const { name = "", size = 0, sha256: digests = [] } = described[i] ?? {};
     const parts = await onAllCores(partsOf(file), async (part) => {
-      const compressed = await Bun.zstdCompress(await part.bytes(), { level: LEVEL });
+      const bytes = await part.bytes();
+      const compressed = await Bun.zstdCompress(bytes, { level: LEVEL });
       doneBytes += part.size;
       onProgress(doneBytes, totalBytes);
-      return { compressed, size: part.size };
+      return { compressed, size: part.size, checksum: checksumOf(bytes) };
     });
-    const chunks = parts.map(({ compressed, size }, part) => {
-      const chunk = { offset, packedSize: compressed.length, size, sha256: digests[part] ?? "" };
+    const chunks = parts.map(({ compressed, size, checksum }, part) => {
+      const chunk = { offset, packedSize: compressed.length, size, sha256: digests[part] ?? "", checksum };
       offset += compressed.length;
       return chunk;
     });
@@ -138,7 +139,9 @@ const indexSchema = z.object({
     z.object({
       name: z.string(),
       size: z.int(),
-      chunks: z.array(z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), sha256: z.string() })),
+      chunks: z.array(
+        z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), sha256: z.string(), checksum: z.string() }),
+      ),
     }),
   ),
 });
@@ -148,7 +151,7 @@ async function readPack(folder: string): Promise<PackedFile[] | undefined> {
   try {
     requirePrivate(folder);
     const { checksum, files } = indexSchema.parse(JSON.parse(readFileSync(join(folder, indexName), "utf8")));
-    if ((await checksumOf(join(folder, packName))) !== checksum) return undefined;
+    if ((await checksumOfFile(join(folder, packName))) !== checksum) return undefined;
     const now = new Date();
     utimesSync(folder, now, now);
     return files;
@@ -157,7 +160,6 @@ async function readPack(folder: string): Promise<PackedFile[] | undefined> {
   }
 }
 
-/** Of what a disk may have lost, not of what somebody may have meant: what is unpacked has digests. */
-async function checksumOf(path: string): Promise<string> {
-  return Bun.hash.xxHash3(await Bun.file(path).bytes()).toString(16);
+async function checksumOfFile(path: string): Promise<string> {
+  return checksumOf(await Bun.file(path).bytes());
 }

@@ -18,7 +18,7 @@ import { SconceError } from "../errors.ts";
 import { onAllCores } from "../parallel.ts";
 import { type FileLock, tryLock } from "../store/lock.ts";
 import { cacheFault, requirePrivate, requireRoom } from "./cache-folder.ts";
-import { type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
+import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
 import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
 
@@ -175,9 +175,9 @@ async function unpackFile(
     begin += chunk.size;
     return { ...chunk, position };
   });
-  await onAllCores(placed, async ({ offset, packedSize, position, sha256: digest }) => {
+  await onAllCores(placed, async ({ offset, packedSize, position, checksum }) => {
     const bytes = await decompressed(await packed.slice(offset, offset + packedSize).bytes());
-    if (bytes === undefined || (await sha256(bytes)) !== digest) {
+    if (bytes === undefined || checksumOf(bytes) !== checksum) {
       throw new SconceError(
         "native_unavailable",
         `${file.name} in this executable is damaged; compile it or copy it again`,
