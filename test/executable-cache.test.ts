@@ -2,13 +2,18 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { packLibraries } from "../src/compile/library-pack.ts";
 import { cacheLocation } from "../src/libraries/cache-folder.ts";
 import { LibraryCache } from "../src/libraries/library-cache.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
-import { clientOf, follow, type RunningCli } from "./helpers/cli.ts";
-import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import {
+  type Executable,
+  executable,
+  failureOfProgram,
+  startAndStop,
+  startExecutable,
+  systemLibraries,
+} from "./helpers/executable.ts";
 import { failure as failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -17,42 +22,14 @@ setDefaultTimeout(120_000);
 const examples = join(import.meta.dir, "..", "examples");
 const inBareRoot = bareRootTest(test);
 let digits: Executable;
-let external: Executable;
 
 beforeAll(async () => {
-  [digits, external] = await Promise.all([
-    executable(join(examples, "digits")),
-    executable(join(examples, "digits"), ["--libtorch", "external"]),
-  ]);
+  digits = await executable(join(examples, "digits"));
 });
 
 afterAll(async () => {
   await digits[Symbol.asyncDispose]();
-  await external[Symbol.asyncDispose]();
 });
-
-/** Runs an executable in an environment with nothing but this. */
-function start(path: string, args: readonly string[], env: Readonly<Record<string, string>>): RunningCli {
-  const all = args.includes("predict") ? args : ["--port=0", "--host=127.0.0.1", ...args];
-  return follow(Bun.spawn([path, ...all], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
-}
-
-/** Starts it, and ends it once it is ready. @returns what it wrote of unpacking */
-async function startAndStop(path: string, env: Readonly<Record<string, string>>, ...args: string[]): Promise<string[]> {
-  await using server = start(path, args, env);
-  await clientOf(server);
-  server.kill("SIGTERM");
-  expect(await server.exited).toBe(0);
-  return server.lines.filter((line) => /unpack/i.test(line));
-}
-
-/** Of an executable that does not get ready. */
-async function failure(program: RunningCli): Promise<{ code: number; line: string }> {
-  await using ended = program;
-  const code = await ended.exited;
-  await ended.stdout;
-  return { code, line: ended.lines.filter(Boolean).at(-1) ?? "" };
-}
 
 /** The one folder with unpacked libraries; there is nothing else but the lock. */
 async function onlyFolder(cache: string): Promise<string> {
@@ -65,7 +42,7 @@ describe("unpacking", () => {
   test("that is killed at ten random moments leaves nothing that disturbs the next start", async () => {
     await using cache = await tempDir();
     for (let i = 0; i < 10; i++) {
-      await using server = start(digits.path, ["--cache-dir", cache.path], {});
+      await using server = startExecutable(digits.path, ["--cache-dir", cache.path], {});
       await server.line("Unpacking");
       // Not to wait for something: the moment is what varies. It takes a second or two.
       await Bun.sleep(Math.random() * 1000);
@@ -91,7 +68,7 @@ describe("unpacking", () => {
 
   test("that is told to stop leaves nothing behind", async () => {
     await using cache = await tempDir();
-    await using server = start(digits.path, ["--cache-dir", cache.path], {});
+    await using server = startExecutable(digits.path, ["--cache-dir", cache.path], {});
     await server.line("Unpacking");
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
@@ -187,7 +164,7 @@ describe("what was unpacked", () => {
     // Of somebody who has put libtorch itself there.
     await mkdir(cache.join("libtorch-2.13.0"));
     await writeFile(cache.join("mine.txt"), "not sconce's");
-    await using cleaning = start(digits.path, ["--clean-cache"], env);
+    await using cleaning = startExecutable(digits.path, ["--clean-cache"], env);
     expect(await cleaning.exited).toBe(0);
     expect(await cleaning.stdout).toBe(`${old}\n`);
     expect(cleaning.lines.join("\n")).toContain(`Removed what other versions had unpacked into ${cache.path}: 3.0 MiB`);
@@ -195,7 +172,7 @@ describe("what was unpacked", () => {
       [".lock", folder.slice(cache.path.length + 1), "libtorch-2.13.0", "mine.txt"].toSorted(),
     );
     expect(await startAndStop(digits.path, env)).toEqual([]);
-    await using again = start(digits.path, ["--clean-cache"], env);
+    await using again = startExecutable(digits.path, ["--clean-cache"], env);
     expect([await again.exited, await again.stdout]).toEqual([0, ""]);
   });
 });
@@ -270,7 +247,7 @@ describe("a cache folder of no use is told with the way out", () => {
   ] as const) {
     inBareRoot(what, async () => {
       const program = root.run(["/server", "--port=0", "--cache-dir=/cache"], { tmpfs: { "/cache": options } });
-      const { code, line } = await failure(program);
+      const { code, line } = await failureOfProgram(program);
       expect(line).toMatch(
         new RegExp(`^sconce: libraries cannot be kept: ${reason.replace(/[\d.]+ MiB are/, "[\\d.]+ MiB are")}; `),
       );
@@ -284,13 +261,13 @@ describe("a cache folder of no use is told with the way out", () => {
     await startAndStop(digits.path, { SCONCE_CACHE_DIR: cache.path });
     const folder = await onlyFolder(cache.path);
     await chmod(folder, 0o770);
-    expect((await failure(start(digits.path, [], { SCONCE_CACHE_DIR: cache.path }))).line).toContain(
+    expect((await failureOfProgram(startExecutable(digits.path, [], { SCONCE_CACHE_DIR: cache.path }))).line).toContain(
       `${folder} can be written by other users`,
     );
     if (process.getuid?.() !== 0) return;
     await chmod(folder, 0o700);
     await chown(folder, 12345, 12345);
-    expect((await failure(start(digits.path, [], { SCONCE_CACHE_DIR: cache.path }))).line).toContain(
+    expect((await failureOfProgram(startExecutable(digits.path, [], { SCONCE_CACHE_DIR: cache.path }))).line).toContain(
       `${folder} belongs to another user`,
     );
   });
@@ -301,22 +278,24 @@ describe("a cache folder of no use is told with the way out", () => {
     await chmod(dir.join("shared"), 0o777);
     const env = (name: string) => ({ SCONCE_CACHE_DIR: dir.join(name) });
     const shared = `sconce: libraries cannot be kept: ${dir.join("shared")} can be written by other users; ${wayOut}`;
-    expect((await failure(start(digits.path, [], env("shared")))).line).toBe(shared);
+    expect((await failureOfProgram(startExecutable(digits.path, [], env("shared")))).line).toBe(shared);
     await symlink(dir.join("shared"), dir.join("link"));
-    expect((await failure(start(digits.path, [], env("link")))).line).toBe(shared);
+    expect((await failureOfProgram(startExecutable(digits.path, [], env("link")))).line).toBe(shared);
     // As /tmp is: nobody can take away what is another's.
     await chmod(dir.join("shared"), 0o1777);
     await startAndStop(digits.path, env("shared"));
     const folder = await onlyFolder(dir.join("shared"));
     await rename(folder, dir.join("elsewhere"));
     await symlink(dir.join("elsewhere"), folder);
-    expect((await failure(start(digits.path, [], env("shared")))).line).toContain(`${folder} is not a folder`);
+    expect((await failureOfProgram(startExecutable(digits.path, [], env("shared")))).line).toContain(
+      `${folder} is not a folder`,
+    );
   });
 
   test("a file", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");
-    const { code, line } = await failure(start(digits.path, ["--cache-dir", dir.join("file")], {}));
+    const { code, line } = await failureOfProgram(startExecutable(digits.path, ["--cache-dir", dir.join("file")], {}));
     expect({ code, line }).toEqual({
       code: 1,
       line: `sconce: libraries cannot be kept: ${dir.join("file")} is not a folder; ${wayOut}`,
@@ -330,60 +309,6 @@ describe("a cache folder of no use is told with the way out", () => {
   ] as const)("unless given it lies, with %j on %s, in %s", (env, platform, folder) => {
     expect(cacheLocation(undefined, env, platform)).toBe(folder);
     expect(cacheLocation("/asked", env, platform)).toBe("/asked");
-  });
-});
-
-describe("an executable without libtorch", () => {
-  const libtorch = readLibtorch();
-  const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
-    start(external.path, ["predict", "--example", ...args], env);
-
-  test("is small, and serves with that of --libtorch, of $LIBTORCH, or of the Python on the PATH", async () => {
-    await using cache = await tempDir();
-    const env = { SCONCE_CACHE_DIR: cache.path };
-    expect(Bun.file(external.path).size).toBeLessThan(Bun.file(digits.path).size - 50e6);
-    const folder = libtorch?.root ?? "";
-    await using bin = await tempDir();
-    await writeFile(
-      bin.join("python3"),
-      `#!/bin/sh\nPYTHONPATH=${join(folder, "..")} exec ${libtorch?.python?.command} "$@"\n`,
-      { mode: 0o755 },
-    );
-    for (const [variables, ...args] of [
-      [env, "--libtorch", folder],
-      [{ ...env, LIBTORCH: folder }],
-      [{ ...env, PATH: bin.path }],
-    ] as const) {
-      await using program = predict(variables, ...args);
-      expect(JSON.parse((await program.stdout) || "null")).toMatchObject({ digit: 3 });
-    }
-    expect(await startAndStop(external.path, { ...env, LIBTORCH: folder })).toEqual([]);
-  });
-
-  test("says what is missing, and what is of another version", async () => {
-    await using dir = await tempDir();
-    const env = { SCONCE_CACHE_DIR: dir.join("cache") };
-    const wayOut =
-      "name the folder of a libtorch with --libtorch (or SCONCE_LIBTORCH, or LIBTORCH), such as that of Python's torch";
-    expect(await failure(predict(env))).toEqual({
-      code: 1,
-      line: `sconce: this executable was compiled without libtorch, and the Python on the PATH has none; ${wayOut}`,
-    });
-    expect((await failure(predict(env, "--libtorch", dir.path))).line).toBe(
-      `sconce: ${dir.path} has no lib/libtorch_cpu.so; ${wayOut}`,
-    );
-    await mkdir(dir.join("lib"));
-    await symlink(join(libtorch?.root ?? "", "lib/libtorch_cpu.so"), dir.join("lib/libtorch_cpu.so"));
-    await writeFile(dir.join("build-version"), "1.13.1+cu117\n");
-    expect((await failure(predict({ ...env, LIBTORCH: dir.path }))).line).toStartWith(
-      `sconce: ${dir.path} is libtorch 1.13.1+cu117, and this executable was compiled for ${libtorch?.version}; `,
-    );
-    await rm(dir.join("build-version"));
-    await rm(dir.join("lib/libtorch_cpu.so"));
-    await writeFile(dir.join("lib/libtorch_cpu.so"), "no library");
-    expect((await failure(predict({ ...env, LIBTORCH: dir.path }))).line).toContain(
-      "libtorch_cpu.so cannot be loaded (",
-    );
   });
 });
 

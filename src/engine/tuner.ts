@@ -89,7 +89,7 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   return ranked(trials);
 }
 
-/** The simplest of those that serve about as much as any: few instances, few threads, small batches, in this order. */
+/** The simplest of those that serve about as much as the best: few instances, few threads, small batches, in this order. */
 export function bestOf(tuned: readonly Tuned[]): Tuned | undefined {
   const most = Math.max(...tuned.map(({ throughput }) => throughput));
   const [simplest] = tuned

@@ -1,10 +1,10 @@
 /** Models as executable files. */
-import { readdir } from "node:fs/promises";
+import { expect } from "bun:test";
 import { join } from "node:path";
 import { state } from "../../scripts/setup/step.ts";
 import { libraryFiles } from "../../src/compile/library-files.ts";
 import { packLibraries } from "../../src/compile/library-pack.ts";
-import { type CliResult, cli } from "./cli.ts";
+import { type CliResult, cli, clientOf, follow, type RunningCli } from "./cli.ts";
 import { tempDir } from "./temp-dir.ts";
 
 /** Where packed libraries are kept from one run of the tests to the next. */
@@ -66,7 +66,33 @@ export async function systemLibraries(): Promise<Record<string, string>> {
   return Object.fromEntries([...found.map(([, , , path = ""]) => [path, path]), [loader, loader]]);
 }
 
-/** What lies in a cache folder, without the lock. */
-export async function unpackedIn(folder: string): Promise<string[]> {
-  return (await readdir(folder)).filter((name) => name !== ".lock");
+/** Runs an executable in an environment with nothing but this. */
+export function startExecutable(
+  path: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): RunningCli {
+  const all = args.includes("predict") ? args : ["--port=0", "--host=127.0.0.1", ...args];
+  return follow(Bun.spawn([path, ...all], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+}
+
+/** Starts it, and ends it once it is ready. @returns what it wrote of unpacking */
+export async function startAndStop(
+  path: string,
+  env: Readonly<Record<string, string>>,
+  ...args: string[]
+): Promise<string[]> {
+  await using server = startExecutable(path, args, env);
+  await clientOf(server);
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+  return server.lines.filter((line) => /unpack/i.test(line));
+}
+
+/** Of an executable that does not get ready. */
+export async function failureOfProgram(program: RunningCli): Promise<{ code: number; line: string }> {
+  await using ended = program;
+  const code = await ended.exited;
+  await ended.stdout;
+  return { code, line: ended.lines.filter(Boolean).at(-1) ?? "" };
 }

@@ -1,0 +1,79 @@
+/** Executables that find libtorch on the machine that serves. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
+import { type Executable, executable, failureOfProgram, startAndStop, startExecutable } from "./helpers/executable.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+const examples = join(import.meta.dir, "..", "examples");
+let digits: Executable;
+let external: Executable;
+
+beforeAll(async () => {
+  [digits, external] = await Promise.all([
+    executable(join(examples, "digits")),
+    executable(join(examples, "digits"), ["--libtorch", "external"]),
+  ]);
+});
+
+afterAll(async () => {
+  await digits[Symbol.asyncDispose]();
+  await external[Symbol.asyncDispose]();
+});
+
+describe("an executable without libtorch", () => {
+  const libtorch = readLibtorch();
+  const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
+    startExecutable(external.path, ["predict", "--example", ...args], env);
+
+  test("is small, and serves with that of --libtorch, of $LIBTORCH, or of the Python on the PATH", async () => {
+    await using cache = await tempDir();
+    const env = { SCONCE_CACHE_DIR: cache.path };
+    expect(Bun.file(external.path).size).toBeLessThan(Bun.file(digits.path).size - 50e6);
+    const folder = libtorch?.root ?? "";
+    await using bin = await tempDir();
+    await writeFile(
+      bin.join("python3"),
+      `#!/bin/sh\nPYTHONPATH=${join(folder, "..")} exec ${libtorch?.python?.command} "$@"\n`,
+      { mode: 0o755 },
+    );
+    for (const [variables, ...args] of [
+      [env, "--libtorch", folder],
+      [{ ...env, LIBTORCH: folder }],
+      [{ ...env, PATH: bin.path }],
+    ] as const) {
+      await using program = predict(variables, ...args);
+      expect(JSON.parse((await program.stdout) || "null")).toMatchObject({ digit: 3 });
+    }
+    expect(await startAndStop(external.path, { ...env, LIBTORCH: folder })).toEqual([]);
+  });
+
+  test("says what is missing, and what is of another version", async () => {
+    await using dir = await tempDir();
+    const env = { SCONCE_CACHE_DIR: dir.join("cache") };
+    const wayOut =
+      "name the folder of a libtorch with --libtorch (or SCONCE_LIBTORCH, or LIBTORCH), such as that of Python's torch";
+    expect(await failureOfProgram(predict(env))).toEqual({
+      code: 1,
+      line: `sconce: this executable was compiled without libtorch, and the Python on the PATH has none; ${wayOut}`,
+    });
+    expect((await failureOfProgram(predict(env, "--libtorch", dir.path))).line).toBe(
+      `sconce: ${dir.path} has no lib/libtorch_cpu.so; ${wayOut}`,
+    );
+    await mkdir(dir.join("lib"));
+    await symlink(join(libtorch?.root ?? "", "lib/libtorch_cpu.so"), dir.join("lib/libtorch_cpu.so"));
+    await writeFile(dir.join("build-version"), "1.13.1+cu117\n");
+    expect((await failureOfProgram(predict({ ...env, LIBTORCH: dir.path }))).line).toStartWith(
+      `sconce: ${dir.path} is libtorch 1.13.1+cu117, and this executable was compiled for ${libtorch?.version}; `,
+    );
+    await rm(dir.join("build-version"));
+    await rm(dir.join("lib/libtorch_cpu.so"));
+    await writeFile(dir.join("lib/libtorch_cpu.so"), "no library");
+    expect((await failureOfProgram(predict({ ...env, LIBTORCH: dir.path }))).line).toContain(
+      "libtorch_cpu.so cannot be loaded (",
+    );
+  });
+});
