@@ -3,9 +3,9 @@
  * the same shape; no record, no model. Prints its address.
  */
 import { Hono } from "hono";
-import { InputDecoder } from "../src/http/body/input-decoder.ts";
-import { InputReader } from "../src/http/body/input-reader.ts";
+import { InputReader } from "../src/http/input-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { isNetworkName, networks, readSamples } from "./networks.ts";
 
 const [folder = "", name = ""] = process.argv.slice(2);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { Fetcher } from "../src/fetching/fetcher.ts";
 import { decodeDataUrl } from "../src/model/data-url.ts";
-import { AddressGuard } from "../src/serving/address-guard.ts";
-import { Fetcher } from "../src/serving/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const decode = (uri: string, maxBytes = 1000) => decodeDataUrl(uri, maxBytes);

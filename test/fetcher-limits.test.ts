@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { SconceError } from "../src/errors.ts";
-import { AddressGuard } from "../src/serving/address-guard.ts";
-import { Fetcher, type FetcherOptions } from "../src/serving/fetcher.ts";
+import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { Fetcher, type FetcherOptions } from "../src/fetching/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 

@@ -1,7 +1,7 @@
 /** Answers that are held back for the end of a prediction, or until a client has waited enough, or has left. */
 import { describe, expect, test } from "bun:test";
 import { HeldAnswers } from "../src/http/held-answers.ts";
-import { ReadyInputs } from "../src/serving/input-list.ts";
+import { ReadyInputs } from "../src/inputs/input-list.ts";
 import { Prediction } from "../src/serving/prediction.ts";
 
 function open(): Prediction {

@@ -1,11 +1,11 @@
 /** From a body to inputs: what schemas of other shapes than the test models' make of it. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
-import { InputDecoder } from "../src/http/body/input-decoder.ts";
-import { InputReader } from "../src/http/body/input-reader.ts";
+import { InputReader } from "../src/http/input-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
-import { allOf } from "../src/serving/input-list.ts";
+import { InputDecoder } from "../src/inputs/input-decoder.ts";
+import { allOf } from "../src/inputs/input-list.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */

@@ -1,13 +1,13 @@
 /** Bodies that are too large to be parsed at once: they come to the same as small ones, and hold nobody up. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { InputDecoder } from "../src/http/body/input-decoder.ts";
-import { checkLargeBody } from "../src/http/body/large-body.ts";
-import { LateInputs } from "../src/http/body/late-inputs.ts";
-import { scanList } from "../src/http/body/list-scan.ts";
 import { ProblemError } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
-import { allOf } from "../src/serving/input-list.ts";
+import { InputDecoder } from "../src/inputs/input-decoder.ts";
+import { allOf } from "../src/inputs/input-list.ts";
+import { checkLargeBody } from "../src/inputs/large-body.ts";
+import { LateInputs } from "../src/inputs/late-inputs.ts";
+import { scanList } from "../src/inputs/list-scan.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

@@ -1,7 +1,7 @@
 /** Which ended predictions are kept, by count, age and bytes. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/errors.ts";
-import { ReadyInputs } from "../src/serving/input-list.ts";
+import { ReadyInputs } from "../src/inputs/input-list.ts";
 import { Prediction } from "../src/serving/prediction.ts";
 import { PredictionStore, type RetentionLimits } from "../src/serving/prediction-store.ts";
 import type { PredictionRecord } from "../src/serving/record.ts";

@@ -28,7 +28,7 @@ import { main } from ${JSON.stringify(source("../executable/main.ts"))};
 await main({ ${main.join(", ")} }, process.argv.slice(2));
 `,
     // A worker is found by its place relative to the program, which in an executable is all one file.
-    "large-body-worker.ts": `import ${JSON.stringify(source("../http/body/large-body-worker.ts"))};\n`,
+    "large-body-worker.ts": `import ${JSON.stringify(source("../inputs/large-body-worker.ts"))};\n`,
   };
 }
 

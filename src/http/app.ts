@@ -1,13 +1,13 @@
 /** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { InputDecoder } from "../inputs/input-decoder.ts";
+import type { LargeBodies } from "../inputs/large-bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 import type { PredictionService } from "../serving/prediction-service.ts";
-import type { InputDecoder } from "./body/input-decoder.ts";
-import { type InputLimits, InputReader } from "./body/input-reader.ts";
-import type { LargeBodies } from "./body/large-bodies.ts";
 import { HeldAnswers, type OnHold } from "./held-answers.ts";
+import { type InputLimits, InputReader } from "./input-reader.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes } from "./openapi.ts";
 import { pathOf } from "./path.ts";

@@ -1,13 +1,13 @@
 /** The two ends of an item's way that run on the JS thread: an input to tensors, and rows to an output. */
 import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
+import type { Fetcher } from "../fetching/fetcher.ts";
 import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type { Tensor } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
-import type { Fetcher } from "./fetcher.ts";
 import { type Gate, openGate } from "./gate.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;

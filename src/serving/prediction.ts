@@ -1,7 +1,7 @@
 /** One prediction: a list of inputs on its way to a list of outputs. */
 import type { Rows } from "../engine/engine.ts";
 import type { SconceError } from "../errors.ts";
-import { type InputList, noInputs } from "./input-list.ts";
+import { type InputList, noInputs } from "../inputs/input-list.ts";
 import { type ItemFault, summaryOf } from "./item-fault.ts";
 import type { ItemRun, RowsHandler } from "./item-run.ts";
 import { PredictionRecord, type RecordOptions } from "./record.ts";

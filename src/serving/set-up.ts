@@ -6,8 +6,8 @@ import { openRunners } from "../engine/open-runners.ts";
 import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
+import type { Fetcher } from "../fetching/fetcher.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
-import type { Fetcher } from "./fetcher.ts";
 import { openGate } from "./gate.ts";
 import { type Fetching, type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
 

@@ -2,11 +2,11 @@
 import { format } from "node:util";
 import { version } from "../../../package.json";
 import { SconceError } from "../../errors.ts";
+import { AddressGuard } from "../../fetching/address-guard.ts";
+import { Fetcher } from "../../fetching/fetcher.ts";
 import type { Model } from "../../model/define.ts";
 import { loadModel } from "../../model/load.ts";
-import { AddressGuard } from "../../serving/address-guard.ts";
 import { DemoRun } from "../../serving/demo-run.ts";
-import { Fetcher } from "../../serving/fetcher.ts";
 import { ItemFlow } from "../../serving/item-flow.ts";
 import { type RunningModel, runOne, setUp } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";

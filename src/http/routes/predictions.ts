@@ -4,8 +4,8 @@ import type { Context } from "hono";
 import { DemoPrediction } from "../../serving/demo-prediction.ts";
 import type { NewPrediction, PredictionService } from "../../serving/prediction-service.ts";
 import type { PredictionRecord } from "../../serving/record.ts";
-import type { InputReader } from "../body/input-reader.ts";
 import type { HeldAnswers } from "../held-answers.ts";
+import type { InputReader } from "../input-reader.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
 

@@ -1,7 +1,8 @@
 /** From JSON to decoded inputs, or to a problem that names every fault. */
-import { type PlainCheck, plainCheck } from "../../model/plain-check.ts";
-import type * as z from "../../model/z.ts";
-import { type Fault, ProblemError } from "../problem.ts";
+
+import { type Fault, ProblemError } from "../http/problem.ts";
+import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
+import type * as z from "../model/z.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
 const MAX_FAULTS = 1000;

@@ -1,8 +1,8 @@
 /** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
 import { setPriority } from "node:os";
-import { messageOf } from "../../errors.ts";
-import { loadModel } from "../../model/load.ts";
-import { ProblemError } from "../problem.ts";
+import { messageOf } from "../errors.ts";
+import { ProblemError } from "../http/problem.ts";
+import { loadModel } from "../model/load.ts";
 import { InputDecoder } from "./input-decoder.ts";
 import { joined } from "./joined.ts";
 import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";

@@ -1,9 +1,10 @@
 /** Reads request bodies: their type, their size, their inputs. */
-import { type InputList, ReadyInputs } from "../../serving/input-list.ts";
-import { ProblemError } from "../problem.ts";
-import { badRequest, type InputDecoder, notUtf8, utf8 } from "./input-decoder.ts";
-import { joined } from "./joined.ts";
-import type { LargeBodies } from "./large-bodies.ts";
+
+import { badRequest, type InputDecoder, notUtf8, utf8 } from "../inputs/input-decoder.ts";
+import { type InputList, ReadyInputs } from "../inputs/input-list.ts";
+import { joined } from "../inputs/joined.ts";
+import type { LargeBodies } from "../inputs/large-bodies.ts";
+import { ProblemError } from "./problem.ts";
 
 export interface InputLimits {
   readonly maxBodyBytes: number;

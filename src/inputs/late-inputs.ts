@@ -1,7 +1,7 @@
 /** Inputs of a large body, each parsed and decoded when its turn comes: a part of the body at a time, each part once. */
-import { SconceError } from "../../errors.ts";
-import type { InputList } from "../../serving/input-list.ts";
+import { SconceError } from "../errors.ts";
 import { Faults, type InputDecoder } from "./input-decoder.ts";
+import type { InputList } from "./input-list.ts";
 import { parsePart, partsOf, rangeOf } from "./large-body.ts";
 import type { ListScan } from "./list-scan.ts";
 

@@ -1,9 +1,9 @@
 /** Checks large bodies on a thread of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
-import { messageOf } from "../../errors.ts";
-import { log } from "../../log.ts";
-import { type InputList, ReadyInputs } from "../../serving/input-list.ts";
-import { type Problem, ProblemError } from "../problem.ts";
+import { messageOf } from "../errors.ts";
+import { type Problem, ProblemError } from "../http/problem.ts";
+import { log } from "../log.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
+import { type InputList, ReadyInputs } from "./input-list.ts";
 import { LateInputs } from "./late-inputs.ts";
 import type { ListScan } from "./list-scan.ts";
 

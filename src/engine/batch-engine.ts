@@ -1,0 +1,147 @@
+/** Batches checked items of all lanes and runs them on the runners of this process: what the engine is where libtorch is. */
+import { hasCode, messageOf, SconceError } from "../errors.ts";
+import type { Tensor } from "../model/tensor.ts";
+import { Batcher, type Clock } from "./batcher.ts";
+import type { BatchObserver } from "./engine.ts";
+import type { Queued } from "./fair-queue.ts";
+import type { CheckedItem } from "./item-check.ts";
+import type { LatencyTarget } from "./latency-target.ts";
+import type { Runner } from "./runner.ts";
+
+/** An item as it waits for its batch. */
+export interface BatchItem extends CheckedItem, Queued {
+  readonly length: number;
+  dispatchedAtMs: number;
+}
+
+/** Who gave the items. */
+export interface BatchEngineListener<T extends BatchItem> {
+  dispatched(items: readonly T[]): void;
+  /** @param outputs one tensor for each declared output, with a row for each item, in order */
+  finished(items: readonly T[], outputs: readonly Tensor[]): void;
+  failed(item: T, error: SconceError): void;
+}
+
+export interface BatchEngineOptions<T extends BatchItem> {
+  readonly runners: readonly Runner[];
+  readonly maxBatchSize: number;
+  readonly maxQueueDelayMs: number;
+  readonly latencyTarget?: LatencyTarget | undefined;
+  readonly listener: BatchEngineListener<T>;
+  readonly observer?: BatchObserver | undefined;
+  /** Told when batches get smaller for good, for want of memory. */
+  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  after: (ms, callback) => {
+    const timer = setTimeout(callback, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+export class BatchEngine<T extends BatchItem> {
+  readonly instances: number;
+  readonly #options: BatchEngineOptions<T>;
+  readonly #batcher: Batcher<T, readonly Tensor[]>;
+  readonly #clock: Clock;
+  #isPumpScheduled = false;
+
+  constructor(options: BatchEngineOptions<T>) {
+    const { runners, maxBatchSize, maxQueueDelayMs, latencyTarget, listener, clock = systemClock } = options;
+    this.instances = runners.length;
+    this.#options = options;
+    this.#clock = clock;
+    this.#batcher = new Batcher({
+      runners: runners.map((runner) => ({ run: (items) => runner.run(items.map((item) => item.tensors)) })),
+      maxBatchSize,
+      maxQueueDelayMs,
+      latencyTarget,
+      clock,
+      listener: {
+        dispatched: (items) => this.#dispatched(items),
+        finished: (items, outputs) => this.#finished(items, outputs),
+        failed: (item, cause) => listener.failed(item, runError(cause)),
+        shrunk: (size) => options.onShrink?.(size),
+      },
+      isWorthHalving: (cause) => !hasCode(cause, "session_closed"),
+      isOutOfMemory: (cause) => hasCode(cause, "out_of_memory"),
+    });
+  }
+
+  /** Halved when a batch does not fit into the device's memory. */
+  get maxBatchSize(): number {
+    return this.#batcher.maxBatchSize;
+  }
+
+  /** Items and bytes that are ready and wait for a batch. */
+  get ready(): { items: number; bytes: number } {
+    return { items: this.#batcher.length, bytes: this.#batcher.bytes };
+  }
+
+  /** In milliseconds of the engine's clock, for the times of items. */
+  now(): number {
+    return this.#clock.now();
+  }
+
+  submit(item: T): void {
+    this.#batcher.add(item);
+    if (this.#batcher.length >= this.maxBatchSize) {
+      // A full batch does not wait for the rest of what is at hand: reading that may take longer than the device is busy.
+      if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
+      else this.#batcher.pump();
+    }
+    if (this.#isPumpScheduled) return;
+    this.#isPumpScheduled = true;
+    // Once all that is at hand was submitted: what came together is batched together, and an idle engine waits for nothing else.
+    setImmediate(() => {
+      this.#isPumpScheduled = false;
+      this.#batcher.pump();
+    });
+  }
+
+  /** Takes the waiting items of a lane away, and gives them back; those that run now run on. */
+  cancel(lane: object): T[] {
+    return this.#batcher.remove(lane);
+  }
+
+  hurry(): void {
+    this.#batcher.hurry();
+  }
+
+  /** Items still there fail with `session_closed`. */
+  async close(): Promise<void> {
+    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
+  }
+
+  #dispatched(items: readonly T[]): void {
+    const now = this.#clock.now();
+    for (const item of items) item.dispatchedAtMs = now;
+    this.#options.listener.dispatched(items);
+  }
+
+  #finished(items: readonly T[], outputs: readonly Tensor[]): void {
+    this.#observe(items);
+    this.#options.listener.finished(items, outputs);
+  }
+
+  #observe(items: readonly T[]): void {
+    const { observer } = this.#options;
+    const [first] = items;
+    if (observer === undefined || first === undefined) return;
+    let readyAtMs = Infinity;
+    for (const item of items) readyAtMs = Math.min(readyAtMs, item.readyAtMs);
+    const { dispatchedAtMs } = first;
+    observer.ran({
+      size: items.length,
+      waitMs: dispatchedAtMs - readyAtMs,
+      runMs: this.#clock.now() - dispatchedAtMs,
+    });
+  }
+}
+
+function runError(cause: unknown): SconceError {
+  return cause instanceof SconceError ? cause : new SconceError("run_failed", messageOf(cause), { cause });
+}

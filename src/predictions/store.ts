@@ -1,0 +1,53 @@
+/** Where predictions are kept: this process's memory, or a database that outlives it. */
+import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
+
+/** All that is needed to begin a prediction, or to begin it again in another process. */
+export interface KeptRequest {
+  readonly id: string;
+  readonly kind: Kind;
+  /** Inputs of the body. */
+  readonly count: number;
+  readonly createdAtMs: number;
+  /** Milliseconds from its creation until its time is up. */
+  readonly timeoutMs: number;
+  /** A JSON list of inputs that fit the schema. */
+  readonly body: string | Uint8Array<ArrayBuffer>;
+}
+
+/** A prediction that a process left behind. */
+export interface LeftRequest extends KeptRequest {
+  /** What is left of its time, of which the time without a process is a part. */
+  readonly leftMs: number;
+  /** Processes that ended while it ran. */
+  readonly deaths: number;
+}
+
+/** Which ended predictions can still be read. */
+export interface RetentionLimits {
+  readonly maxCount: number;
+  /** By a clock that is never set. */
+  readonly maxAgeMs: number;
+  /** Of all results together, in bytes; the newest is always kept. */
+  readonly maxBytes: number;
+}
+
+export interface PredictionStore {
+  /**
+   * Keeps a request. What was kept is there after this process is killed, where the store outlives it.
+   * @throws SconceError `store_unwritable` with the reason: a full disk, a folder that is read-only
+   */
+  create(request: KeptRequest): Promise<void>;
+  /** Notes that a kept request has begun: one that runs whenever its process dies is told from one that only waited. */
+  begun(id: string): void;
+  /** Keeps how a prediction ended, kept as a request or not. It can be read at once. The first outcome stands. */
+  finish(record: EndedRecord): void;
+  /** An ended prediction, or a pending one that another process has. */
+  get(id: string): Promise<PredictionRecord | undefined>;
+  /** Takes over what earlier processes with these owners left behind, oldest first; what had begun counts one more death. */
+  left(owners: (owner: string) => boolean): AsyncIterable<LeftRequest>;
+  /** Ended predictions that can be read, and the bytes of their results. */
+  readonly retained: { readonly count: number; readonly bytes: number };
+  /** Resolves when everything told so far is kept. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
