@@ -30,6 +30,8 @@
  * - `output_invalid`: the model's output does not fit its declared output
  * - `item_failed`: the model's own code threw for one item
  * - `canceled`, `timed_out`: the prediction was ended before this item
+ * - `body_invalid`: a request's body is no JSON
+ * - `inputs_invalid`: a body is no list of inputs that fit the schema; `faults` says where
  * - `queue_full`: there is no room for more items now
  * - `not_ready`: setting up or draining
  * - `address_in_use`: the port is taken
@@ -63,18 +65,30 @@ export type ErrorCode =
   | "item_failed"
   | "canceled"
   | "timed_out"
+  | "body_invalid"
+  | "inputs_invalid"
   | "queue_full"
   | "not_ready"
   | "address_in_use";
+
+/** One fault of a body. */
+export interface Fault {
+  /** JSON pointer (RFC 6901) into the body; "" is the body itself. */
+  readonly pointer: string;
+  readonly detail: string;
+}
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
 export class SconceError extends Error {
   override readonly name = "SconceError";
   readonly code: ErrorCode;
+  /** Of a body with `inputs_invalid`. */
+  readonly faults: readonly Fault[] | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; faults?: readonly Fault[] } = {}) {
+    super(message, { cause: options.cause });
     this.code = code;
+    this.faults = options.faults;
   }
 }
 
