@@ -33,6 +33,7 @@
  * - `queue_full`: there is no room for more items now
  * - `not_ready`: setting up or draining
  * - `address_in_use`: the port is taken
+ * - `processes_unavailable`: the server's other processes cannot be started, or have no folder to meet in
  */
 export type ErrorCode =
   | "usage"
@@ -65,7 +66,8 @@ export type ErrorCode =
   | "timed_out"
   | "queue_full"
   | "not_ready"
-  | "address_in_use";
+  | "address_in_use"
+  | "processes_unavailable";
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
 export class SconceError extends Error {
