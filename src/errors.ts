@@ -35,6 +35,7 @@
  * - `queue_full`: there is no room for more items now
  * - `not_ready`: setting up or draining
  * - `address_in_use`: the port is taken
+ * - `processes_unavailable`: the server's other processes cannot be started, or have no folder to meet in
  */
 export type ErrorCode =
   | "usage"
@@ -69,7 +70,8 @@ export type ErrorCode =
   | "inputs_invalid"
   | "queue_full"
   | "not_ready"
-  | "address_in_use";
+  | "address_in_use"
+  | "processes_unavailable";
 
 /** One fault of a body. */
 export interface Fault {
