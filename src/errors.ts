@@ -34,38 +34,41 @@
  * - `not_ready`: setting up or draining
  * - `address_in_use`: the port is taken
  */
-export type ErrorCode =
-  | "usage"
-  | "model_invalid"
-  | "model_not_found"
-  | "store_busy"
-  | "store_unwritable"
-  | "store_corrupt"
-  | "registry_unavailable"
-  | "registry_denied"
-  | "registry_refused"
-  | "registry_corrupt"
-  | "image_invalid"
-  | "weights_invalid"
-  | "tensor_invalid"
-  | "run_failed"
-  | "out_of_memory"
-  | "device_unavailable"
-  | "target_unreachable"
-  | "session_closed"
-  | "native_unavailable"
-  | "cache_unusable"
-  | "file_refused"
-  | "file_unavailable"
-  | "file_too_large"
-  | "file_invalid"
-  | "output_invalid"
-  | "item_failed"
-  | "canceled"
-  | "timed_out"
-  | "queue_full"
-  | "not_ready"
-  | "address_in_use";
+export const errorCodes = [
+  "usage",
+  "model_invalid",
+  "model_not_found",
+  "store_busy",
+  "store_unwritable",
+  "store_corrupt",
+  "registry_unavailable",
+  "registry_denied",
+  "registry_refused",
+  "registry_corrupt",
+  "image_invalid",
+  "weights_invalid",
+  "tensor_invalid",
+  "run_failed",
+  "out_of_memory",
+  "device_unavailable",
+  "target_unreachable",
+  "session_closed",
+  "native_unavailable",
+  "cache_unusable",
+  "file_refused",
+  "file_unavailable",
+  "file_too_large",
+  "file_invalid",
+  "output_invalid",
+  "item_failed",
+  "canceled",
+  "timed_out",
+  "queue_full",
+  "not_ready",
+  "address_in_use",
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
 export class SconceError extends Error {

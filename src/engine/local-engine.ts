@@ -3,7 +3,7 @@ import type { SconceError } from "../errors.ts";
 import type { Tensor, TensorSpecs } from "../model/tensor.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
-import { type CheckedItem, itemCheck } from "./item-check.ts";
+import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
 import { rowParting } from "./rows.ts";
 
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
@@ -50,6 +50,7 @@ export class LocalEngine implements Engine {
     const checked = this.#check(tensors);
     this.#engine.submit({
       ...checked,
+      tensors: copied(checked.tensors),
       lane,
       index,
       bytes: checked.bytes + heldBytes,
