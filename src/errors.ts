@@ -37,41 +37,44 @@
  * - `address_in_use`: the port is taken
  * - `processes_unavailable`: the server's other processes cannot be started, or have no folder to meet in
  */
-export type ErrorCode =
-  | "usage"
-  | "model_invalid"
-  | "model_not_found"
-  | "store_busy"
-  | "store_unwritable"
-  | "store_corrupt"
-  | "registry_unavailable"
-  | "registry_denied"
-  | "registry_refused"
-  | "registry_corrupt"
-  | "image_invalid"
-  | "weights_invalid"
-  | "tensor_invalid"
-  | "run_failed"
-  | "out_of_memory"
-  | "device_unavailable"
-  | "target_unreachable"
-  | "session_closed"
-  | "native_unavailable"
-  | "cache_unusable"
-  | "file_refused"
-  | "file_unavailable"
-  | "file_too_large"
-  | "file_invalid"
-  | "output_invalid"
-  | "item_failed"
-  | "canceled"
-  | "timed_out"
-  | "body_invalid"
-  | "inputs_invalid"
-  | "queue_full"
-  | "not_ready"
-  | "address_in_use"
-  | "processes_unavailable";
+export const errorCodes = [
+  "usage",
+  "model_invalid",
+  "model_not_found",
+  "store_busy",
+  "store_unwritable",
+  "store_corrupt",
+  "registry_unavailable",
+  "registry_denied",
+  "registry_refused",
+  "registry_corrupt",
+  "image_invalid",
+  "weights_invalid",
+  "tensor_invalid",
+  "run_failed",
+  "out_of_memory",
+  "device_unavailable",
+  "target_unreachable",
+  "session_closed",
+  "native_unavailable",
+  "cache_unusable",
+  "file_refused",
+  "file_unavailable",
+  "file_too_large",
+  "file_invalid",
+  "output_invalid",
+  "item_failed",
+  "canceled",
+  "timed_out",
+  "body_invalid",
+  "inputs_invalid",
+  "queue_full",
+  "not_ready",
+  "address_in_use",
+  "processes_unavailable",
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
 
 /** One fault of a body. */
 export interface Fault {

@@ -3,7 +3,7 @@ import type { SconceError } from "../errors.ts";
 import type { Tensor, TensorSpecs } from "../model/tensor.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
-import { type CheckedItem, itemCheck } from "./item-check.ts";
+import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
 import { rowParting } from "./rows.ts";
 
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
@@ -44,9 +44,11 @@ export class LocalEngine<T extends Item> implements Engine<T> {
     return this.#engine.instances;
   }
 
-  submit(item: T, tensors: Readonly<Record<string, Tensor>>): void {
+  submit(item: T, given: Readonly<Record<string, Tensor>>): void {
+    const checked = this.#check(given);
+    const tensors = copied(checked.tensors);
     const { lane } = item;
-    this.#engine.submit({ ...this.#check(tensors), item, lane, readyAtMs: this.#engine.now(), dispatchedAtMs: 0 });
+    this.#engine.submit({ ...checked, tensors, item, lane, readyAtMs: this.#engine.now(), dispatchedAtMs: 0 });
   }
 
   cancel(lane: object): void {

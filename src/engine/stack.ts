@@ -1,6 +1,7 @@
 /** The tensors of a batch's items as one tensor for each declared input, padded where that is declared. */
 import { bfloat16Bits, float16Bits } from "../model/elements.ts";
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { setAt } from "../model/tensor-memory.ts";
 
 /**
  * @param items the input tensors of each item, in the order of the declared names; checked against the declarations
@@ -49,15 +50,6 @@ function copyPadded({ shape, data: from }: Tensor, { data: to, offset, sizes, fi
     fillWith(to, fills[dim] ?? 0, write + given * inner, write + size * inner);
   };
   copy(0, offset);
-}
-
-/** Both are of one declared dtype, which the type system does not see of a pair. */
-function setAt(to: Elements, from: Elements, at: number): void {
-  if (to instanceof BigInt64Array) {
-    if (from instanceof BigInt64Array) to.set(from, at);
-  } else if (!(from instanceof BigInt64Array)) {
-    to.set(from, at);
-  }
 }
 
 function fillWith(to: Elements, value: number | bigint, begin: number, end: number): void {

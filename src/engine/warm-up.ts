@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import { hasCode } from "../errors.ts";
 import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
-import { itemCheck } from "./item-check.ts";
+import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
 /** A forward pass of this length leaves the JS thread little to do beside it, so it may use every core. */
@@ -175,7 +175,7 @@ export function exampleOrZeros(
   example: Readonly<Record<string, Tensor>> | undefined,
 ): readonly Tensor[] | undefined {
   const item = example ?? zeros(inputs);
-  return item && itemCheck(inputs)(item).tensors;
+  return item && copied(itemCheck(inputs)(item).tensors);
 }
 
 /** An item of zeros; undefined when a dimension has no fixed size. */
