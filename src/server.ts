@@ -57,17 +57,6 @@ async function runHere(
   return running;
 }
 
-function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
-  return {
-    batchSize: config.batchSize,
-    maxQueueDelayMs: config.maxQueueDelay,
-    latencyTargetMs: config.latencyTarget,
-    device: config.device,
-    instances: config.instances,
-    threads: config.threads,
-  };
-}
-
 function logRunning({ devices, threads, instances, maxBatchSize, forwardMs }: RunFacts): void {
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;

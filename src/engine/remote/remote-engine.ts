@@ -44,15 +44,15 @@ interface Connection {
  * Items may be submitted at any time; without a process they wait for the next. When the process ends, and it was told why (`engineEnded`), the items
  * that were in a batch are sent to the next process to be run alone. One that ran alone fails, and those that waited wait on.
  */
-export class RemoteEngine implements Engine {
-  listener: EngineListener | undefined;
+export class RemoteEngine<T extends Item> implements Engine<T> {
+  listener: EngineListener<T> | undefined;
   readonly #options: RemoteEngineOptions;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
   readonly #rowsOf: (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
   readonly #blocks = new FrameBlocks();
-  readonly #pending = new PendingItems(this.#blocks);
+  readonly #pending = new PendingItems<T>(this.#blocks);
   #connection: Connection | undefined;
   /** What the process said of itself; kept when it ends. */
   #info: EngineInfo | undefined;
@@ -136,7 +136,7 @@ export class RemoteEngine implements Engine {
     this.#settleLoss();
   }
 
-  submit(item: Item, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
+  submit(item: T, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
     if (this.#isClosed) throw closed();
     const checked = this.#check(tensors);
     const bytes = this.#itemFrames.bytesOf(checked.tensors);
@@ -146,8 +146,7 @@ export class RemoteEngine implements Engine {
     const ownLane = this.#pending.laneOf(item.lane);
     this.#itemFrames.write(block, bytes, { number, lane: ownLane.number, heldBytes, isAlone: false }, checked.tensors);
     this.#pending.add({
-      lane: item.lane,
-      index: item.index,
+      item,
       number,
       ownLane,
       bytes: checked.bytes + heldBytes,
@@ -182,7 +181,7 @@ export class RemoteEngine implements Engine {
     const left = [...this.#pending.all()];
     for (const pending of left) this.#pending.remove(pending);
     this.#connection?.socket?.end();
-    for (const pending of left) this.listener?.failed(pending, closed());
+    for (const { item } of left) this.listener?.failed(item, closed());
   }
 
   /** Sends a frame of one number; to nobody when there is no process. */
@@ -239,13 +238,13 @@ export class RemoteEngine implements Engine {
 
   #dispatched({ words }: FrameMemory, at: number, isAlone: boolean): void {
     const count = words[at / 4 + 2] ?? 0;
-    const items: Pending[] = [];
+    const items: T[] = [];
     for (let i = 0, word = at / 4 + 3; i < count; i++) {
       const pending = this.#pending.get(words[word + i] ?? 0);
       // Its lane may have been cancelled.
       if (pending === undefined) continue;
       this.#pending.dispatched(pending, isAlone);
-      items.push(pending);
+      items.push(pending.item);
     }
     if (items.length > 0) this.listener?.dispatched(items);
   }
@@ -261,7 +260,7 @@ export class RemoteEngine implements Engine {
       const pending = this.#pending.get(words[first + i] ?? 0);
       if (pending === undefined) continue;
       this.#pending.remove(pending);
-      this.listener?.finished(pending, this.#rowsOf(outputs, i, pending.padded));
+      this.listener?.finished(pending.item, this.#rowsOf(outputs, i, pending.padded));
     }
   }
 
@@ -287,14 +286,14 @@ export class RemoteEngine implements Engine {
     if (!this.#isLost || reason === undefined) return;
     this.#isLost = false;
     this.#reason = undefined;
-    for (const culprit of this.#pending.lost()) {
-      this.listener?.failed(culprit, new SconceError("run_failed", `${reason} while it ran this input alone`));
+    for (const { item } of this.#pending.lost()) {
+      this.listener?.failed(item, new SconceError("run_failed", `${reason} while it ran this input alone`));
     }
   }
 
-  #fail(pending: Pending, error: SconceError): void {
+  #fail(pending: Pending<T>, error: SconceError): void {
     this.#pending.remove(pending);
-    this.listener?.failed(pending, error);
+    this.listener?.failed(pending.item, error);
   }
 }
 
