@@ -1,8 +1,9 @@
 /** Items of padded dimensions: near lengths go together, and nobody notices whom they were padded with. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { LocalEngine, type Rows } from "../src/engine/engine.ts";
+import type { Rows } from "../src/engine/engine.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
+import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
@@ -330,12 +331,13 @@ describe("an item with padded dimensions", () => {
     const lengths = [2, 3, 1];
     const rows = await new Promise<Rows[]>((resolve, reject) => {
       const done: Rows[] = [];
-      const sink = {
+      engine.listener = {
         dispatched: () => {},
-        succeeded: (_: number, row: Rows) => void (done.push(row) === lengths.length && resolve(done)),
-        failed: (_: number, error: Error) => reject(error),
+        finished: (_, row) => void (done.push(row) === lengths.length && resolve(done)),
+        failed: (_, error) => reject(error),
       };
-      for (const [i, length] of lengths.entries()) engine.submit(sink, i, { ids: ids(length) });
+      const lane = {};
+      for (const [index, length] of lengths.entries()) engine.submit({ lane, index }, { ids: ids(length) });
     });
     const parts = rows.map((row) =>
       Object.values(row).map(({ shape, data }) => [shape, Array.from(data, Number)] as const),
