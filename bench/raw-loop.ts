@@ -60,7 +60,7 @@ async function throughput(rows: number, ms: number): Promise<RawAnswer> {
   let passes = 0;
   do {
     for (const batch of batches) {
-      const next = session.runBatch(batch);
+      const next = session.run(batch);
       await running;
       running = next;
     }
@@ -77,7 +77,7 @@ async function latency(rows: number, ms: number): Promise<RawAnswer> {
   const begin = performance.now();
   let now = begin;
   while (now - begin < ms) {
-    await session.runBatch(batch);
+    await session.run(batch);
     const then = now;
     now = performance.now();
     times.push(now - then);
@@ -89,7 +89,7 @@ async function outputs(): Promise<RawOutputs> {
   const rowsOf = rowParting(model.tensors.outputs);
   const given: RawOutputs["outputs"] = [];
   for (const { input, tensors } of items) {
-    const output = await model.postprocess(rowsOf(await session.runBatch([tensors]), 0, new Map()), { input });
+    const output = await model.postprocess(rowsOf(await session.run([tensors]), 0, new Map()), { input });
     given.push(outputSchema.parse(z.encode(model.output, output)));
   }
   return { outputs: given };

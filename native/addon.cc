@@ -119,31 +119,46 @@ std::pair<void*, size_t> memory_of(napi_env env, napi_value array, napi_typedarr
   return {memory, length};
 }
 
-napi_value member_of(napi_env env, napi_value object, const char* name) {
-  napi_value value;
-  check(napi_get_named_property(env, object, name, &value));
-  return value;
+PackedBatch packed_from_js(napi_env env, napi_value given) {
+  const auto [meta, meta_length] = memory_of(env, member_of(env, given, "meta"), napi_float64_array);
+  const auto [bytes, bytes_length] = memory_of(env, member_of(env, given, "packed"), napi_uint8_array);
+  return {static_cast<const double*>(meta), meta_length, static_cast<const char*>(bytes), bytes_length,
+          member_of(env, given, "data")};
+}
+
+/** A job for an open session. */
+std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
+  auto job = std::make_unique<Job>(kind);
+  job->session = session_from_js(env, session);
+  job->session->require_open();
+  return job;
+}
+
+napi_value submitted(napi_env env, std::unique_ptr<Job> job) {
+  auto& host = host_of(env);
+  const napi_value promise = host->promise_for(*job);
+  host->submit(std::move(job));
+  return promise;
 }
 
 /** run(session, rows, {meta, packed, data}) → Promise of the outputs; see PackedBatch and outputs_to_js. */
 napi_value Run(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
-    const auto [handle, rows_value, given] = arguments_of<3>(env, info);
-    const auto& session = session_from_js(env, handle);
-    session->require_open();
-    int64_t rows;
-    check(napi_get_value_int64(env, rows_value, &rows));
-    const auto [meta, meta_length] = memory_of(env, member_of(env, given, "meta"), napi_float64_array);
-    const auto [bytes, bytes_length] = memory_of(env, member_of(env, given, "packed"), napi_uint8_array);
-    const PackedBatch packed{static_cast<const double*>(meta), meta_length, static_cast<const char*>(bytes), bytes_length,
-                             member_of(env, given, "data")};
-    auto job = std::make_unique<Job>(Job::Kind::run);
-    job->session = session;
-    job->batch = session->stacker().stack(env, rows, packed, session->pool());
-    auto& host = host_of(env);
-    const napi_value promise = host->promise_for(*job);
-    host->submit(std::move(job));
-    return promise;
+    const auto [handle, rows, given] = arguments_of<3>(env, info);
+    auto job = job_for(env, handle, Job::Kind::run);
+    Session& session = *job->session;
+    job->batch = session.stacker().stack(env, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given),
+                                         [&](size_t bytes) { return session.pool().take(bytes); });
+    return submitted(env, std::move(job));
+  });
+}
+
+/** stack(inputs, rows, {meta, packed, data}) → the inputs of the batch; see PackedBatch and stacked_to_js. */
+napi_value Stack(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const auto [inputs, rows, given] = arguments_of<3>(env, info);
+    Stacker stacker(specs_from_js(Napi::Value(env, inputs)));
+    return stacked_to_js(env, stacker, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given));
   });
 }
 
@@ -151,10 +166,8 @@ napi_value Run(napi_env env, napi_callback_info info) {
 napi_value Call(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [handle, method, given] = arguments_of<3>(env, info);
-    auto job = std::make_unique<Job>(Job::Kind::call);
-    job->session = session_from_js(env, handle);
-    job->session->require_open();
-    job->method = Napi::Value(env, method).As<Napi::String>().Utf8Value();
+    auto job = job_for(env, handle, Job::Kind::call);
+    job->method = text_of(env, method);
     uint32_t count;
     check(napi_get_array_length(env, given, &count));
     for (uint32_t i = 0; i < count; ++i) {
@@ -162,10 +175,7 @@ napi_value Call(napi_env env, napi_callback_info info) {
       check(napi_get_element(env, given, i, &argument));
       job->arguments.push_back(value_from_js(env, argument, job->method + ", argument " + std::to_string(i)));
     }
-    auto& host = host_of(env);
-    const napi_value promise = host->promise_for(*job);
-    host->submit(std::move(job));
-    return promise;
+    return submitted(env, std::move(job));
   });
 }
 
@@ -173,7 +183,7 @@ napi_value Call(napi_env env, napi_callback_info info) {
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const auto [path] = arguments_of<1>(env, info);
-    load_operators(Napi::Value(env, path).As<Napi::String>().Utf8Value());
+    load_operators(text_of(env, path));
     return nullptr;
   });
 }
@@ -187,21 +197,16 @@ napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
 napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const auto [path] = arguments_of<1>(env, info);
-    return Napi::String::New(env, processor_needs_of(Napi::Value(env, path).As<Napi::String>().Utf8Value()));
+    return Napi::String::New(env, processor_needs_of(text_of(env, path)));
   });
 }
 
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [handle, threads] = arguments_of<2>(env, info);
-    auto job = std::make_unique<Job>(Job::Kind::set_threads);
-    job->session = session_from_js(env, handle);
-    job->session->require_open();
+    auto job = job_for(env, handle, Job::Kind::set_threads);
     job->threads = threads_from_js(Napi::Value(env, threads));
-    auto& host = host_of(env);
-    const napi_value promise = host->promise_for(*job);
-    host->submit(std::move(job));
-    return promise;
+    return submitted(env, std::move(job));
   });
 }
 
@@ -269,6 +274,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   };
   add("open", Open);
   add("run", Run);
+  add("stack", Stack);
   add("setThreads", SetThreads);
   add("call", Call);
   add("loadOperators", LoadOperators);

@@ -133,13 +133,13 @@ Stacker::Stacker(std::vector<TensorSpec> specs) : specs_(std::move(specs)), symb
   item_sizes_.resize(symbols_);
 }
 
-Batch Stacker::stack(napi_env env, int64_t rows, const PackedBatch& packed, BufferPool& pool) {
+Batch Stacker::stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate) {
   if (rows < 1) throw CodedError("tensor_invalid", "a batch needs at least one item");
   read(env, rows, packed);
   Batch batch;
   batch.rows = rows;
   batch.inputs.reserve(specs_.size());
-  for (size_t i = 0; i < specs_.size(); ++i) batch.inputs.push_back(stack_input(i, rows, pool));
+  for (size_t i = 0; i < specs_.size(); ++i) batch.inputs.push_back(stack_input(i, rows, allocate));
   return batch;
 }
 
@@ -229,7 +229,7 @@ void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& so
   }
 }
 
-HostTensor Stacker::stack_input(size_t index, int64_t rows, BufferPool& pool) const {
+HostTensor Stacker::stack_input(size_t index, int64_t rows, const Allocate& allocate) const {
   const TensorSpec& spec = specs_[index];
   HostTensor input;
   input.type = spec.info().scalar;
@@ -245,7 +245,7 @@ HostTensor Stacker::stack_input(size_t index, int64_t rows, BufferPool& pool) co
   if (too_large || __builtin_mul_overflow(row_bytes, rows, &bytes)) {
     throw CodedError("out_of_memory", "input \"" + spec.name + "\": the padded batch has too many elements");
   }
-  input.storage = pool.take(static_cast<size_t>(bytes));
+  input.storage = allocate(static_cast<size_t>(bytes));
   char* target = static_cast<char*>(input.storage.mutable_data());
   for (int64_t item = 0; item < rows; ++item) {
     const Source& source = sources_[item * specs_.size() + index];

@@ -6,6 +6,7 @@
 #include <node_api.h>
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -66,6 +67,9 @@ struct PackedBatch {
   napi_value data;
 };
 
+/** Gives the memory of a stacked input, of at least so many bytes; asked once for each input, in order. */
+using Allocate = std::function<c10::Storage(size_t bytes)>;
+
 /** Reads items off JS values and stacks them. Used on the JS thread only. */
 class Stacker {
  public:
@@ -75,7 +79,7 @@ class Stacker {
    * Copies `rows` items, of which each has a tensor for each declared name, in their order.
    * Throws `tensor_invalid`, naming item, input, and what was expected and given.
    */
-  Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, BufferPool& pool);
+  Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate);
 
   const std::vector<TensorSpec>& specs() const { return specs_; }
 
@@ -90,7 +94,7 @@ class Stacker {
   void read(napi_env env, int64_t rows, const PackedBatch& packed);
   void read_array(napi_env env, napi_value array, int64_t item, const TensorSpec& spec, Source& source);
   void check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank);
-  HostTensor stack_input(size_t index, int64_t rows, BufferPool& pool) const;
+  HostTensor stack_input(size_t index, int64_t rows, const Allocate& allocate) const;
 
   std::vector<TensorSpec> specs_;
   std::vector<std::vector<std::array<char, 8>>> fills_;

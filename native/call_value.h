@@ -23,8 +23,8 @@ struct Value {
   std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::string, ValueList, ValueRecord> held;
 };
 
-/** Copies what JS gave. Throws `tensor_invalid` that begins with `where`. For the JS thread. */
-Value value_from_js(napi_env env, napi_value value, const std::string& where);
+/** Copies what JS gave, `depth` lists deep. Throws `tensor_invalid` that begins with `where`. For the JS thread. */
+Value value_from_js(napi_env env, napi_value value, const std::string& where, int depth = 0);
 /** For the JS thread; large tensors hand their memory over. */
 napi_value value_to_js(napi_env env, Value& value);
 

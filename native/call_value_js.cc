@@ -15,20 +15,6 @@ namespace {
   throw CodedError("tensor_invalid", where + ": " + what);
 }
 
-std::string text_of(napi_env env, napi_value value) {
-  size_t length;
-  check(napi_get_value_string_utf8(env, value, nullptr, 0, &length));
-  std::string text(length, '\0');
-  check(napi_get_value_string_utf8(env, value, text.data(), length + 1, &length));
-  return text;
-}
-
-napi_value member(napi_env env, napi_value object, const char* name) {
-  napi_value value;
-  check(napi_get_named_property(env, object, name, &value));
-  return value;
-}
-
 const DTypeInfo* dtype_named(napi_env env, napi_value value) {
   napi_valuetype type;
   check(napi_typeof(env, value, &type));
@@ -60,15 +46,15 @@ std::vector<int64_t> sizes_from_js(napi_env env, napi_value shape, const std::st
 }
 
 at::Tensor tensor_from_js(napi_env env, napi_value value, const std::string& where) {
-  const DTypeInfo* info = dtype_named(env, member(env, value, "dtype"));
+  const DTypeInfo* info = dtype_named(env, member_of(env, value, "dtype"));
   if (info == nullptr) {
     refuse(where, "expected a tensor, number, bigint, boolean, string, null or a list of these, received another object");
   }
-  const auto sizes = sizes_from_js(env, member(env, value, "shape"), where);
+  const auto sizes = sizes_from_js(env, member_of(env, value, "shape"), where);
   napi_typedarray_type type;
   size_t elements;
   void* data;
-  const napi_value array = member(env, value, "data");
+  const napi_value array = member_of(env, value, "data");
   if (napi_get_typedarray_info(env, array, &type, &elements, &data, nullptr, nullptr) != napi_ok || type != info->array) {
     refuse(where, std::string(info->name) + " needs its data in a " + info->array_name);
   }
@@ -85,7 +71,11 @@ at::Tensor tensor_from_js(napi_env env, napi_value value, const std::string& whe
   return tensor;
 }
 
-ValueList list_from_js(napi_env env, napi_value value, const std::string& where) {
+/** Deeper lists are no arguments of a method; a list that contains itself has no end. */
+constexpr int kMaxDepth = 64;
+
+ValueList list_from_js(napi_env env, napi_value value, const std::string& where, int depth) {
+  if (depth == kMaxDepth) refuse(where.substr(0, where.find('[')), "lists may nest 64 deep");
   uint32_t length;
   check(napi_get_array_length(env, value, &length));
   ValueList list;
@@ -93,7 +83,7 @@ ValueList list_from_js(napi_env env, napi_value value, const std::string& where)
     const HandleScope scope(env);
     napi_value element;
     check(napi_get_element(env, value, i, &element));
-    list.push_back(value_from_js(env, element, where + "[" + std::to_string(i) + "]"));
+    list.push_back(value_from_js(env, element, where + "[" + std::to_string(i) + "]", depth + 1));
   }
   return list;
 }
@@ -141,12 +131,12 @@ napi_value record_to_js(napi_env env, ValueRecord& record) {
 
 }  // namespace
 
-Value value_from_js(napi_env env, napi_value value, const std::string& where) {
+Value value_from_js(napi_env env, napi_value value, const std::string& where, int depth) {
   napi_valuetype type;
   check(napi_typeof(env, value, &type));
   bool is_array = false;
   check(napi_is_array(env, value, &is_array));
-  if (is_array) return {list_from_js(env, value, where)};
+  if (is_array) return {list_from_js(env, value, where, depth)};
   switch (type) {
     case napi_undefined:
     case napi_null: return {};

@@ -50,17 +50,47 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
 }
 
 napi_value copied_buffer(napi_env env, const at::Tensor& tensor) {
-  napi_value buffer;
   void* data;
-  const size_t bytes = tensor.nbytes();
-  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) {
-    throw CodedError("out_of_memory", "the results of the batch do not fit in memory");
-  }
-  if (bytes > 0) std::memcpy(data, tensor.const_data_ptr(), bytes);
+  const napi_value buffer = new_buffer(env, tensor.nbytes(), &data);
+  if (tensor.nbytes() > 0) std::memcpy(data, tensor.const_data_ptr(), tensor.nbytes());
   return buffer;
 }
 
+/** Puts the sizes of each tensor that has named ones behind the typed arrays. */
+template <typename SizesOf>
+void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& specs, const SizesOf& sizes_of) {
+  auto place = static_cast<uint32_t>(specs.size());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto& dims = specs[i].dims;
+    if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.symbol >= 0; })) {
+      check(napi_set_element(env, result, place++, sizes_to_js(env, sizes_of(i))));
+    }
+  }
+}
+
 }  // namespace
+
+napi_value new_buffer(napi_env env, size_t bytes, void** data) {
+  napi_value buffer;
+  if (napi_create_arraybuffer(env, bytes, data, &buffer) == napi_ok) return buffer;
+  napi_value thrown;  // our own error goes in its place
+  napi_get_and_clear_last_exception(env, &thrown);
+  throw CodedError("out_of_memory", "a tensor of the batch does not fit in memory");
+}
+
+std::string text_of(napi_env env, napi_value value) {
+  size_t length;
+  check(napi_get_value_string_utf8(env, value, nullptr, 0, &length));
+  std::string text(length, '\0');
+  check(napi_get_value_string_utf8(env, value, text.data(), length + 1, &length));
+  return text;
+}
+
+napi_value member_of(napi_env env, napi_value object, const char* name) {
+  napi_value value;
+  check(napi_get_named_property(env, object, name, &value));
+  return value;
+}
 
 napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
   napi_value array;
@@ -92,15 +122,28 @@ napi_value outputs_to_js(napi_env env, Job& job) {
   const auto& specs = job.session->outputs();
   napi_value result;
   check(napi_create_array_with_length(env, specs.size(), &result));
-  auto place = static_cast<uint32_t>(specs.size());
+  add_sizes(env, result, specs, [&](size_t i) { return job.outputs[i].sizes(); });
   for (uint32_t i = 0; i < specs.size(); ++i) {
-    at::Tensor& output = job.outputs[i];
-    const auto& dims = specs[i].dims;
-    if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.symbol >= 0; })) {
-      check(napi_set_element(env, result, place++, sizes_to_js(env, output.sizes())));
-    }
-    check(napi_set_element(env, result, i, elements_to_js(env, output, specs[i].info().array)));
+    check(napi_set_element(env, result, i, elements_to_js(env, job.outputs[i], specs[i].info().array)));
   }
+  return result;
+}
+
+napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const PackedBatch& packed) {
+  const auto& specs = stacker.specs();
+  napi_value result;
+  check(napi_create_array_with_length(env, specs.size(), &result));
+  uint32_t next = 0;
+  const Batch batch = stacker.stack(env, rows, packed, [&](size_t bytes) {
+    void* data;
+    napi_value array;
+    const napi_value buffer = new_buffer(env, bytes, &data);
+    const auto& info = specs[next].info();
+    check(napi_create_typedarray(env, info.array, bytes / info.bytes, buffer, 0, &array));
+    check(napi_set_element(env, result, next++, array));
+    return c10::Storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(data, c10::DeviceType::CPU), nullptr, false);
+  });
+  add_sizes(env, result, specs, [&](size_t i) { return c10::IntArrayRef(batch.inputs[i].shape); });
   return result;
 }
 

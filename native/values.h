@@ -26,8 +26,18 @@ class HandleScope {
   napi_handle_scope scope_ = nullptr;
 };
 
+/** A text of JS's. */
+std::string text_of(napi_env env, napi_value value);
+napi_value member_of(napi_env env, napi_value object, const char* name);
+
+/** New memory of JS's; throws `out_of_memory`. */
+napi_value new_buffer(napi_env env, size_t bytes, void** data);
+
 /** The results of a batch: one typed array for each output, then the sizes of each output that has named sizes. */
 napi_value outputs_to_js(napi_env env, Job& job);
+
+/** The same of a batch's inputs, which are stacked into memory of JS's. */
+napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const PackedBatch& packed);
 
 /** A typed array of the tensor's elements: its own memory where it is large and nobody else refers to it, else a copy. */
 napi_value elements_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type);

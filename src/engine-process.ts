@@ -56,4 +56,3 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     await server.close();
   };
 }
-

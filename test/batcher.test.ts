@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { Fifo } from "../src/engine/fifo.ts";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
 
 /** Loads of any kind: when items of which prediction and shape become ready. */
@@ -10,8 +11,15 @@ const arrivals = fc.array(
     key: fc.constantFrom("", "a", "b"),
     count: fc.integer({ min: 1, max: 20 }),
     isBad: fc.boolean(),
+    isAlone: fc.constant(false),
   }),
   { maxLength: 30 },
+);
+/** The same, in which some items were running when a process died. */
+const suspects = arrivals.chain((load) =>
+  fc
+    .array(fc.boolean(), { minLength: load.length, maxLength: load.length })
+    .map((flags) => load.map((arrival, i) => ({ ...arrival, isAlone: flags[i] ?? false }))),
 );
 const settings = fc.record({
   maxBatchSize: fc.integer({ min: 1, max: 8 }),
@@ -21,14 +29,14 @@ const settings = fc.record({
 
 async function play(
   options: { maxBatchSize: number; runners: number; maxQueueDelayMs: number },
-  load: readonly { atMs: number; lane: number; key: string; count: number; isBad: boolean }[],
+  load: readonly { atMs: number; lane: number; key: string; count: number; isBad: boolean; isAlone: boolean }[],
 ) {
   const simulation = new Simulation(options);
   const lanes = Array.from({ length: 6 }, () => ({}));
   const items: Item[] = [];
-  for (const { atMs, lane, key, count, isBad } of load.toSorted((a, b) => a.atMs - b.atMs)) {
+  for (const { atMs, lane, key, count, isBad, isAlone } of load.toSorted((a, b) => a.atMs - b.atMs)) {
     await simulation.clock.advanceTo(atMs);
-    items.push(...simulation.add(lanes[lane] ?? {}, count, { key, isBad: isBad && count === 1 }));
+    items.push(...simulation.add(lanes[lane] ?? {}, count, { key, isBad: isBad && count === 1, isAlone }));
   }
   await simulation.clock.drain();
   return { simulation, items };
@@ -37,12 +45,13 @@ async function play(
 describe("for any load", () => {
   test("nothing is lost and nothing is told twice", async () => {
     await fc.assert(
-      fc.asyncProperty(settings, arrivals, async (options, load) => {
+      fc.asyncProperty(settings, fc.oneof(arrivals, suspects), async (options, load) => {
         const { simulation, items } = await play(options, load);
         expect([...simulation.done, ...simulation.lost].sort((a, b) => a - b)).toEqual(items.map(({ id }) => id));
         expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(
           items.filter(({ isBad }) => isBad).map(({ id }) => id),
         );
+        expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
       }),
       { numRuns: 150 },
     );
@@ -58,6 +67,25 @@ describe("for any load", () => {
         }
       }),
       { numRuns: 100 },
+    );
+  });
+
+  test("an item that is alone runs in a batch of its own, with nothing given to any runner from when it is ready until it ends", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, suspects, async (options, load) => {
+        const { simulation } = await play(options, load);
+        const { batches } = simulation;
+        for (const alone of batches.filter(({ items }) => items.some(({ isAlone }) => isAlone))) {
+          expect(alone.items.length).toBe(1);
+          for (const other of batches.filter((batch) => batch !== alone)) {
+            expect(other.endedAtMs <= alone.startedAtMs || other.givenAtMs >= alone.endedAtMs).toBe(true);
+            const readyAtMs = alone.items[0]?.readyAtMs ?? 0;
+            const isAhead = other.givenAtMs > readyAtMs && other.givenAtMs < alone.givenAtMs;
+            expect(isAhead && !other.items[0]?.isAlone).toBe(false);
+          }
+        }
+      }),
+      { numRuns: 150 },
     );
   });
 
@@ -226,6 +254,108 @@ test("a batch that fails is halved and ends soon, however many others wait", asy
   await simulation.clock.advanceTo(200);
   expect(simulation.lost).toEqual([bad?.id ?? -1]);
   for (const { id } of good) expect(simulation.done).toContain(id);
+});
+
+test("of a batch of many predictions the bad one is found in log2 runs, and the others are not parted further than that takes", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64 });
+  simulation.add({}, 1);
+  const lanes = Array.from({ length: 16 }, () => ({}));
+  const items = lanes.flatMap((lane, i) => [
+    ...simulation.add(lane, 3),
+    ...simulation.add(lane, 1, { isBad: i === 5 }),
+  ]);
+  await simulation.clock.drain();
+  expect(simulation.lost).toEqual(items.filter(({ isBad }) => isBad).map(({ id }) => id));
+  expect(simulation.done.length).toBe(64);
+  // The first item, the whole, four halvings among predictions and two within one.
+  expect(simulation.batches.length).toBe(2 + 2 * 4 + 2 * 2);
+  const parts = simulation.batches.slice(2, 2 + 2 * 4).map((batch) => batch.items);
+  // Among predictions every part has all four items of each.
+  for (const part of parts) expect(part.length).toBe(4 * new Set(part.map(({ lane }) => lane)).size);
+});
+
+test("parts of a batch that failed and batches of those that wait have their turns", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8 });
+  simulation.add({}, 1);
+  const failing = [{}, {}, {}, {}];
+  for (const lane of failing) simulation.add(lane, 2, { isBad: true });
+  for (let i = 0; i < 20; i++) simulation.add({}, 8);
+  await simulation.clock.drain();
+  expect(simulation.lost.length).toBe(8);
+  const isPart = simulation.batches.map(({ items }) => items.length < 8);
+  // The single first item, the batch that fails, one that was committed behind it; then turn and turn about until all parts have failed.
+  const parts = 2 + 4 + 8;
+  const turns = isPart.slice(3, 3 + 2 * parts);
+  expect(turns).toEqual(Array.from({ length: 2 * parts }, (_, i) => i % 2 === 0));
+});
+
+test("a batch that did not fit into memory is halved by size, whosever its items are", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8, fits: 4 });
+  simulation.add({}, 1);
+  simulation.add({}, 7);
+  simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 8, 4, 4]);
+  expect(simulation.shrinks).toEqual([4]);
+});
+
+describe("an item that was running when a process died", () => {
+  test("runs when all runners are idle, one by one, before all others", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
+    const lane = {};
+    simulation.add({}, 16);
+    const [one, two] = simulation.add(lane, 2, { isAlone: true });
+    expect(simulation.batcher.isSaturated).toBe(true);
+    simulation.add({}, 16);
+    await simulation.clock.drain();
+    const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
+    // Two runners run one batch each and have been given another.
+    expect(begins.slice(0, 8)).toEqual([
+      [0, 4],
+      [0, 4],
+      [10, 4],
+      [10, 4],
+      [20, 1],
+      [30, 1],
+      [40, 4],
+      [40, 4],
+    ]);
+    expect(simulation.done.slice(16, 18)).toEqual([one?.id ?? -1, two?.id ?? -1]);
+  });
+
+  test("counts as waiting, in items and in bytes, and leaves with its prediction", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4 });
+    const [lane, other] = [{}, {}];
+    simulation.add({}, 1);
+    simulation.add(lane, 2, { isAlone: true, bytes: 10 });
+    simulation.add(other, 1, { bytes: 3 });
+    expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([3, 23]);
+    expect(simulation.batcher.remove(lane).length).toBe(2);
+    expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([1, 3]);
+    await simulation.clock.drain();
+    expect(simulation.done).toEqual([0, 3]);
+  });
+
+  test("fails alone, and the others go on", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4 });
+    simulation.add({}, 1, { isAlone: true, isBad: true });
+    simulation.add({}, 3);
+    await simulation.clock.drain();
+    expect([simulation.lost, simulation.done]).toEqual([[0], [1, 2, 3]]);
+    expect(simulation.batches.length).toBe(2);
+  });
+});
+
+test("what was taken from a queue is not held by it", async () => {
+  const queue = new Fifo<object>();
+  for (let i = 0; i < 31; i++) queue.push({});
+  const taken = Array.from({ length: 30 }, () => new WeakRef(queue.shift() ?? {}));
+  // A WeakRef holds what it refers to until the event loop has turned.
+  await new Promise((resolve) => setImmediate(resolve));
+  Bun.gc(true);
+  // The stack may still name one or the other.
+  expect(taken.filter((each) => each.deref() !== undefined).length).toBeLessThan(5);
+  expect(queue.rest().length).toBe(1);
 });
 
 test("a prediction that is removed leaves its neighbours in the batch untouched", async () => {

@@ -60,8 +60,8 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       async (name) => {
         const { path, inputs, outputs, items, expected } = weights.get(name);
         const opened = await session(path, { inputs, outputs });
-        expectClose(await opened.runBatch(items), expected);
-        expect(await opened.runBatch(items.slice(0, 1))).toHaveLength(expected.length);
+        expectClose(await opened.run(items), expected);
+        expect(await opened.run(items.slice(0, 1))).toHaveLength(expected.length);
       },
     );
 
@@ -78,7 +78,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       ]);
       const onCpu = await session(path, { inputs, outputs, device: "cpu" });
       const onGpu = await session(path, { inputs, outputs });
-      expectClose(await onGpu.runBatch(digits), await onCpu.runBatch(digits));
+      expectClose(await onGpu.run(digits), await onCpu.run(digits));
     });
 
     test.each(Object.keys(references))("for %s, bit by bit", async (name) => {
@@ -93,7 +93,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       const rows = [0, 1].map((row): Tensor[] => [
         { dtype, shape: [6], data: elements(input).slice(row * 6, row * 6 + 6) },
       ]);
-      const given = await opened.runBatch(rows);
+      const given = await opened.run(rows);
       expect(given.map(({ data }) => data)).toEqual(outputs.map(elements));
     });
 
@@ -108,7 +108,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   describe("of batches that are given at once", () => {
     test("each has its own results, in whatever memory they were", async () => {
       const opened = await session(join(stateful, "deep.pt"));
-      const given = await Promise.all(values.map((value) => opened.runBatch([item(value), item(2 * value)])));
+      const given = await Promise.all(values.map((value) => opened.run([item(value), item(2 * value)])));
       for (const [i, value] of values.entries()) {
         const first = [8 * value + 1, 8 * value + 1, 8 * value + 1, 8 * value + 1];
         expect(given[i]?.[0]?.data).toEqual(Float32Array.of(...first, ...first.map((each) => 2 * each - 1)));
@@ -117,13 +117,13 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
 
     test("each has its own results, when the module gives what the next batch writes into", async () => {
       const opened = await session(join(stateful, "keeps.pt"));
-      const given = await Promise.all(values.map((value) => opened.runBatch(pair(value))));
+      const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i, value] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(value));
     });
 
     test("each finds its input as it was, when the module holds it longer than the batch", async () => {
       const opened = await session(join(stateful, "holds.pt"));
-      const given = await Promise.all(values.map((value) => opened.runBatch(pair(value))));
+      const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(i));
     });
 
@@ -133,7 +133,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
         outputs: { y: float32(100_000) },
       });
       const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
-      const given = await Promise.all(values.map((value) => opened.runBatch([number(value), number(-value)])));
+      const given = await Promise.all(values.map((value) => opened.run([number(value), number(-value)])));
       for (const [i, value] of values.entries()) {
         const data = given[i]?.[0]?.data;
         expect([data?.[0], data?.[99_999], data?.[100_000]]).toEqual([value, value + 99_999, -value]);
@@ -148,11 +148,11 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
         await run();
         return performance.now() - begin;
       };
-      await opened.runBatch(pair(1));
+      await opened.run(pair(1));
       const inTurn = await time(async () => {
-        for (const value of values) await opened.runBatch(pair(value));
+        for (const value of values) await opened.run(pair(value));
       });
-      const atOnce = await time(() => Promise.all(values.map((value) => opened.runBatch(pair(value)))));
+      const atOnce = await time(() => Promise.all(values.map((value) => opened.run(pair(value)))));
       // Four operators, and a copy each way.
       expect(atOnce / inTurn).toBeLessThan(0.85);
     });
@@ -161,7 +161,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   test("sessions that share weights run side by side", async () => {
     const first = await session(join(stateful, "deep.pt"), { instances: 2 });
     const second = await session(join(stateful, "deep.pt"), { share: first });
-    const runs = values.map((value) => (value % 2 === 0 ? first : second).runBatch([item(value)]));
+    const runs = values.map((value) => (value % 2 === 0 ? first : second).run([item(value)]));
     for (const [i, outputs] of (await Promise.all(runs)).entries()) expect(outputs[0]?.data[0]).toBe(8 * (i + 1) + 1);
   });
 
@@ -185,7 +185,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   describe("a batch fails alone", () => {
     test("when the device has too little memory for it", async () => {
       const opened = await session(join(stateful, "hungry.pt"));
-      const [before, failed, after] = [1, 2000, 3].map((value) => opened.runBatch(pair(value)));
+      const [before, failed, after] = [1, 2000, 3].map((value) => opened.run(pair(value)));
       const message = failure(failed ?? Promise.resolve());
       expect((await before)?.[0]?.data).toEqual(twice(1));
       expect(await message).toStartWith("out_of_memory: CUDA out of memory.");
@@ -194,7 +194,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
 
     test("when its module raises", async () => {
       const opened = await session(weights.path("raises.pt"));
-      const [failed, after] = [opened.runBatch([item(1)]), opened.runBatch([item(-1)])];
+      const [failed, after] = [opened.run([item(1)]), opened.run([item(-1)])];
       expect(await failure(failed)).toBe("run_failed: this item is not wanted");
       expect((await after)[0]?.data).toEqual(Float32Array.of(-1, -1, -1, -1));
     });
@@ -202,7 +202,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     // A GPU that has failed in this way does nothing more for the process.
     test.skipIf(fake === undefined)("when its failure shows only while its outputs are awaited", async () => {
       const opened = await session(join(stateful, "keeps.pt"));
-      const [before, failed, after] = [1, -333, 3].map((value) => opened.runBatch(pair(value)));
+      const [before, failed, after] = [1, -333, 3].map((value) => opened.run(pair(value)));
       const message = failure(failed ?? Promise.resolve());
       expect((await before)?.[0]?.data).toEqual(twice(1));
       expect(await message).toBe("run_failed: CUDA error: an illegal memory access was encountered");
@@ -212,9 +212,9 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
 
   test("a session that is disposed of ends what it has begun and refuses the rest", async () => {
     const opened = await session(join(stateful, "deep.pt"));
-    await opened.runBatch([item(1)]);
+    await opened.run([item(1)]);
     const ends = values.map((value) =>
-      opened.runBatch([item(value)]).then(
+      opened.run([item(value)]).then(
         () => "ran",
         (error) => error.code,
       ),

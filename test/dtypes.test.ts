@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { stack } from "../src/engine/stack.ts";
+import { bfloat16Bits, float16Bits } from "../src/model/elements.ts";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { batchStacker, type NativeSession, openSession } from "../src/native/binding.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
 const path = join(import.meta.dir, "models/dtypes.pt");
@@ -39,7 +39,7 @@ for (const dtype of dtypes) {
       const rows = [0, 1].map((row): Tensor[] => [
         { dtype, shape: [columns], data: input.slice(row * columns, (row + 1) * columns) },
       ]);
-      expect(await session.runBatch(rows)).toEqual(expected);
+      expect(await session.run(rows)).toEqual(expected);
     });
 
     test("has PyTorch's values in a call of a method", async () => {
@@ -47,7 +47,7 @@ for (const dtype of dtypes) {
       expect(result).toEqual(expected);
     });
 
-    test("is padded to the same bits by the addon and by what stacks for `predict`", async () => {
+    test("is padded with the bits of the declared value, in batches and for `predict`", async () => {
       const fill = dtype === "bool" ? 1 : 3;
       const dims = [pad("columns", fill)];
       const padded = await openSession({
@@ -59,10 +59,13 @@ for (const dtype of dtypes) {
       });
       open.push(padded);
       const items = [4, columns].map((length): Tensor[] => [{ dtype, shape: [length], data: input.slice(0, length) }]);
-      const { x } = stack({ x: { dtype, dims } }, items);
+      const { x } = batchStacker({ x: { dtype, dims } })(items);
       if (x === undefined) throw new Error("the stack has no x");
       expect(x.shape).toEqual([2, columns]);
-      expect(await padded.runBatch(items)).toEqual(await session.runBatch(rowsOf(x)));
+      const bits = { float16: float16Bits(fill), bfloat16: bfloat16Bits(fill), int64: BigInt(fill) };
+      const value = Reflect.get(bits, dtype) ?? fill;
+      expect([...x.data]).toEqual([...input.slice(0, 4), value, value, ...input.slice(0, columns)]);
+      expect(await padded.run(items)).toEqual(await session.run(rowsOf(x)));
     });
   });
 }
@@ -73,25 +76,39 @@ function rowsOf({ dtype, shape, data }: Tensor): Tensor[][] {
   return Array.from({ length: rows }, (_, i) => [{ dtype, shape: rest, data: data.slice(i * size, (i + 1) * size) }]);
 }
 
-test("two padded dimensions around a fixed one are stacked as the addon stacks them", async () => {
+test("two padded dimensions around a fixed one are filled each with its own value", async () => {
   const dims = [pad("rows", -1), 2, pad("columns", 7)];
   const item = (rows: number, columns: number): Tensor[] => {
     const data = Float32Array.from({ length: rows * 2 * columns }, (_, i) => i + 10 * rows);
     return [{ dtype: "float32", shape: [rows, 2, columns], data }];
   };
-  const items = [item(3, 1), item(1, 4), item(2, 2), item(0, 3)];
-  const { x } = stack({ x: { dtype: "float32", dims } }, items);
+  const sizes = [
+    { rows: 3, columns: 1 },
+    { rows: 1, columns: 4 },
+    { rows: 2, columns: 2 },
+    { rows: 0, columns: 3 },
+  ];
+  const items = sizes.map(({ rows, columns }) => item(rows, columns));
+  const { x } = batchStacker({ x: { dtype: "float32", dims } })(items);
   if (x === undefined) throw new Error("the stack has no x");
   const results = await Promise.all(
     [dims, [3, 2, 4]].map(async (declared) => {
       const spec: TensorSpec = { dtype: "float32", dims: declared };
       const outputs = { flipped: spec, larger: spec, twice: spec };
       const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x: spec }, outputs });
-      const result = await session.runBatch(declared === dims ? items : rowsOf(x));
+      const result = await session.run(declared === dims ? items : rowsOf(x));
       await session.dispose();
       return result;
     }),
   );
   expect(x.shape).toEqual([4, 3, 2, 4]);
+  const expected = sizes.flatMap(({ rows, columns }) =>
+    Array.from({ length: 3 * 2 * 4 }, (_, at) => {
+      const [line, column] = [Math.floor(at / 4), at % 4];
+      if (line >= 2 * rows) return -1;
+      return column >= columns ? 7 : line * columns + column + 10 * rows;
+    }),
+  );
+  expect([...x.data]).toEqual(expected);
   expect(results[0]).toEqual(results[1] ?? []);
 });

@@ -115,7 +115,7 @@ describe("a module", () => {
       outputs: { y: float32(2) },
     });
     open.push(declared);
-    const [batch] = await declared.runBatch([[floats(1, 2)], [floats(3, 4)]]);
+    const [batch] = await declared.run([[floats(1, 2)], [floats(3, 4)]]);
     const matrix = tensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
     expect(await declared.call("forward", [matrix])).toEqual(batch ?? null);
   });
@@ -229,6 +229,18 @@ describe("what does not fit is refused:", () => {
       expect(await methods.call("forward", [floats(0)])).toEqual(floats(1));
     });
   }
+
+  test("a list that contains itself, and one that nests too deep", async () => {
+    const cyclic: CallArgument[] = [];
+    cyclic.push(cyclic);
+    const nested = (depth: number): CallArgument => (depth === 0 ? 1 : [nested(depth - 1)]);
+    const message = "tensor_invalid: lists, argument 1: lists may nest 64 deep";
+    expect(await failure(methods.call("lists", [[], cyclic, []]))).toBe(message);
+    expect(await failure(methods.call("lists", [[], nested(65), []]))).toBe(message);
+    expect(await failure(methods.call("lists", [[], nested(64), []]))).toBe(
+      "tensor_invalid: lists, argument whole[0]: expected int, received a list",
+    );
+  });
 
   test("a call of a session that was disposed of", async () => {
     const session = await opened(path);

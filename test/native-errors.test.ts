@@ -94,9 +94,9 @@ describe("items", () => {
   for (const [what, options, batch, message] of cases) {
     test(`${what} is refused, and the next batch runs`, async () => {
       const opened = await session("identity.pt", { outputs: { y: float32("a", "b") }, ...options });
-      expect(await failure(opened.runBatch(batch))).toBe(`tensor_invalid: ${message}`);
+      expect(await failure(opened.run(batch))).toBe(`tensor_invalid: ${message}`);
       const plain = await session("identity.pt");
-      expect((await plain.runBatch([[ones(4)]]))[0]?.shape).toEqual([1, 4]);
+      expect((await plain.run([[ones(4)]]))[0]?.shape).toEqual([1, 4]);
     });
   }
 
@@ -104,7 +104,7 @@ describe("items", () => {
     const opened = await session("identity.pt");
     const tensor = ones(4);
     structuredClone(tensor.data.buffer, { transfer: [tensor.data.buffer as ArrayBuffer] });
-    expect(await failure(opened.runBatch([[tensor]]))).toBe(
+    expect(await failure(opened.run([[tensor]]))).toBe(
       'tensor_invalid: item 0, input "x": float32(4) needs 4 elements, its data has 0',
     );
   });
@@ -169,7 +169,7 @@ describe("weights whose results are not as declared", () => {
   for (const [what, file, options, message] of cases) {
     test(`${what}: the error names it`, async () => {
       const opened = await session(file, options);
-      expect(await failure(opened.runBatch([[ones(4)], [ones(4)]]))).toBe(`weights_invalid: ${message}`);
+      expect(await failure(opened.run([[ones(4)], [ones(4)]]))).toBe(`weights_invalid: ${message}`);
     });
   }
 
@@ -178,7 +178,7 @@ describe("weights whose results are not as declared", () => {
     const { first, second } = fixture.outputs;
     if (first === undefined || second === undefined) throw new Error("two outputs");
     const opened = await session("", { ...fixture, outputs: { first, last: second } });
-    expect(await failure(opened.runBatch(fixture.items))).toContain('weights_invalid: output "last" is missing');
+    expect(await failure(opened.run(fixture.items))).toContain('weights_invalid: output "last" is missing');
   });
 });
 
@@ -247,12 +247,12 @@ describe("weights that cannot be opened", () => {
   test("a compiled package given another shape or dtype than it was compiled for says so instead of reading on", async () => {
     const one = made.get("aotinductor float32 one tensor");
     const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });
-    expect(await failure(shorter.runBatch([[ones(3, 2)], [ones(3, 2)]]))).toContain(
+    expect(await failure(shorter.run([[ones(3, 2)], [ones(3, 2)]]))).toContain(
       'weights_invalid: input "x" is not what the package was compiled for: unmatched dim value at 2',
     );
     const bytes = await session("", { ...one, inputs: { x: { dtype: "uint8", dims: [3, 4] } } });
     const item: Tensor[] = [{ dtype: "uint8", shape: [3, 4], data: new Uint8Array(12) }];
-    expect(await failure(bytes.runBatch([item, item]))).toContain(
+    expect(await failure(bytes.run([item, item]))).toContain(
       'weights_invalid: input "x" is not what the package was compiled for: unmatched dtype',
     );
   });
@@ -261,27 +261,27 @@ describe("weights that cannot be opened", () => {
 describe("the forward pass", () => {
   test("what the module raises is told in one line", async () => {
     const opened = await session("raises.pt");
-    expect(await failure(opened.runBatch([[ones(4)]]))).toBe("run_failed: this item is not wanted");
+    expect(await failure(opened.run([[ones(4)]]))).toBe("run_failed: this item is not wanted");
     const zeros: Tensor = { ...ones(4), data: new Float32Array(4) };
-    expect((await opened.runBatch([[zeros]]))[0]?.shape).toEqual([1, 4]);
+    expect((await opened.run([[zeros]]))[0]?.shape).toEqual([1, 4]);
   });
 
   test("what libtorch throws is told in one line", async () => {
     const opened = await session("mismatch.pt");
-    expect(await failure(opened.runBatch([[ones(4)]]))).toBe(
+    expect(await failure(opened.run([[ones(4)]]))).toBe(
       "run_failed: mat1 and mat2 shapes cannot be multiplied (1x4 and 5x2)",
     );
   });
 
   test("too little memory has a code of its own", async () => {
     const opened = await session("greedy.pt");
-    expect(await failure(opened.runBatch([[ones(4)]]))).toStartWith("out_of_memory: ");
+    expect(await failure(opened.run([[ones(4)]]))).toStartWith("out_of_memory: ");
     const huge = await session("identity.pt", {
       inputs: { x: float32({ name: "a", value: 0 }, { name: "b", value: 0 }) },
     });
     // Padded to the largest of both, the batch would take petabytes.
     const batch = [[{ ...ones(0), shape: [2 ** 25, 0] }], [{ ...ones(0), shape: [0, 2 ** 25] }]];
-    expect(await failure(huge.runBatch(batch))).toStartWith("out_of_memory: ");
+    expect(await failure(huge.run(batch))).toStartWith("out_of_memory: ");
   });
 });
 

@@ -38,25 +38,25 @@ describe("buffers", () => {
   const spec = float32(1000);
   const options = { inputs: { x: spec }, outputs: { y: spec } };
 
-  test("may be rewritten as soon as runBatch has returned", async () => {
+  test("may be rewritten as soon as run has returned", async () => {
     const opened = await session("identity.pt", options);
     const data = new Float32Array(1000);
     const results: Promise<Tensor[]>[] = [];
     for (let round = 0; round < 50; round++) {
       data.fill(round);
-      results.push(opened.runBatch([[{ dtype: "float32", shape: [1000], data }]]));
+      results.push(opened.run([[{ dtype: "float32", shape: [1000], data }]]));
     }
     for (const [round, [y]] of (await Promise.all(results)).entries()) {
       expect(y?.data).toEqual(new Float32Array(1000).fill(round));
     }
   });
 
-  test("may be transferred as soon as runBatch has returned", async () => {
+  test("may be transferred as soon as run has returned", async () => {
     const opened = await session("identity.pt", options);
     const results: Promise<Tensor[]>[] = [];
     for (let round = 0; round < 50; round++) {
       const items = Array.from({ length: 8 }, (_, i) => new Float32Array(1000).fill(round * 8 + i));
-      results.push(opened.runBatch(items.map((data) => [{ dtype: "float32", shape: [1000], data }])));
+      results.push(opened.run(items.map((data) => [{ dtype: "float32", shape: [1000], data }])));
       structuredClone(items, { transfer: items.map((data) => data.buffer) });
     }
     for (const [round, [y]] of (await Promise.all(results)).entries()) {
@@ -71,7 +71,7 @@ describe("side by side", () => {
     const ended: number[] = [];
     await Promise.all(
       Array.from({ length: 20 }, async (_, i) => {
-        const [y] = await opened.runBatch([number(i)]);
+        const [y] = await opened.run([number(i)]);
         expect(y?.data[0]).toBe(3 * i);
         ended.push(i);
       }),
@@ -84,13 +84,13 @@ describe("side by side", () => {
       const fixture = made.get(`${format} float32 one tuple`);
       const first = await session("", { ...fixture, instances: 3 });
       const others = await Promise.all([1, 2].map(() => session("", { ...fixture, path: "", share: first })));
-      const expected = await first.runBatch(fixture.items);
+      const expected = await first.run(fixture.items);
       const results = await Promise.all(
-        [first, ...others].flatMap((each) => Array.from({ length: 20 }, () => each.runBatch(fixture.items))),
+        [first, ...others].flatMap((each) => Array.from({ length: 20 }, () => each.run(fixture.items))),
       );
       for (const result of results) expect(result).toEqual(expected);
       await first.dispose();
-      expect(await others[0]?.runBatch(fixture.items)).toEqual(expected);
+      expect(await others[0]?.run(fixture.items)).toEqual(expected);
     });
   }
 
@@ -104,7 +104,7 @@ describe("side by side", () => {
     const opening = session("slow.pt");
     let turns = 0;
     const beat = setInterval(() => turns++, 1);
-    const running = (await opening).runBatch([number(30)]);
+    const running = (await opening).run([number(30)]);
     await running;
     clearInterval(beat);
     expect(turns).toBeGreaterThan(1);
@@ -113,9 +113,9 @@ describe("side by side", () => {
   test("the number of threads may change between batches", async () => {
     const fixture = made.get("network");
     const opened = await session("", fixture);
-    const before = await opened.runBatch(fixture.items);
+    const before = await opened.run(fixture.items);
     await opened.setThreads(2);
-    expect((await opened.runBatch(fixture.items))[0]?.data.length).toBe(before[0]?.data.length ?? 0);
+    expect((await opened.run(fixture.items))[0]?.data.length).toBe(before[0]?.data.length ?? 0);
     expect(await codeOf(opened.setThreads(0))).toBe("usage");
   });
 });
@@ -123,17 +123,17 @@ describe("side by side", () => {
 describe("dispose", () => {
   test("rejects what has not begun, lets the running batch end, and may be called again", async () => {
     const opened = await session("slow.pt");
-    const running = opened.runBatch([number(100)]);
+    const running = opened.run([number(100)]);
     // The first batch is taken from the queue at once; the second may be sure to wait behind it.
     const ahead = await Promise.race([opened.setThreads(1).then(() => "later"), Promise.resolve("now")]);
     expect(ahead).toBe("now");
-    const queued = [opened.runBatch([number(1)]), opened.runBatch([number(2)])].map(codeOf);
+    const queued = [opened.run([number(1)]), opened.run([number(2)])].map(codeOf);
     const disposed = opened.dispose();
     expect(opened.dispose()).toBe(disposed);
     expect(await Promise.all(queued)).toEqual(["session_closed", "session_closed"]);
     expect(["fulfilled", "session_closed"]).toContain(String(await codeOf(running)));
     await disposed;
-    expect(await codeOf(opened.runBatch([number(1)]))).toBe("session_closed");
+    expect(await codeOf(opened.run([number(1)]))).toBe("session_closed");
     expect(await codeOf(opened.setThreads(1))).toBe("session_closed");
     await opened.dispose();
   });
@@ -141,7 +141,7 @@ describe("dispose", () => {
   test("every promise settles once, whenever the session is disposed of", async () => {
     for (let round = 0; round < 30; round++) {
       const opened = await session("identity.pt");
-      const codes = Array.from({ length: round }, () => codeOf(opened.runBatch([number(1)])));
+      const codes = Array.from({ length: round }, () => codeOf(opened.run([number(1)])));
       if (round % 3 === 0) await codes[Math.floor(round / 2)];
       await opened.dispose();
       for (const code of await Promise.all(codes)) expect(["fulfilled", "session_closed"]).toContain(String(code));
@@ -160,6 +160,6 @@ describe("dispose", () => {
     }
     Bun.gc(true);
     const opened = await session("identity.pt");
-    expect((await opened.runBatch([number(4)]))[0]?.data[0]).toBe(4);
+    expect((await opened.run([number(4)]))[0]?.data[0]).toBe(4);
   });
 });

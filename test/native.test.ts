@@ -61,10 +61,10 @@ for (const format of ["torchscript", "aotinductor"] as const) {
             const fixture = made.get(`${format} ${dtype} ${arity} ${container}`);
             const opened = await session(fixture);
             expect(opened.format).toBe(format);
-            expectClose(await opened.runBatch(fixture.items), fixture.expected);
+            expectClose(await opened.run(fixture.items), fixture.expected);
             for (const i of [0, 17, 63]) {
               const item = fixture.items[i] ?? [];
-              expectClose(await opened.runBatch([item]), row(fixture.expected, i));
+              expectClose(await opened.run([item]), row(fixture.expected, i));
             }
           });
         }
@@ -76,30 +76,30 @@ for (const format of ["torchscript", "aotinductor"] as const) {
 test("every row of 64 equals the row of its item alone", async () => {
   const fixture = made.get("network");
   const opened = await session(fixture);
-  const together = await opened.runBatch(fixture.items);
+  const together = await opened.run(fixture.items);
   expectClose(together, fixture.expected);
-  for (const [i, item] of fixture.items.entries()) expectClose(await opened.runBatch([item]), row(together, i));
+  for (const [i, item] of fixture.items.entries()) expectClose(await opened.run([item]), row(together, i));
 });
 
 test("inputs are matched by name when they are declared in another order than forward's", async () => {
   const fixture = made.get("torchscript float32 several tensor");
   const inputs = Object.fromEntries(Object.entries(fixture.inputs).reverse());
   const opened = await session({ ...fixture, inputs });
-  expectClose(await opened.runBatch(fixture.items.map((item) => item.toReversed())), fixture.expected);
+  expectClose(await opened.run(fixture.items.map((item) => item.toReversed())), fixture.expected);
 });
 
 test("outputs of a dict and of a NamedTuple are matched by name", async () => {
   const fixture = made.get("aotinductor int64 one dict");
   const outputs = Object.fromEntries(Object.entries(fixture.outputs).reverse());
   const opened = await session({ ...fixture, outputs });
-  expectClose(await opened.runBatch(fixture.items), fixture.expected.toReversed());
+  expectClose(await opened.run(fixture.items), fixture.expected.toReversed());
 
   const named = await session({
     path: made.path("namedresults.pt"),
     inputs: { x: float32() },
     outputs: { high: float32(), low: float32() },
   });
-  const [high, low] = await named.runBatch([[{ dtype: "float32", shape: [], data: Float32Array.of(5) }]]);
+  const [high, low] = await named.run([[{ dtype: "float32", shape: [], data: Float32Array.of(5) }]]);
   expect([high?.data[0], low?.data[0]]).toEqual([6, 4]);
 });
 
@@ -107,9 +107,9 @@ test("arguments with a default value may be left undeclared, or declared", async
   const path = made.path("defaults.pt");
   const number = (value: number): Tensor => ({ dtype: "float32", shape: [], data: Float32Array.of(value) });
   const short = await session({ path, inputs: { x: float32() }, outputs: { y: float32() } });
-  expect((await short.runBatch([[number(2)]]))[0]?.data).toEqual(Float32Array.of(6));
+  expect((await short.run([[number(2)]]))[0]?.data).toEqual(Float32Array.of(6));
   const long = await session({ path, inputs: { offset: float32(), x: float32() }, outputs: { y: float32() } });
-  expect((await long.runBatch([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
+  expect((await long.run([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
 });
 
 test("every dtype goes in and comes out unchanged", async () => {
@@ -119,7 +119,7 @@ test("every dtype goes in and comes out unchanged", async () => {
     const opened = await session({ path: made.path("identity.pt"), inputs: { x: spec }, outputs: { y: spec } });
     const bytes = new Uint8Array(6 * type.BYTES_PER_ELEMENT).map((_, i) => (dtype === "bool" ? i % 2 : i + 1));
     const data = new type(bytes.buffer);
-    const [y] = await opened.runBatch([[{ dtype, shape: [2, 3], data }]]);
+    const [y] = await opened.run([[{ dtype, shape: [2, 3], data }]]);
     expect(y).toEqual({ dtype, shape: [1, 2, 3], data });
   }
 });
@@ -141,9 +141,9 @@ describe("shapes", () => {
     );
     const [each, mean, ids] = fixture.expected;
     if (each === undefined || mean === undefined || ids === undefined) throw new Error("three outputs");
-    expectClose(await opened.runBatch(cut), [mean, each, ids]);
+    expectClose(await opened.run(cut), [mean, each, ids]);
     // Alone nothing is padded, and the mean over the real tokens stays what it was among longer ones.
-    const [alone, , unpadded] = await opened.runBatch(cut.slice(2));
+    const [alone, , unpadded] = await opened.run(cut.slice(2));
     if (alone === undefined) throw new Error("three outputs");
     expectClose([alone], row([mean], 2));
     expect(unpadded?.shape).toEqual([1, 1]);
@@ -156,7 +156,7 @@ describe("shapes", () => {
       inputs: { x: spec },
       outputs: { y: { dtype: "uint8", dims: ["rows", 2, "columns"] } },
     });
-    const [y] = await opened.runBatch([
+    const [y] = await opened.run([
       [{ dtype: "uint8", shape: [1, 2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) }],
       [{ dtype: "uint8", shape: [2, 2, 1], data: Uint8Array.of(1, 2, 3, 4) }],
       [{ dtype: "uint8", shape: [0, 2, 2], data: new Uint8Array() }],
@@ -182,7 +182,7 @@ describe("shapes", () => {
       [4, 1],
     ] as const) {
       const data = Float32Array.from({ length: height * width }, (_, i) => i);
-      const [mean] = await opened.runBatch([[{ dtype: "float32", shape: [1, height, width], data }]]);
+      const [mean] = await opened.run([[{ dtype: "float32", shape: [1, height, width], data }]]);
       expect(mean?.data[0]).toBeCloseTo((height * width - 1) / 2, 5);
     }
   });
@@ -193,7 +193,7 @@ describe("shapes", () => {
       inputs: { x: float32("n", 2) },
       outputs: { y: float32("n", 2) },
     });
-    const [y] = await opened.runBatch([[{ dtype: "float32", shape: [0, 2], data: new Float32Array() }]]);
+    const [y] = await opened.run([[{ dtype: "float32", shape: [0, 2], data: new Float32Array() }]]);
     expect(y).toEqual({ dtype: "float32", shape: [1, 0, 2], data: new Float32Array() });
   });
 });
@@ -207,7 +207,7 @@ describe("results", () => {
       inputs: { x: float32() },
       outputs: { y: float32(100_000) },
     });
-    const results = await Promise.all([1, 2, 3, 4, 5].map((value) => opened.runBatch([number(value), number(-value)])));
+    const results = await Promise.all([1, 2, 3, 4, 5].map((value) => opened.run([number(value), number(-value)])));
     Bun.gc(true);
     for (const [i, [y]] of results.entries()) {
       expect(y?.data[99_999]).toBe(99_999 + i + 1);
@@ -227,11 +227,11 @@ describe("results", () => {
       outputs: { a: float32(100_000), b: float32(100_000) },
     });
     for (let round = 0; round < 2; round++) {
-      const [rows] = await constant.runBatch([number(1), number(2)]);
+      const [rows] = await constant.run([number(1), number(2)]);
       expect(rows?.data[5]).toBe(5);
       rows?.data.fill(0 as never);
       const big: Tensor = { dtype: "float32", shape: [100_000], data: new Float32Array(100_000).fill(1) };
-      const [a, b] = await twice.runBatch([[big]]);
+      const [a, b] = await twice.run([[big]]);
       a?.data.fill(0 as never);
       expect(b?.data[0]).toBe(2);
     }
@@ -247,7 +247,7 @@ test("weights are known by their content, whatever their name", async () => {
       await copyFile(fixture.path, path);
       const opened = await session({ ...fixture, path });
       expect(opened.format).toBe(format);
-      expectClose(await opened.runBatch(fixture.items), fixture.expected);
+      expectClose(await opened.run(fixture.items), fixture.expected);
     }
   } finally {
     await rm(folder, { recursive: true });
@@ -264,7 +264,7 @@ test("a batch that has ended is told of at once by settle(), else when the event
   const opened = await session(fixture);
   const isTold = async (settle: () => void, withinMs: number) => {
     let told = false;
-    const batch = opened.runBatch(fixture.items).then(() => {
+    const batch = opened.run(fixture.items).then(() => {
       told = true;
     });
     const end = performance.now() + withinMs;

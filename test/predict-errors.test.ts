@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import type { Predict } from "../src/model/session.ts";
-import { float32, int64, type Tensor, tensor } from "../src/model/tensor.ts";
+import { float32, int64, pad, type Tensor, tensor, uint8 } from "../src/model/tensor.ts";
 import { failure } from "./helpers/failure.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
@@ -16,17 +16,11 @@ const n = (rows: number) => tensor(new BigInt64Array(rows), [rows]);
 let next: Predict;
 let runner: Runner;
 
+const options = { weights: { model: path }, operators: [], devices: ["cpu"], threads: 1, instances: 1 };
+
 function opened(predict: Predict, instances = 1): Promise<Runner[]> {
-  return openRunners({
-    weights: { model: path },
-    operators: [],
-    predict,
-    inputs: { x: float32(2) },
-    outputs: { y: float32(2), n: int64() },
-    devices: ["cpu"],
-    threads: 1,
-    instances,
-  });
+  const [inputs, outputs] = [{ x: float32(2) }, { y: float32(2), n: int64() }];
+  return openRunners({ ...options, predict, inputs, outputs, instances });
 }
 
 beforeAll(async () => {
@@ -106,6 +100,94 @@ test("what predict gave may be written into afterwards: rows were copied", async
   expect(given).toEqual(tensor(Float32Array.of(1, 2), [1, 2]));
 });
 
+test("what predict gave in a Buffer may be written into afterwards too", async () => {
+  const kept = Buffer.from([1, 2]);
+  const [bytes] = await openRunners({
+    ...options,
+    predict: () => ({ y: { dtype: "uint8", shape: [1, 2], data: kept } }),
+    inputs: { x: float32(2) },
+    outputs: { y: uint8(2) },
+  });
+  const given = await bytes?.run([item(1)]);
+  await bytes?.dispose();
+  kept.fill(9);
+  expect(given).toEqual([tensor(Uint8Array.of(1, 2), [1, 2])]);
+  expect(given?.[0]?.data).not.toBeInstanceOf(Buffer);
+});
+
+describe("the batch that predict gets", () => {
+  const inputs = { x: float32("width"), ids: int64(pad("tokens", -1)) };
+  const words = (width: number, ...ids: bigint[]): Tensor[] => [
+    tensor(new Float32Array(width).fill(ids.length), [width]),
+    tensor(BigInt64Array.from(ids), [ids.length]),
+  ];
+
+  async function batchOf(items: readonly (readonly Tensor[])[]): Promise<Readonly<Record<string, Tensor>>> {
+    let batch: Readonly<Record<string, Tensor>> = {};
+    const predict: Predict = (given) => {
+      batch = given;
+      return { y: y(items.length) };
+    };
+    const [each] = await openRunners({ ...options, predict, inputs, outputs: { y: float32(2) } });
+    try {
+      await each?.run(items);
+      return batch;
+    } finally {
+      await each?.dispose();
+    }
+  }
+
+  test("is stacked and padded, by name", async () => {
+    expect(await batchOf([words(2, 5n), words(2), words(2, 6n, 7n, 8n)])).toEqual({
+      x: tensor(Float32Array.of(1, 1, 0, 0, 3, 3), [3, 2]),
+      ids: tensor(BigInt64Array.of(5n, -1n, -1n, -1n, -1n, -1n, 6n, 7n, 8n), [3, 3]),
+    });
+  });
+
+  test("has no elements where its items have none", async () => {
+    expect(await batchOf([words(0), words(0)])).toEqual({
+      x: tensor(new Float32Array(), [2, 0]),
+      ids: tensor(new BigInt64Array(), [2, 0]),
+    });
+  });
+
+  test("is memory of its own, small or large: predict may write into it, keep it and transfer it", async () => {
+    for (const width of [2, 200_000]) {
+      const items = [words(width, 1n), words(width, 2n)];
+      const { x } = await batchOf(items);
+      const buffer = x?.data.buffer;
+      if (!(buffer instanceof ArrayBuffer)) throw new Error("x lies elsewhere");
+      new Uint8Array(buffer).fill(9);
+      expect(items[0]?.[0]?.data[0]).toBe(1);
+      expect(buffer.byteLength).toBe(2 * width * 4);
+      expect(structuredClone(buffer, { transfer: [buffer] }).byteLength).toBe(2 * width * 4);
+      const { x: next } = await batchOf(items);
+      expect(next?.data[0]).toBe(1);
+    }
+  });
+
+  test("is refused by item and name where an item does not fit", async () => {
+    expect(await failure(batchOf([words(2, 5n), words(3, 5n)]))).toBe(
+      'tensor_invalid: item 1, input "x": "width" is 3, in item 0 it is 2; items of one batch must have equal sizes unless a dimension is padded',
+    );
+    expect(await failure(batchOf([words(2, 5n), words(2, 5n).slice(1)]))).toBe(
+      "tensor_invalid: item 1 has 1 tensors, the model declares 2 (x, ids)",
+    );
+  });
+
+  test("is refused where padding would make it larger than memory", async () => {
+    const inputs = { x: float32(pad("a", 0), pad("b", 0)) };
+    const predict: Predict = () => ({ y: y(2) });
+    const [each] = await openRunners({ ...options, predict, inputs, outputs: { y: float32(2) } });
+    const long = new Float32Array(2 ** 21);
+    const items = [[tensor(long, [2 ** 21, 1])], [tensor(long, [1, 2 ** 21])]];
+    expect(await failure(each?.run(items) ?? Promise.resolve())).toBe(
+      "out_of_memory: a tensor of the batch does not fit in memory",
+    );
+    await each?.dispose();
+  });
+});
+
 test("batches of one instance are predicted one after the other, those of two side by side", async () => {
   const running = async (instances: number): Promise<number> => {
     let [now, most] = [0, 0];
@@ -140,13 +222,12 @@ test("batches that wait when the runner is disposed of are rejected, without cal
 });
 
 test("no session stays open when one of the weights cannot be loaded", async () => {
-  const options = { weights: { model: path, other: `${path}.missing` }, operators: [], predict: () => ({}) };
   const opening = openRunners({
     ...options,
+    weights: { model: path, other: `${path}.missing` },
+    predict: () => ({}),
     inputs: { x: float32(2) },
     outputs: { y: float32(2) },
-    devices: ["cpu"],
-    threads: 1,
     instances: 2,
   });
   expect(await failure(opening)).toBe('weights_invalid: weights "methods.pt.missing": there is no such file');

@@ -25,7 +25,7 @@ test("AOTInductor and TorchScript enlarge pictures of any size, alone and in bat
       [1, 120, 160],
     ] as const) {
       const batch = Array.from({ length: count }, (_, i) => [picture(height, width, i)]);
-      const [[expected], [actual]] = await Promise.all([plain.runBatch(batch), ahead.runBatch(batch)]);
+      const [[expected], [actual]] = await Promise.all([plain.run(batch), ahead.run(batch)]);
       expect(actual?.shape).toEqual([count, 2 * height, 2 * width, 3]);
       expect(greatestDifference(actual, expected)).toBeLessThanOrEqual(1);
     }

@@ -6,6 +6,7 @@ import type { BatchObserver } from "./engine.ts";
 import type { Queued } from "./fair-queue.ts";
 import type { CheckedItem } from "./item-check.ts";
 import type { LatencyTarget } from "./latency-target.ts";
+import { QueueDelay } from "./queue-delay.ts";
 import type { Runner } from "./runner.ts";
 
 /** An item as it waits for its batch. */
@@ -55,10 +56,9 @@ export class BatchEngine<T extends BatchItem> {
     this.#options = options;
     this.#clock = clock;
     this.#batcher = new Batcher({
-      runners: runners.map((runner) => ({ run: (items) => runner.run(items.map((item) => item.tensors)) })),
+      runners: runners.map((runner) => (items) => runner.run(items.map((item) => item.tensors))),
       maxBatchSize,
-      maxQueueDelayMs,
-      latencyTarget,
+      policy: latencyTarget ?? new QueueDelay(maxQueueDelayMs),
       clock,
       listener: {
         dispatched: (items) => this.#dispatched(items),
@@ -76,9 +76,9 @@ export class BatchEngine<T extends BatchItem> {
     return this.#batcher.maxBatchSize;
   }
 
-  /** Items and bytes that are ready and wait for a batch. */
-  get ready(): { items: number; bytes: number } {
-    return { items: this.#batcher.length, bytes: this.#batcher.bytes };
+  /** For how long the oldest batch has been running, in milliseconds; 0 when none is. */
+  get runningForMs(): number {
+    return this.#batcher.runningForMs;
   }
 
   /** In milliseconds of the engine's clock, for the times of items. */

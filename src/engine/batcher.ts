@@ -1,17 +1,14 @@
-/** The batching rule: which items go through the model together, and when. Pure logic over a clock and runners. */
+/** The batching rule: which items go through the model together, and when. Pure logic over a clock, runners and a policy. */
+import type { BatchPolicy, Waiting } from "./batch-policy.ts";
+import { BatchSlot, type Run } from "./batch-slot.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
-import type { LatencyTarget, Waiting } from "./latency-target.ts";
+import { MadeBatches } from "./made-batches.ts";
 
 /** Time, so that tests can hold it. */
 export interface Clock {
   now(): number;
   /** Calls back after `ms`; the result cancels. */
   after(ms: number, callback: () => void): () => void;
-}
-
-/** Runs one batch at a time; a second one given while it runs is begun as soon as the first ends. */
-export interface BatchRunner<T, R> {
-  run(items: readonly T[]): Promise<R>;
 }
 
 /** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
@@ -26,50 +23,33 @@ export interface BatchListener<T, R> {
 }
 
 export interface BatcherOptions<T, R> {
-  readonly runners: readonly BatchRunner<T, R>[];
+  readonly runners: readonly Run<T, R>[];
   readonly maxBatchSize: number;
-  /** How long a ready item may wait for a fuller batch while a runner is free. */
-  readonly maxQueueDelayMs: number;
-  /** Chooses batches below `maxBatchSize`, and how long a ready item may wait for a fuller one instead of `maxQueueDelayMs`. */
-  readonly latencyTarget?: LatencyTarget | undefined;
+  readonly policy: BatchPolicy;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
-  /** Whether a batch that failed for `cause` is worth running again in halves. */
+  /** Whether a batch that failed for `cause` is worth running again in parts. */
   readonly isWorthHalving: (cause: unknown) => boolean;
   /** Whether it failed for want of memory, so that others of that size would too. */
   readonly isOutOfMemory: (cause: unknown) => boolean;
 }
 
-/** Batches that a runner is given at once: one that runs, and the next. */
-const MAX_IN_FLIGHT = 2;
-/**
- * How long before a batch ends the next one is committed, at the latest: the event loop may be busy with something else for a while. With
- * 5 ms a network whose batches take 13 ms was served 6 % more slowly.
- */
-const LEAD_MS = 20;
-
-interface Slot<T, R> {
-  readonly runner: BatchRunner<T, R>;
-  /** Sizes of the batches given to the runner that have not ended: the first runs, a second one is committed. */
-  readonly inFlight: number[];
-  /** When the batch that runs was begun. */
-  beganAtMs: number;
-  /** How long the last batch ran. */
-  lastMs: number;
-}
-
 /**
  * When a runner is free and items are ready, up to `maxBatchSize` of them are dispatched at once, in turn over the lanes;
- * they wait for more only if a delay was asked for. While a runner is busy its next batch is committed ahead only when that
+ * they wait for more only if the policy says so. While a runner is busy its next batch is committed ahead only when that
  * is full, and late, so that what comes meanwhile has its turn. So an idle server adds no wait and a busy one never lets the device idle.
- * A latency target decides what full is, and what is worth waiting for.
+ *
+ * A batch that fails is run again in parts until the bad item fails alone. Items that are alone have all runners to themselves.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
   readonly #queue = new FairQueue<T>();
-  readonly #slots: readonly Slot<T, R>[];
-  /** Halves of batches that failed. They go first and are not mixed with others, so that a bad item is found in log2 runs. */
-  #halves: T[][] = [];
+  readonly #slots: readonly BatchSlot<T, R>[];
+  /** Of batches that failed. Not mixed with others, so that a bad item is found in log2 runs. */
+  readonly #parts = new MadeBatches<T>();
+  #wasPart = false;
+  readonly #alone = new MadeBatches<T>();
+  #isAloneRunning = false;
   #cancelTimer: (() => void) | undefined;
   /** When busy runners are looked at again; Infinity when nothing waits for that. */
   #commitAtMs = Infinity;
@@ -79,7 +59,7 @@ export class Batcher<T extends Queued, R> {
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
     this.#maxBatchSize = options.maxBatchSize;
-    this.#slots = options.runners.map((runner) => ({ runner, inFlight: [], beganAtMs: 0, lastMs: 0 }));
+    this.#slots = options.runners.map((run) => new BatchSlot(run));
   }
 
   /** Most items of a batch; less than was asked for once the device had too little memory for that. */
@@ -89,38 +69,39 @@ export class Batcher<T extends Queued, R> {
 
   /** Items that wait for a batch. */
   get length(): number {
-    // Asked for with every item, and halves are rare.
-    if (this.#halves.length === 0) return this.#queue.length;
-    return this.#queue.length + this.#halves.reduce((sum, half) => sum + half.length, 0);
+    return this.#queue.length + this.#parts.length + this.#alone.length;
   }
 
   /** Bytes of the items that wait for a batch. */
   get bytes(): number {
-    if (this.#halves.length === 0) return this.#queue.bytes;
-    return this.#queue.bytes + this.#halves.flat().reduce((sum, item) => sum + item.bytes, 0);
+    return this.#queue.bytes + this.#parts.bytes + this.#alone.bytes;
   }
 
   /** Whether no runner takes another batch now. */
   get isSaturated(): boolean {
     const now = this.#options.clock.now();
-    return this.#slots.every((slot) => slot.inFlight.length > 0 && commitAtMs(slot) > now);
+    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs > now);
+  }
+
+  /** How long the batch that has been running the longest has been so, in milliseconds; 0 when none is. */
+  get runningForMs(): number {
+    const now = this.#options.clock.now();
+    return Math.max(...this.#slots.map((slot) => slot.runningForMs(now)));
   }
 
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
   add(item: T): void {
-    this.#queue.add(item);
-    this.#options.latencyTarget?.arrived(item.key, item.readyAtMs);
+    if (item.isAlone) {
+      this.#alone.add([item]);
+    } else {
+      this.#queue.add(item);
+      this.#options.policy.arrived(item.key, item.readyAtMs);
+    }
   }
 
   /** Takes the waiting items of a lane away; those that run now run on. */
   remove(lane: object): T[] {
-    const halves = this.#halves.flatMap((half) => half.filter((item) => item.lane === lane));
-    if (halves.length > 0) {
-      this.#halves = this.#halves
-        .map((half) => half.filter((item) => item.lane !== lane))
-        .filter((half) => half.length > 0);
-    }
-    return [...halves, ...this.#queue.remove(lane)];
+    return [...this.#alone.remove(lane), ...this.#parts.remove(lane), ...this.#queue.remove(lane)];
   }
 
   /** From now on no item waits for a fuller batch: no others will come. */
@@ -131,17 +112,27 @@ export class Batcher<T extends Queued, R> {
 
   /** Dispatches all that the rule allows now. */
   pump(): void {
-    for (const slot of this.#slots) {
-      if (slot.inFlight.length === 0) this.#dispatch(slot, this.#halves.shift() ?? this.#due());
+    const [first] = this.#slots;
+    if (this.#isReserved) {
+      if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
+      this.#isAloneRunning = true;
+      this.#dispatch(first, this.#alone.shift());
+      return;
     }
-    // Halves wait for a free runner, which there would never be while full batches are committed ahead.
-    if (this.#halves.length > 0 || this.#queue.length < this.#leastFull) return;
+    for (const slot of this.#slots) if (slot.isIdle) this.#dispatch(slot, this.#next());
+    // Parts wait for a free runner, which there would never be while full batches are committed ahead.
+    if (this.#parts.length > 0 || this.#queue.length === 0) return;
     // The one that is likely to be free first.
     const now = this.#options.clock.now();
-    for (const slot of this.#slots.toSorted((a, b) => commitAtMs(a) - commitAtMs(b))) {
-      if (commitAtMs(slot) <= now) this.#dispatch(slot, this.#full(slot));
-      else this.#commitLater(commitAtMs(slot), now);
+    for (const slot of this.#slots.toSorted((a, b) => a.commitAtMs - b.commitAtMs)) {
+      if (slot.commitAtMs <= now) this.#dispatch(slot, this.#full(slot));
+      else this.#commitLater(slot.commitAtMs, now);
     }
+  }
+
+  /** Whether the runners are for an item that is alone: one that runs, or one that waits for them to be idle. */
+  get #isReserved(): boolean {
+    return this.#isAloneRunning || this.#alone.length > 0;
   }
 
   #commitLater(atMs: number, now: number): void {
@@ -154,12 +145,15 @@ export class Batcher<T extends Queued, R> {
     });
   }
 
-  /** The fewest items that can be more than a full batch needs. */
-  get #leastFull(): number {
-    return this.#options.latencyTarget === undefined ? this.#maxBatchSize : 2;
+  /** The next batch for a free runner: a part of one that failed and one of those that wait, in turn. */
+  #next(): T[] | undefined {
+    const due = this.#wasPart || this.#parts.length === 0 ? this.#due() : undefined;
+    const batch = due ?? this.#parts.shift();
+    this.#wasPart = due === undefined && batch !== undefined;
+    return batch;
   }
 
-  /** The next batch for a free runner; sets the timer when all that is ready may still wait. */
+  /** A batch of those that wait; sets the timer when all that is ready may still wait. */
   #due(): T[] | undefined {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -167,8 +161,7 @@ export class Batcher<T extends Queued, R> {
     const now = clock.now();
     let soonest = Infinity;
     for (const group of this.#queue.groups()) {
-      const size = this.#sizeOf(group, now);
-      const dueAtMs = this.#dueAtMs(group, size);
+      const { size, dueAtMs } = this.#plan(group, now, now);
       if (dueAtMs <= now) return this.#queue.take(group, size);
       soonest = Math.min(soonest, dueAtMs);
     }
@@ -177,72 +170,74 @@ export class Batcher<T extends Queued, R> {
   }
 
   /** A full batch for a busy runner, unless one that is not full has its turn: that waits for the runner to be free. */
-  #full(slot: Slot<T, R>): T[] | undefined {
-    const now = this.#options.clock.now();
+  #full(slot: BatchSlot<T, R>): T[] | undefined {
+    const { clock, policy } = this.#options;
+    const now = clock.now();
+    const freeAtMs = Math.max(
+      now,
+      slot.endAtMs((size) => policy.runMs(size)),
+    );
     for (const group of this.#queue.groups()) {
-      const size = this.#sizeOf(group, this.#freeAtMs(slot));
-      if (this.#isFull(group, size)) return this.#queue.take(group, size);
-      if (this.#dueAtMs(group, size) <= now) return undefined;
+      const { size, isFull, dueAtMs } = this.#plan(group, now, freeAtMs);
+      if (isFull) return this.#queue.take(group, size);
+      if (dueAtMs <= now) return undefined;
     }
     return undefined;
   }
 
-  /** How many items a batch of `group` may have that begins at `beginMs`. */
-  #sizeOf(group: Group<T>, beginMs: number): number {
-    const { latencyTarget, clock } = this.#options;
-    return latencyTarget?.sizeOf(this.#waiting(group), clock.now(), beginMs) ?? this.#maxBatchSize;
+  /** How many items of `group` may be in a batch that begins at `beginMs`, and when that may be dispatched: at once, unless it is not full and may wait. */
+  #plan(group: Group<T>, now: number, beginMs: number): { size: number; isFull: boolean; dueAtMs: number } {
+    const { policy } = this.#options;
+    const waiting: Waiting = {
+      key: group.key,
+      ready: Math.min(group.length, this.#maxBatchSize),
+      // Found when it is asked for: many may wait.
+      get oldestAtMs() {
+        return group.oldestReadyAtMs();
+      },
+    };
+    const size = policy.sizeOf(waiting, now, beginMs);
+    // It gets no larger by waiting.
+    const isFull = group.length > size || group.length >= this.#maxBatchSize;
+    return { size, isFull, dueAtMs: isFull || this.#isHurried ? -Infinity : policy.dueAtMs(waiting, now) };
   }
 
-  /** Whether a batch of `size` gets no larger by waiting. */
-  #isFull(group: Group<T>, size: number): boolean {
-    return group.length > size || group.length >= this.#maxBatchSize;
-  }
-
-  /** When a batch of `group` may be dispatched: at once, unless it is not full and may wait. */
-  #dueAtMs(group: Group<T>, size: number): number {
-    const { maxQueueDelayMs, latencyTarget, clock } = this.#options;
-    if (this.#isHurried || this.#isFull(group, size)) return -Infinity;
-    if (latencyTarget !== undefined) return latencyTarget.waitUntilMs(this.#waiting(group), clock.now());
-    return maxQueueDelayMs === 0 ? -Infinity : group.oldestReadyAtMs() + maxQueueDelayMs;
-  }
-
-  #waiting(group: Group<T>): Waiting {
-    const ready = Math.min(group.length, this.#maxBatchSize);
-    return { key: group.key, ready, oldestAtMs: group.oldestReadyAtMs() };
-  }
-
-  /** When the batch that runs is expected to end. */
-  #freeAtMs({ inFlight: [size = 0], beganAtMs }: Slot<T, R>): number {
-    const { latencyTarget, clock } = this.#options;
-    return Math.max(clock.now(), beganAtMs + (latencyTarget?.times.ms(size) ?? 0));
-  }
-
-  #dispatch(slot: Slot<T, R>, batch: T[] | undefined): void {
+  #dispatch(slot: BatchSlot<T, R>, batch: T[] | undefined): void {
     if (batch === undefined) return;
-    slot.inFlight.push(batch.length);
-    if (slot.inFlight.length === 1) slot.beganAtMs = this.#options.clock.now();
-    this.#options.listener.dispatched(batch);
-    slot.runner.run(batch).then(
+    const { clock, policy, listener } = this.#options;
+    slot.given(batch.length, clock.now());
+    listener.dispatched(batch);
+    slot.run(batch).then(
       (result) => {
-        const ms = this.#ended(slot);
-        this.#options.latencyTarget?.ran(batch.length, ms);
+        policy.ran(batch.length, this.#ended(slot));
         // The device first: what follows for these items can wait until it is busy again.
         this.pump();
-        this.#options.listener.finished(batch, result);
+        listener.finished(batch, result);
       },
       (cause: unknown) => {
         this.#ended(slot);
-        if (batch.length > 1 && this.#options.isWorthHalving(cause)) {
-          if (this.#options.isOutOfMemory(cause)) this.#shrinkBelow(batch.length);
-          const middle = batch.length >> 1;
-          this.#halves.push(batch.slice(0, middle), batch.slice(middle));
-          this.pump();
-        } else {
-          this.pump();
-          for (const item of batch) this.#options.listener.failed(item, cause);
-        }
+        this.#failed(batch, cause);
       },
     );
+  }
+
+  /** @returns how long the batch ran, in milliseconds */
+  #ended(slot: BatchSlot<T, R>): number {
+    this.#isAloneRunning = false;
+    return slot.ended(this.#options.clock.now());
+  }
+
+  #failed(batch: T[], cause: unknown): void {
+    const { listener, isWorthHalving, isOutOfMemory } = this.#options;
+    const isFinal = batch.length === 1 || !isWorthHalving(cause);
+    if (!isFinal && isOutOfMemory(cause)) {
+      this.#shrinkBelow(batch.length);
+      this.#parts.add(...halves(batch));
+    } else if (!isFinal) {
+      this.#parts.add(...partsOf(batch));
+    }
+    this.pump();
+    if (isFinal) for (const item of batch) listener.failed(item, cause);
   }
 
   /** Batches of `size` items do not fit into memory; those that were committed before that was known fail too, and are not news. */
@@ -251,19 +246,15 @@ export class Batcher<T extends Queued, R> {
     while (this.#maxBatchSize >= size) this.#maxBatchSize >>= 1;
     this.#options.listener.shrunk(this.#maxBatchSize);
   }
-
-  /** @returns how long the batch ran, in milliseconds */
-  #ended(slot: Slot<T, R>): number {
-    slot.inFlight.shift();
-    const now = this.#options.clock.now();
-    slot.lastMs = now - slot.beganAtMs;
-    // A batch that was committed begins now.
-    slot.beganAtMs = now;
-    return slot.lastMs;
-  }
 }
 
-/** When a runner is given the batch after the one that runs; Infinity when it has that already. */
-function commitAtMs({ inFlight, beganAtMs, lastMs }: Slot<unknown, unknown>): number {
-  return inFlight.length >= MAX_IN_FLIGHT ? Infinity : beganAtMs + lastMs - LEAD_MS;
+/** Parted between predictions as long as there are several, so that one's bad item soon leaves the others alone; then within one. */
+function partsOf<T extends Queued>(batch: readonly T[]): T[][] {
+  const lanes = [...Map.groupBy(batch, ({ lane }) => lane).values()];
+  return lanes.length === 1 ? halves(batch) : halves(lanes).map((part) => part.flat());
+}
+
+function halves<T>(whole: readonly T[]): [T[], T[]] {
+  const middle = whole.length >> 1;
+  return [whole.slice(0, middle), whole.slice(middle)];
 }

@@ -14,6 +14,11 @@ export interface Queued {
   readonly bytes: number;
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
+  /**
+   * Of an item that was running when an engine process died, which it may have killed: it runs in a batch of its own, before others and with
+   * nothing beside it on any runner.
+   */
+  readonly isAlone?: boolean;
 }
 
 /** The items of one lane in one bucket, in order. */

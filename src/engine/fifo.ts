@@ -1,6 +1,6 @@
 /** A queue that costs the same however long it is. */
 export class Fifo<T> {
-  #items: T[] = [];
+  #items: (T | undefined)[] = [];
   #head = 0;
 
   get length(): number {
@@ -18,8 +18,10 @@ export class Fifo<T> {
   shift(): T | undefined {
     const item = this.#items[this.#head];
     if (this.#head === this.#items.length) return undefined;
+    // What was taken is not held.
+    this.#items[this.#head] = undefined;
     this.#head += 1;
-    // Dropping the used half now and then keeps a shift cheap, and what was taken from being held.
+    // Dropping the used half now and then keeps a shift cheap.
     if (this.#head > 32 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
@@ -29,6 +31,6 @@ export class Fifo<T> {
 
   /** All that is left, in order. */
   rest(): T[] {
-    return this.#items.slice(this.#head);
+    return this.#items.slice(this.#head).filter((item) => item !== undefined);
   }
 }

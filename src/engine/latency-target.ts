@@ -1,5 +1,6 @@
-/** The rule of a latency target: how large the next batch is, and how long it may wait for more items. */
+/** The policy of a latency target: how large the next batch is, and how long it may wait for more items. */
 import { Arrivals } from "./arrivals.ts";
+import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
 /** A part of a batch goes first when it serves so many times as many items a second: where the device works in steps. */
@@ -14,21 +15,12 @@ const OLDEST_SHARE = 0.3;
 /** How many times the target the rate is taken over at which items come. */
 const MEMORY = 2;
 
-/** What waits for a runner. */
-export interface Waiting {
-  readonly key: string;
-  /** How many items, up to the largest batch. */
-  readonly ready: number;
-  /** When the one that has been ready the longest became so. */
-  readonly oldestAtMs: number;
-}
-
 /**
  * A batch has as many items as the device serves best, and no more than its oldest item surely reaches the target with. If that were so
  * few that more come than are served, the target cannot be kept by small batches, they would only make everything later: then the best
  * size is taken until the queue is short again. (Servers that may drop items drop late ones here: "early drop" of Nexus, SOSP 2019.)
  */
-export class LatencyTarget {
+export class LatencyTarget implements BatchPolicy {
   /** Milliseconds from an item's becoming ready to the end of its batch. */
   readonly ms: number;
   readonly times = new BatchTimes();
@@ -47,7 +39,6 @@ export class LatencyTarget {
     this.times.observe(size, ms);
   }
 
-  /** How many of those that wait make the next batch, on a runner that is free at `beginMs`. */
   sizeOf({ key, ready, oldestAtMs }: Waiting, nowMs: number, beginMs: number): number {
     const best = this.#best(key, ready, nowMs);
     const leftMs = oldestAtMs + this.ms - beginMs;
@@ -56,8 +47,11 @@ export class LatencyTarget {
     return inTime > 0 && this.#keepsUp(inTime, nowMs) ? inTime : best;
   }
 
-  /** Until when those that wait, fewer than a batch may have, wait for more while a runner is free; in the past if not at all. */
-  waitUntilMs({ key, ready, oldestAtMs }: Waiting, nowMs: number): number {
+  runMs(size: number): number {
+    return this.times.ms(size);
+  }
+
+  dueAtMs({ key, ready, oldestAtMs }: Waiting, nowMs: number): number {
     const { times } = this;
     const silentMs = this.#arrivals.silentMs(key, nowMs);
     const followers = this.#arrivals.followers(silentMs, times.ms(ready));

@@ -1,33 +1,71 @@
 /** Opens the runners of a model: on its forward pass, or through its own `predict`, on one device or several. */
-import { loadOperators } from "../native/binding.ts";
-import { openPredictRunners } from "./predict-runner.ts";
-import type { Runner, RunnerOptions } from "./runner.ts";
-import { openThreadRunners } from "./thread-runner.ts";
+import { SconceError } from "../errors.ts";
+import type { Predict } from "../model/session.ts";
+import type { TensorSpecs } from "../model/tensor.ts";
+import { loadOperators, type NativeSession, openSession, type SessionOptions } from "../native/binding.ts";
+import { PredictRunner } from "./predict-runner.ts";
+import type { Runner } from "./runner.ts";
 
-export interface OpenOptions extends Omit<RunnerOptions, "device"> {
+export interface OpenOptions {
+  /** Paths of the weights, by the names of their sessions; TorchScript or AOTInductor, told apart by content. */
+  readonly weights: Readonly<Record<string, string>>;
+  /** Paths of libraries with operators that the weights call. */
+  readonly operators: readonly string[];
+  /** Undefined: batches go through the forward pass of the only weights. */
+  readonly predict: Predict | undefined;
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
+  readonly threads: number;
+  /** How many runners are opened side by side on each device; they share the weights. */
+  readonly instances: number;
 }
 
 /**
  * Opens `instances` runners on each device, with weights of its own; none stays open when one fails.
  * @returns in turn over the devices, so that few batches go to as many of them as there are
  */
-export async function openRunners({ devices, ...options }: OpenOptions): Promise<Runner[]> {
+export async function openRunners(options: OpenOptions): Promise<Runner[]> {
   for (const path of options.operators) await loadOperators(path);
-  const { predict } = options;
-  const opened = await Promise.allSettled(
-    devices.map((device) =>
-      predict === undefined
-        ? openThreadRunners({ ...options, device })
-        : openPredictRunners({ ...options, device, predict }),
-    ),
-  );
-  const byDevice = opened.map((one) => (one.status === "fulfilled" ? one.value : []));
-  const failed = opened.find((one) => one.status === "rejected");
-  if (failed !== undefined) {
-    await Promise.all(byDevice.flat().map((runner) => runner.dispose()));
-    throw failed.reason;
-  }
+  await using opened = new AsyncDisposableStack();
+  const open: Open = async (wanted) => {
+    const session = await openSession(wanted);
+    opened.defer(() => session.dispose());
+    return session;
+  };
+  const opening = options.devices.map((device) => openOn(device, options, open));
+  // Those that fail leave others that are still being opened.
+  await Promise.allSettled(opening);
+  const byDevice = await Promise.all(opening);
+  opened.move();
   return Array.from({ length: options.instances }, (_, i) => byDevice.flatMap((runners) => runners[i] ?? [])).flat();
+}
+
+type Open = (options: SessionOptions) => Promise<NativeSession>;
+
+async function openOn(device: string, options: OpenOptions, open: Open): Promise<readonly Runner[]> {
+  const { weights, predict, inputs, outputs, threads, instances } = options;
+  if (predict === undefined) {
+    const [path, another] = Object.values(weights);
+    // defineModel has refused it.
+    if (path === undefined || another !== undefined) {
+      throw new SconceError("model_invalid", "several weights need `predict`");
+    }
+    return sharing({ path, inputs, outputs, device, threads }, instances, open);
+  }
+  const sessions: Record<string, NativeSession>[] = Array.from({ length: instances }, () => ({}));
+  for (const [name, path] of Object.entries(weights)) {
+    const shared = await sharing({ path, device, threads }, instances, open);
+    for (const [i, session] of shared.entries()) Object.assign(sessions[i] ?? {}, { [name]: session });
+  }
+  return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs }));
+}
+
+/** Sessions that share their weights. */
+async function sharing(options: SessionOptions, instances: number, open: Open): Promise<NativeSession[]> {
+  const share = await open({ ...options, instances });
+  const sessions = [share];
+  while (sessions.length < instances) sessions.push(await open({ ...options, share }));
+  return sessions;
 }

@@ -2,10 +2,8 @@
 import { messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
 import { arrayTypes, describeTensor, type Tensor, type TensorSpec, type TensorSpecs } from "../model/tensor.ts";
-import type { NativeSession } from "../native/binding.ts";
-import type { Runner, RunnerOptions } from "./runner.ts";
-import { openSessions } from "./sessions.ts";
-import { stack } from "./stack.ts";
+import { batchStacker, type NativeSession } from "../native/binding.ts";
+import type { Runner } from "./runner.ts";
 
 interface PredictRunnerOptions {
   readonly sessions: Readonly<Record<string, NativeSession>>;
@@ -14,16 +12,18 @@ interface PredictRunnerOptions {
   readonly outputs: TensorSpecs;
 }
 
-class PredictRunner implements Runner {
+export class PredictRunner implements Runner {
   readonly #options: PredictRunnerOptions;
   readonly #native: readonly NativeSession[];
   readonly #sessions: Readonly<Record<string, ModelSession>>;
+  readonly #stack: ReturnType<typeof batchStacker>;
   #last: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
   constructor(options: PredictRunnerOptions) {
     this.#options = options;
     this.#native = Object.values(options.sessions);
+    this.#stack = batchStacker(options.inputs);
     this.#sessions = Object.fromEntries(
       Object.entries(options.sessions).map(([name, session]) => [name, callable(session)]),
     );
@@ -52,9 +52,9 @@ class PredictRunner implements Runner {
 
   async #run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
     if (this.#isClosed) throw new SconceError("session_closed", "the model was closed before this batch ran");
-    const { predict, inputs, outputs } = this.#options;
+    const { predict, outputs } = this.#options;
     try {
-      const given: unknown = await predict(stack(inputs, items), this.#sessions);
+      const given: unknown = await predict(this.#stack(items), this.#sessions);
       return checkedOutputs(outputs, given, items.length);
     } catch (error) {
       if (error instanceof SconceError) throw error;
@@ -90,8 +90,15 @@ function checkedOutputs(specs: TensorSpecs, given: unknown, rows: number): reado
         `"${name}" as ${describeTensor(dtype, shape)} with ${data.length} elements in a ${data.constructor.name}; declared for ${rows} items: ${describeTensor(spec.dtype, [rows, ...spec.dims])}`,
       );
     }
-    return { dtype, shape, data: data.slice() };
+    return { dtype, shape, data: copyOf(output) };
   });
+}
+
+/** `slice` of the data would be a view where that is a Buffer. */
+function copyOf({ dtype, data: { buffer, byteOffset, byteLength } }: Tensor): Tensor["data"] {
+  const bytes = new Uint8Array(byteLength);
+  bytes.set(new Uint8Array(buffer, byteOffset, byteLength));
+  return new arrayTypes[dtype](bytes.buffer);
 }
 
 function isTensor(value: unknown): value is Tensor {
@@ -120,22 +127,4 @@ function fits({ dtype, dims }: TensorSpec, output: Tensor, rows: number): boolea
 
 function unfit(what: string): SconceError {
   return new SconceError("run_failed", `predict gave ${what}`);
-}
-
-/** Opens `instances` runners, each with a session of every file of weights; none stays open when one fails. */
-export async function openPredictRunners(options: RunnerOptions & { readonly predict: Predict }): Promise<Runner[]> {
-  const { weights, predict, inputs, outputs, device, threads, instances } = options;
-  const opened: (readonly [string, readonly NativeSession[]])[] = [];
-  try {
-    for (const [name, path] of Object.entries(weights)) {
-      opened.push([name, await openSessions({ path, device, threads }, instances)]);
-    }
-  } catch (error) {
-    await Promise.all(opened.flatMap(([, sessions]) => sessions.map((session) => session.dispose())));
-    throw error;
-  }
-  return Array.from({ length: instances }, (_, i) => {
-    const sessions = Object.fromEntries(opened.flatMap(([name, of]) => (of[i] === undefined ? [] : [[name, of[i]]])));
-    return new PredictRunner({ sessions, predict, inputs, outputs });
-  });
 }

@@ -1,22 +1,5 @@
-/** What runs batches: opens weights, runs, disposes. Takes and gives plain bytes, so that it can move to a child process. */
-import type { Predict } from "../model/session.ts";
-import type { Tensor, TensorSpecs } from "../model/tensor.ts";
-
-export interface RunnerOptions {
-  /** Paths of the weights, by the names of their sessions; TorchScript or AOTInductor, told apart by content. */
-  readonly weights: Readonly<Record<string, string>>;
-  /** Paths of libraries with operators that the weights call. */
-  readonly operators: readonly string[];
-  /** Undefined: batches go through the forward pass of the only weights. */
-  readonly predict: Predict | undefined;
-  readonly inputs: TensorSpecs;
-  readonly outputs: TensorSpecs;
-  /** `cpu` or `cuda:N` */
-  readonly device: string;
-  readonly threads: number;
-  /** How many runners are opened side by side on the device; they share the weights. */
-  readonly instances: number;
-}
+/** What runs batches. A native session is one: it runs them through its forward pass. Takes and gives plain bytes. */
+import type { Tensor } from "../model/tensor.ts";
 
 /** Runs one batch at a time, in the order given; one more may be given while one runs. */
 export interface Runner {

@@ -34,7 +34,9 @@ export interface Addon {
     instances: number;
     share: Handle | undefined;
   }): Promise<Handle>;
-  run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeOutputs>;
+  run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
+  /** Stacks and pads a batch into new arrays, as `run` does into memory of its own. */
+  stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
   call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
   loadOperators(path: string): void;
   /** A new file that lies in memory alone (Linux); the caller closes its descriptor. */
@@ -57,8 +59,8 @@ export interface NativeBatch {
   readonly data: readonly TensorData[];
 }
 
-/** One typed array for each output, then the shapes of those outputs that have named sizes. */
-export type NativeOutputs = (TensorData | number[])[];
+/** A typed array for each declared tensor, then the shapes of those that have named sizes. */
+export type NativeTensors = (TensorData | number[])[];
 
 /** Which addon is loaded, and what is to be done where that fails. */
 export interface NativeLocation {
@@ -109,6 +111,7 @@ function load({ path, fix }: NativeLocation): Addon {
 const functions = [
   "open",
   "run",
+  "stack",
   "call",
   "loadOperators",
   "createMemoryFile",

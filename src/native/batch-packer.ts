@@ -1,4 +1,5 @@
 /** The tensors of a batch as a few flat arrays: a call with many objects costs far more than the copies that this makes. */
+import { SconceError } from "../errors.ts";
 import { arrayTypes, type DType, type Tensor, type TensorData } from "../model/tensor.ts";
 import { aligned, setAt, type TensorMemory, tensorMemory } from "../model/tensor-memory.ts";
 import type { NativeBatch } from "./addon.ts";
@@ -9,19 +10,28 @@ const SMALL_BYTES = 4096;
 /** Keeps its memory, as most batches need the same space. */
 export class BatchPacker {
   readonly #codes: ReadonlyMap<string, number>;
+  readonly #names: readonly string[];
   #meta = new Float64Array(256);
   #memory: TensorMemory = tensorMemory(2 ** 14);
 
-  /** @param dtypes their names; a dtype's place is its code */
-  constructor(dtypes: readonly string[]) {
+  /**
+   * @param dtypes their names; a dtype's place is its code
+   * @param names of the tensors of an item
+   */
+  constructor(dtypes: readonly string[], names: readonly string[]) {
     this.#codes = new Map(dtypes.map((name, code) => [name, code]));
+    this.#names = names;
   }
 
-  /** What it gives is for the addon at once: the next call writes over it. */
+  /**
+   * What it gives is for the addon at once: the next call writes over it.
+   * @throws SconceError `tensor_invalid` when an item has more or fewer tensors than there are names; the addon checks the rest
+   */
   pack(batch: readonly (readonly Tensor[])[]): NativeBatch {
     const data: TensorData[] = [];
     let [meta, end] = [0, 0];
-    for (const item of batch) {
+    for (const [i, item] of batch.entries()) {
+      if (item.length !== this.#names.length) throw this.#miscounted(i, item.length);
       for (const { dtype, shape, data: elements } of item) {
         if (meta + 4 + shape.length > this.#meta.length) this.#growMeta(meta + 4 + shape.length);
         const isPacked = isSmall(elements) && isOf(dtype, elements);
@@ -36,6 +46,11 @@ export class BatchPacker {
       }
     }
     return { meta: this.#meta, packed: this.#memory.bytes, data };
+  }
+
+  #miscounted(item: number, tensors: number): SconceError {
+    const declared = `${this.#names.length} (${this.#names.join(", ")})`;
+    return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
   }
 
   /** @returns where the next tensor may begin */

@@ -2,10 +2,11 @@
 import { basename } from "node:path";
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
-import type { DType, Tensor, TensorSpec } from "../model/tensor.ts";
-import { type Addon, type Handle, loadNative, type NativeOutputs, type NativeSpec, otherVersion } from "./addon.ts";
+import type { Tensor, TensorSpecs } from "../model/tensor.ts";
+import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
 import { openNativeFile } from "./native-file.ts";
+import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 
 export { type NativeLocation, setNativeLocation } from "./addon.ts";
 
@@ -20,8 +21,8 @@ export interface SessionOptions {
    * What batches take and give, by name, of one item; the order of the names is the order of the tensors in a batch. Without inputs
    * the session is for `call` alone.
    */
-  readonly inputs?: Readonly<Record<string, TensorSpec>>;
-  readonly outputs?: Readonly<Record<string, TensorSpec>>;
+  readonly inputs?: TensorSpecs;
+  readonly outputs?: TensorSpecs;
   /** Folds a TorchScript module's constants in, and drops every method but `forward`. Default: unless the session is for `call` alone. */
   readonly freeze?: boolean;
   /** How many sessions will share these weights and run side by side (default 1); AOTInductor must know beforehand. */
@@ -41,7 +42,7 @@ export interface NativeSession {
    * Rejects with `tensor_invalid` (an item does not fit the declaration), `weights_invalid` (the results do not), `run_failed`,
    * `out_of_memory`, or `session_closed`.
    */
-  runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]>;
+  run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]>;
   /**
    * Runs a method of a TorchScript module (of a frozen one: `forward`), or `forward` of an AOTInductor package; in order with batches.
    * What is given is copied before this returns.
@@ -67,8 +68,7 @@ export interface NativeSession {
  */
 export async function openSession(options: SessionOptions): Promise<NativeSession> {
   const addon = loadNative();
-  const inputs = Object.entries(options.inputs ?? {});
-  const outputs = Object.entries(options.outputs ?? {});
+  const { inputs = {}, outputs = {} } = options;
   try {
     // Kept until the weights are loaded; shared ones are not read again.
     await using file = await openNativeFile(options.share === undefined ? options.path : "", addon);
@@ -76,22 +76,37 @@ export async function openSession(options: SessionOptions): Promise<NativeSessio
       path: file.path,
       device: options.device,
       threads: options.threads,
-      inputs: inputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
-      outputs: outputs.map(([name, spec]) => nativeSpec(addon, name, spec)),
+      inputs: nativeSpecs(addon, inputs),
+      outputs: nativeSpecs(addon, outputs),
       callable: options.inputs === undefined,
       freeze: options.freeze ?? options.inputs !== undefined,
       instances: options.instances ?? 1,
       share: options.share === undefined ? undefined : Session.handleOf(options.share),
     });
-    return new Session(
-      addon,
-      handle,
-      inputs.map(([name]) => name),
-      outputs.map(([, spec]) => spec),
-    );
+    return new Session(addon, handle, { inputs, outputs });
   } catch (error) {
     throw coded(error);
   }
+}
+
+/**
+ * Makes the stacking of batches for declared inputs.
+ * @returns a function from the tensors of each item, in the order of the names, to one tensor for each name, padded and in memory of its
+ *   own. It throws SconceError `tensor_invalid` (an item does not fit the declaration) or `out_of_memory`.
+ */
+export function batchStacker(inputs: TensorSpecs): (batch: readonly (readonly Tensor[])[]) => Record<string, Tensor> {
+  const addon = loadNative();
+  const specs = nativeSpecs(addon, inputs);
+  const packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
+  const plan = new TensorPlan(inputs);
+  return (batch) => {
+    try {
+      const stacked = plan.tensors(batch.length, addon.stack(specs, batch.length, packer.pack(batch)));
+      return Object.fromEntries(specs.flatMap(({ name }, i) => (stacked[i] === undefined ? [] : [[name, stacked[i]]])));
+    } catch (error) {
+      throw coded(error);
+    }
+  };
 }
 
 /** Digests of the libraries of operators that this process has loaded. */
@@ -141,34 +156,26 @@ export function torchVersion(): string {
   return loadNative().torchVersion;
 }
 
-function nativeSpec(addon: Addon, name: string, spec: TensorSpec): NativeSpec {
-  return { name, dtype: addon.dtypes.indexOf(spec.dtype), dims: [...spec.dims] };
-}
-
 class Session implements NativeSession {
   readonly format: NativeSession["format"];
   readonly #addon: Addon;
   readonly #handle: Handle;
-  readonly #inputs: readonly string[];
-  readonly #outputs: readonly OutputPlan[];
   readonly #packer: BatchPacker;
+  readonly #outputs: TensorPlan;
   #closed: Promise<void> | undefined;
 
-  constructor(addon: Addon, handle: Handle, inputs: readonly string[], outputs: readonly TensorSpec[]) {
+  constructor(addon: Addon, handle: Handle, { inputs, outputs }: { inputs: TensorSpecs; outputs: TensorSpecs }) {
     this.#addon = addon;
     this.#handle = handle;
-    this.#inputs = inputs;
-    this.#outputs = outputs.map(outputPlan);
-    this.#packer = new BatchPacker(addon.dtypes);
+    this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
+    this.#outputs = new TensorPlan(outputs);
     this.format = addon.format(handle);
   }
 
-  async runBatch(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
+  async run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
     try {
-      for (const [i, { length }] of batch.entries())
-        if (length !== this.#inputs.length) throw this.#miscounted(i, length);
       const packed = this.#packer.pack(batch);
-      return this.#tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
+      return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
     } catch (error) {
       throw coded(error);
     }
@@ -203,34 +210,6 @@ class Session implements NativeSession {
     if (!(session instanceof Session)) throw new SconceError("usage", "only a session of this process can be shared");
     return session.#handle;
   }
-
-  #miscounted(item: number, tensors: number): SconceError {
-    const declared = `${this.#inputs.length} (${this.#inputs.join(", ")})`;
-    return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
-  }
-
-  #tensors(rows: number, outputs: NativeOutputs): Tensor[] {
-    let next = this.#outputs.length;
-    return this.#outputs.map(({ dtype, sizes }, i) => {
-      const data = outputs[i];
-      const shape = sizes === undefined ? outputs[next++] : [rows, ...sizes];
-      if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) {
-        throw otherVersion();
-      }
-      return { dtype, shape, data };
-    });
-  }
-}
-
-/** What the addon need not say about an output: its sizes where all of them are fixed. */
-interface OutputPlan {
-  readonly dtype: DType;
-  readonly sizes: readonly number[] | undefined;
-}
-
-function outputPlan({ dtype, dims }: TensorSpec): OutputPlan {
-  const sizes = dims.filter((dim) => typeof dim === "number");
-  return { dtype, sizes: sizes.length === dims.length ? sizes : undefined };
 }
 
 /** The addon's errors carry one of our codes; they become the one error class of sconce. */

@@ -12,7 +12,7 @@ const open = () =>
   });
 const session = await open();
 const run = (rounds: number) =>
-  session.runBatch([[{ dtype: "float32", shape: [], data: Float32Array.of(rounds) }]]).then(
+  session.run([[{ dtype: "float32", shape: [], data: Float32Array.of(rounds) }]]).then(
     () => {},
     () => {},
   );

@@ -1,8 +1,8 @@
 /** A clock and a device that tests hold in their hands: time passes only when they say so. */
-import type { BatchListener, BatchRunner, Clock } from "../../src/engine/batcher.ts";
-import { Batcher } from "../../src/engine/batcher.ts";
+import { Batcher, type BatchListener, type Clock } from "../../src/engine/batcher.ts";
 import type { Queued } from "../../src/engine/fair-queue.ts";
 import { LatencyTarget } from "../../src/engine/latency-target.ts";
+import { QueueDelay } from "../../src/engine/queue-delay.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;
@@ -67,7 +67,7 @@ export interface Batch {
 const outOfMemory = new Error("out of memory");
 
 /** A device that takes `msPerBatch + msPerItem * size` for a batch, one at a time, and throws for batches with a bad item. */
-export class SimulatedRunner implements BatchRunner<Item, readonly number[]> {
+export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number) => number;
@@ -126,10 +126,9 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     );
     this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
     this.batcher = new Batcher({
-      runners: this.runners,
+      runners: this.runners.map((runner) => (items) => runner.run(items)),
       maxBatchSize: options.maxBatchSize,
-      maxQueueDelayMs: options.maxQueueDelayMs ?? 0,
-      latencyTarget: this.target,
+      policy: this.target ?? new QueueDelay(options.maxQueueDelayMs ?? 0),
       clock: this.clock,
       listener: this,
       isWorthHalving: () => true,
@@ -145,7 +144,12 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   add(
     lane: object,
     count: number,
-    options: { readonly key?: string; readonly isBad?: boolean; readonly bytes?: number } = {},
+    options: {
+      readonly key?: string;
+      readonly isBad?: boolean;
+      readonly isAlone?: boolean;
+      readonly bytes?: number;
+    } = {},
   ): Item[] {
     const items = Array.from({ length: count }, () => ({
       lane,
@@ -153,7 +157,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       key: options.key ?? "",
       bytes: options.bytes ?? 4,
       readyAtMs: this.clock.now(),
-      ...(options.isBad ? { isBad: true } : {}),
+      isBad: options.isBad ?? false,
+      isAlone: options.isAlone ?? false,
     }));
     for (const item of items) this.batcher.add(item);
     this.batcher.pump();
