@@ -32,6 +32,8 @@
  * - `canceled`, `timed_out`: the prediction was ended before this item
  * - `queue_full`: there is no room for more items now
  * - `not_ready`: setting up or draining
+ * - `predictions_unusable`: the database of predictions cannot be opened or read
+ * - `predictions_unwritable`: a prediction cannot be kept now: a full disk, a folder that is read-only
  * - `address_in_use`: the port is taken
  */
 export type ErrorCode =
@@ -65,6 +67,8 @@ export type ErrorCode =
   | "timed_out"
   | "queue_full"
   | "not_ready"
+  | "predictions_unusable"
+  | "predictions_unwritable"
   | "address_in_use";
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */

@@ -33,6 +33,7 @@ export class ProblemError extends Error {
 /** The status and title of the errors that reach a client as such; every other error is a 500 without internals. */
 const known: Partial<Record<ErrorCode, Pick<Problem, "status" | "title" | "headers">>> = {
   queue_full: { status: 429, title: "Too many requests", headers: { "Retry-After": "1" } },
+  predictions_unwritable: { status: 503, title: "Service unavailable", headers: { "Retry-After": "1" } },
   not_ready: { status: 503, title: "Service unavailable", headers: { "Retry-After": "1" } },
 };
 
