@@ -8,6 +8,7 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: "it is read-only",
   EACCES: "this user may not write there",
   EPERM: "this user may not write there",
+  ENOENT: "its folder is gone",
   ENOTDIR: "a part of its path is a file",
   EISDIR: "it is a folder",
   SQLITE_CANTOPEN: "it cannot be opened or created",

@@ -43,6 +43,10 @@ export class SqliteWriter {
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   /** 0 while all can be written. */
   #retryMs = 0;
+  /** Once all changes before this number are written, all can be written again. */
+  #faultyUpTo = 0;
+  /** Never rejected. */
+  readonly #attempts = new Set<Promise<void>>();
   #flushes: PromiseWithResolvers<void>[] = [];
 
   constructor(options: WriterOptions) {
@@ -102,6 +106,8 @@ export class SqliteWriter {
   /** @throws SconceError `predictions_unwritable` when not all can be written now; it is tried again all the same */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
+    // What they say of the disk is no news.
+    await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();
     while (this.#oldestNumber() < nextNumber && !this.#isStopped) {
@@ -117,7 +123,7 @@ export class SqliteWriter {
     try {
       await this.flush();
     } catch (error) {
-      log.warn(`${this.#queue.unwritten.count} ended predictions are lost: ${messageOf(error)}`);
+      log.warn(`${this.#queue.unwritten.count} outcomes are lost: ${messageOf(error)}`);
     }
     this.#isStopped = true;
     clearTimeout(this.#lazyTimer);
@@ -137,20 +143,29 @@ export class SqliteWriter {
     setImmediate(this.#post);
   }
 
-  readonly #post = async (): Promise<void> => {
+  readonly #post = (): void => {
     this.#isScheduled = false;
-    const { wallClock, link, onRefused } = this.#options;
     const isFaulty = this.#retryTimer !== undefined;
     const { changes, large } = isFaulty
       ? this.#queue.takeCreations()
       : this.#queue.take(MAX_FILING - this.#filing.size);
-    for (const change of large) void this.#file(change);
+    for (const change of large) this.#attempt(this.#file(change));
     if (this.#queue.hasLazy) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
     if (changes.length === 0) {
       // Retention may have dropped all that was to be flushed.
       if (this.#filing.size === 0) this.#endFlushes();
       return;
     }
+    this.#attempt(this.#commit(changes));
+  };
+
+  #attempt(attempt: Promise<void>): void {
+    this.#attempts.add(attempt);
+    void attempt.finally(() => this.#attempts.delete(attempt));
+  }
+
+  async #commit(changes: readonly Change[]): Promise<void> {
+    const { wallClock, link, onRefused } = this.#options;
     this.#posted = changes;
     try {
       const batch = encodeBatch(changes, performance.now());
@@ -165,7 +180,7 @@ export class SqliteWriter {
       this.#failed(messageOf(error), changes);
     }
     if (this.#queue.hasDue) this.#wake();
-  };
+  }
 
   async #file(change: EndChange): Promise<void> {
     const { id, record } = change;
@@ -182,15 +197,17 @@ export class SqliteWriter {
   }
 
   #succeeded(): void {
-    if (this.#retryMs > 0) log.info(`The predictions in ${this.#options.path} are written again.`);
+    this.#endFlushes();
+    if (this.#retryMs === 0 || this.#oldestNumber() < this.#faultyUpTo) return;
+    log.info(`The predictions in ${this.#options.path} are written again.`);
     this.#retryMs = 0;
     this.#stopRetrying();
-    this.#endFlushes();
   }
 
   /** Creations are refused; ends stay in memory, can be read, and are written later. */
   #failed(reason: string, changes: readonly Change[]): void {
     const error = unwritable(reason);
+    this.#faultyUpTo = this.#queue.nextNumber;
     if (this.#retryMs === 0) {
       const { path } = this.#options;
       log.warn(`The predictions in ${path} cannot be written: ${reason}. What ends stays in memory until they can.`);
