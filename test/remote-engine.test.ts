@@ -1,5 +1,6 @@
 /** An engine in another process does what one in this process does, and its end costs nobody but the item that ended it. */
 import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { LocalEngine } from "../src/engine/local-engine.ts";
@@ -379,7 +380,23 @@ describe("when the engine process ends,", () => {
     }
   });
 
-  test("the memory of its frames is used again, also after a hundred ends", async () => {
+  test("before it was ready, no item is taken for a suspect, and the next can be connected to", async () => {
+    await using dir = await tempDir();
+    const front = new Front();
+    front.submit({}, 1);
+    await expect(front.engine.connect(dir.join("none"))).rejects.toThrow();
+    for (const name of ["a", "b", "c"]) {
+      using _ = Bun.listen({ unix: dir.join(name), socket: { open: (socket) => void socket.end(), data() {} } });
+      await expect(front.engine.connect(dir.join(name))).rejects.toThrow("ended before it was ready");
+      front.engine.engineEnded(reason);
+    }
+    using engine = new ScriptedEngine(dir.join("d"));
+    await front.engine.connect(dir.join("d"));
+    await engine.untilSubmitted(1);
+    expect(engine.submitted[0]?.isAlone).toBe(false);
+  });
+
+  test("the memory of its frames and its sockets are used again, also after a hundred ends", async () => {
     await using dir = await tempDir();
     const specs = { inputs: { x: float32(2 ** 18) }, outputs: { y: float32() } };
     const front = new Front(specs);
@@ -388,17 +405,18 @@ describe("when the engine process ends,", () => {
       Bun.gc(true);
       return process.memoryUsage().rss;
     };
-    let before = 0;
+    let before = { bytes: 0, files: 0 };
     for (let i = 0; i < 100; i++) {
       const engine = new ScriptedEngine(dir.join(`${i}`));
       await front.engine.connect(dir.join(`${i}`));
       for (let j = 0; j < 4; j++) front.engine.submit({ lane: front, index: 4 * i + j }, { x });
       await end(front, engine, true);
       front.engine.cancel(front);
-      if (i === 20) before = rss();
+      if (i === 20) before = { bytes: rss(), files: readdirSync("/dev/fd").length };
     }
     expect(front.engine.ready).toEqual({ items: 0, bytes: 0 });
-    expect(rss() - before).toBeLessThan(100 * 2 ** 20);
+    expect(rss() - before.bytes).toBeLessThan(100 * 2 ** 20);
+    expect(readdirSync("/dev/fd").length - before.files).toBeLessThan(10);
   });
 
   test("killed by an item, all others are run, and what was told last is heard", async () => {
