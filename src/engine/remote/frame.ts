@@ -6,7 +6,7 @@
  *
  * | kind | from | words |
  * |---|---|---|
- * | submit | front | item number, lane number, held bytes (float64), sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
+ * | submit | front | item number, lane number, held bytes (64 bits), sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |

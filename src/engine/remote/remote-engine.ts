@@ -36,7 +36,9 @@ export interface RemoteEngineOptions {
 interface Connection {
   socket: Socket | undefined;
   outbox: Outbox | undefined;
-  /** Rejected when the connection ends before the engine process said that it is ready. */
+  /** Whether the process said so: it is sent nothing before. */
+  isReady: boolean;
+  /** Rejected when the connection ends before that. */
   readonly ready: PromiseWithResolvers<EngineInfo>;
 }
 
@@ -56,11 +58,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   #connection: Connection | undefined;
   /** What the process said of itself; kept when it ends. */
   #info: EngineInfo | undefined;
-  #isReady = false;
   #isHurried = false;
   #isClosed = false;
-  /** A connection ended, and what follows from that waits for the reason. */
-  #isLost = false;
+  /** It ended, and what follows from that waits for the reason. */
+  #lost: Connection | undefined;
   #reason: string | undefined;
 
   constructor(options: RemoteEngineOptions) {
@@ -85,7 +86,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   get isReady(): boolean {
-    return this.#isReady;
+    return this.#connection?.isReady ?? false;
   }
 
   /** Of this front's items. */
@@ -99,10 +100,15 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
    */
   async connect(path: string): Promise<EngineInfo> {
     if (this.#isClosed) throw closed();
-    if (this.#connection !== undefined || this.#isLost) {
+    if (this.#connection !== undefined || this.#lost !== undefined) {
       throw new SconceError("not_ready", "the engine process before this one has not ended");
     }
-    const connection: Connection = { socket: undefined, outbox: undefined, ready: Promise.withResolvers() };
+    const connection: Connection = {
+      socket: undefined,
+      outbox: undefined,
+      isReady: false,
+      ready: Promise.withResolvers(),
+    };
     this.#connection = connection;
     const reader = new FrameReader((memory, at) => this.#handle(connection, memory, at));
     try {
@@ -110,6 +116,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
         unix: path,
         socket: {
           open: (socket) => {
+            if (this.#isClosed) socket.end();
             connection.socket = socket;
             connection.outbox = new Outbox(socket, this.#blocks);
           },
@@ -131,7 +138,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
    * @param reason for the message of an item that was run alone then: "the engine was ended by SIGSEGV"
    */
   engineEnded(reason: string): void {
-    if (this.#connection === undefined && !this.#isLost) return;
+    if (this.#connection === undefined && this.#lost === undefined) return;
     this.#reason = reason;
     this.#settleLoss();
   }
@@ -160,7 +167,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       before: undefined,
       after: undefined,
     });
-    if (this.#isReady) this.#send(block, from, block.end);
+    if (this.isReady) this.#send(block, from, block.end);
   }
 
   cancel(lane: object): void {
@@ -177,16 +184,16 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#isReady = false;
     const left = [...this.#pending.all()];
     for (const pending of left) this.#pending.remove(pending);
+    if (this.#connection !== undefined) this.#connection.isReady = false;
     this.#connection?.socket?.end();
     for (const { item } of left) this.listener?.failed(item, closed());
   }
 
   /** Sends a frame of one number; to nobody when there is no process. */
   #tell(kind: number, number: number): void {
-    if (!this.#isReady) return;
+    if (!this.isReady) return;
     const bytes = 2 * HEADER_BYTES;
     const block = this.#blocks.withRoomFor(bytes);
     const from = block.end;
@@ -230,7 +237,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const before = this.#info?.maxBatchSize ?? 0;
     this.#info = info;
     if (info.maxBatchSize < before) this.#options.onShrink?.(info.maxBatchSize);
-    this.#isReady = true;
+    connection.isReady = true;
     for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
     if (this.#isHurried) this.hurry();
     connection.ready.resolve(info);
@@ -273,19 +280,19 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   #ended(connection: Connection): void {
     connection.outbox?.drop();
     this.#connection = undefined;
-    this.#isReady = false;
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
     // Nobody need wait for it.
     connection.ready.promise.catch(() => {});
-    this.#isLost = true;
+    this.#lost = connection;
     this.#settleLoss();
   }
 
   #settleLoss(): void {
-    const reason = this.#reason;
-    if (!this.#isLost || reason === undefined) return;
-    this.#isLost = false;
+    const [lost, reason] = [this.#lost, this.#reason];
+    if (lost === undefined || reason === undefined) return;
+    this.#lost = undefined;
     this.#reason = undefined;
+    if (!lost.isReady) return;
     for (const { item } of this.#pending.lost()) {
       this.listener?.failed(item, new SconceError("run_failed", `${reason} while it ran this input alone`));
     }
