@@ -8,6 +8,8 @@ import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { type ListenOptions, listen } from "./http/listener.ts";
 import { createStartingApp } from "./http/routes/health.ts";
+import { listenForSiblings } from "./http/sibling-listener.ts";
+import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
@@ -15,8 +17,9 @@ import { log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
-import { PredictionService } from "./predictions/service.ts";
+import { PredictionService, type Unfinished } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
+import { EventLoopLag } from "./processes/event-loop-lag.ts";
 import { ItemFlow } from "./serving/item-flow.ts";
 import type { FileCaps } from "./serving/item-pipeline.ts";
 import type { RunningModel } from "./serving/set-up.ts";
@@ -29,6 +32,7 @@ export interface FrontTools {
   readonly fetcher: Fetcher;
   readonly fileCaps: FileCaps;
   readonly metrics: Metrics;
+  readonly lag: EventLoopLag;
 }
 
 export interface FrontOptions {
@@ -37,6 +41,13 @@ export interface FrontOptions {
   readonly listening?: Partial<ListenOptions>;
   /** Begins the ids of its predictions. */
   readonly owner: string;
+  /** Whose predictions this front goes on with after a restart; by default all. */
+  readonly isOwn?: (owner: string) => boolean;
+  /** The other fronts of this server, where there are several. */
+  readonly siblings?: SiblingsOptions;
+  /** What this front has accepted and not ended, where the others see it, and what the others have. */
+  readonly unfinished?: Unfinished;
+  readonly others?: () => Readonly<Unfinished>;
   /** Opens the engine; called once the port is open. */
   readonly run: (tools: FrontTools) => Promise<RunningModel>;
   readonly openStore: () => Promise<PredictionStore>;
@@ -57,7 +68,8 @@ export interface Front {
  * Opens the port, then sets the model up; resolves when predictions are taken.
  * @throws SconceError `address_in_use`, `predictions_unusable`, or of the model when it cannot be set up
  */
-export async function openFront({ packaged, config, listening, owner, run, openStore }: FrontOptions): Promise<Front> {
+export async function openFront(options: FrontOptions): Promise<Front> {
+  const { packaged, config, listening, owner, isOwn = () => true, run, openStore, unfinished, others } = options;
   const lifecycle = new Lifecycle();
   const listener = listen({ ...config, ...listening }, createStartingApp(lifecycle).fetch);
   await using opened = new AsyncDisposableStack();
@@ -65,7 +77,10 @@ export async function openFront({ packaged, config, listening, owner, run, openS
   const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   const metrics = new Metrics();
   const fetcher = opened.use(fetcherFor(config));
-  const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics });
+  const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
+  lag.start();
+  opened.defer(() => lag.stop());
+  const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
   opened.defer(() => engine.close());
   const store = await openStore();
   opened.defer(() => store.close());
@@ -74,7 +89,10 @@ export async function openFront({ packaged, config, listening, owner, run, openS
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
   log.info("Reading inputs from the input queue");
   const flow = new ItemFlow(engine, pipeline, config);
+  const counts = unfinished === undefined ? {} : { unfinished };
   const service = new PredictionService({
+    ...counts,
+    ...(others === undefined ? {} : { others }),
     bodies,
     flow,
     pipeline,
@@ -100,6 +118,7 @@ export async function openFront({ packaged, config, listening, owner, run, openS
     readyItems: flow.ready.items,
     readyBytes: flow.ready.bytes,
   }));
+  const siblings = options.siblings && new Siblings(options.siblings);
   const app = createApp({
     model: {
       name: packaged.repository,
@@ -118,6 +137,8 @@ export async function openFront({ packaged, config, listening, owner, run, openS
     },
     predictions: service,
     metrics,
+    siblings,
+    isReady: () => engine.isReady,
     lifecycle,
     maxBodyBytes: config.maxBodyBytes,
     version,
@@ -125,7 +146,8 @@ export async function openFront({ packaged, config, listening, owner, run, openS
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
     onHold: (request, isHeld) => listener.timeout(request, isHeld ? 0 : config.idleTimeout),
   });
-  const resumed = await service.resume((of) => of === owner);
+  if (options.siblings !== undefined) opened.use(listenForSiblings(options.siblings, app.fetch, metrics));
+  const resumed = await service.resume(isOwn);
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
   log.info("Starting the prediction service");
   listener.reload({ fetch: app.fetch });
@@ -135,7 +157,9 @@ export async function openFront({ packaged, config, listening, owner, run, openS
   const stop = async () => {
     lifecycle.phase = "draining";
     engine.hurry();
-    await service.drain();
+    const { drainTimeout } = config;
+    await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
+    if (service.unfinished.predictions > 0) log.warn(`${service.unfinished.predictions} predictions have not ended`);
     await Promise.race([listener.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };

@@ -1,5 +1,5 @@
 /** What the server counts, as Prometheus text. */
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { BatchObserver } from "./engine/engine.ts";
 
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -62,6 +62,12 @@ export class Metrics implements BatchObserver {
     seconds,
   );
 
+  readonly #lag = this.#histogram(
+    "sconce_event_loop_lag_seconds",
+    "How late the thread that answers clients was for a timer: for so long nothing else was answered.",
+    seconds,
+  );
+
   ran({ size, waitMs, runMs }: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void {
     this.#batchSize.observe(size);
     this.#batchSeconds.observe(runMs / 1000);
@@ -73,6 +79,10 @@ export class Metrics implements BatchObserver {
     this.#latency.observe(prediction.seconds);
     if (prediction.itemsSucceeded > 0) this.#items.add("success", prediction.itemsSucceeded);
     if (prediction.itemsFailed > 0) this.#items.add("failed", prediction.itemsFailed);
+  }
+
+  loopHeld(seconds: number): void {
+    this.#lag.observe(seconds);
   }
 
   rejected(code: number): void {
@@ -102,8 +112,15 @@ export class Metrics implements BatchObserver {
 
   readonly contentType = this.#registry.contentType;
 
-  text(): Promise<string> {
-    return this.#registry.metrics();
+  /** @param others what the other processes of this server count, from their `json()` */
+  async text(others: readonly object[] = []): Promise<string> {
+    if (others.length === 0) return this.#registry.metrics();
+    return AggregatorRegistry.aggregate([await this.json(), ...others]).metrics();
+  }
+
+  /** For another process. */
+  json(): Promise<object> {
+    return this.#registry.getMetricsAsJSON();
   }
 
   #tally(name: string, help: string, label: string): Tally {

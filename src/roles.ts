@@ -6,5 +6,6 @@ import type { Roles } from "./processes/link.ts";
 export function rolesFor(sourceOf: (argv: readonly string[]) => ModelSource): Roles {
   return {
     engine: async (start, link) => (await import("./engine-process.ts")).engineRole(sourceOf)(start, link),
+    front: async (start, link) => (await import("./front-process.ts")).frontRole(sourceOf)(start, link),
   };
 }

@@ -1,12 +1,15 @@
-/** Serves one packaged model, with the processes that this takes. */
+/** Serves one packaged model, with the processes that this takes: this one supervises, and is the front where there is one. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { ServeConfig } from "./config.ts";
 import { type EngineEvents, EngineLink, logShrink } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
+import { SconceError } from "./errors.ts";
 import { type Front, type FrontTools, openFront } from "./front.ts";
+import { Fronts } from "./fronts.ts";
 import { log } from "./log.ts";
-import { MemoryStore } from "./predictions/memory-store.ts";
+import { openStore, storePath } from "./predictions/open-store.ts";
+import { ownerOf } from "./predictions/owner.ts";
 import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
 import { Supervised } from "./processes/supervised.ts";
 import { type RunFacts, type RunningModel, settingsOf, setUp } from "./serving/set-up.ts";
@@ -23,7 +26,7 @@ export interface ServerOptions {
   readonly prepareLibraries?: () => Promise<void>;
 }
 
-/** How long processes may take to end once their work is done. */
+/** How long the engine process may take to end once its work is done. */
 const STOP_MS = 5000;
 
 /**
@@ -31,16 +34,14 @@ const STOP_MS = 5000;
  * @throws SconceError `address_in_use`, or of the model when it cannot be set up
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { packaged, config, prepareLibraries = async () => {} } = options;
+  const { packaged, config } = options;
+  const count = frontsOf(config);
+  if (count > 1 && !config.isolate) {
+    throw new SconceError("usage", `--fronts ${count} share an engine in a process of its own: leave --no-isolate out`);
+  }
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
   await using opened = new AsyncDisposableStack();
-  const run = config.isolate
-    ? await openEngine(options, opened)
-    : async (tools: FrontTools) => {
-        await prepareLibraries();
-        return runHere(packaged, config, tools);
-      };
-  const front = await openFront({ packaged, config, owner: "0", run, openStore: async () => memoryStore(config) });
+  const front = count > 1 ? await openFronts(options, count, opened) : await openOne(options, opened);
   log.info(`Listening on ${front.url.origin}`);
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
@@ -51,6 +52,30 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   return { url: front.url, stop: () => (stopped ??= stop()) };
 }
 
+/** How many fronts serve best on this machine; each is a thread of JavaScript. */
+export function frontsOf({ fronts, isolate }: ServeConfig, cores = availableParallelism()): number {
+  if (fronts !== undefined) return fronts;
+  if (cores < 8 || !isolate) return 1;
+  return cores < 16 ? 2 : 4;
+}
+
+async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
+  const { packaged, config, prepareLibraries = async () => {} } = options;
+  const run = config.isolate
+    ? await openEngine(options, opened)
+    : async (tools: FrontTools) => {
+        await prepareLibraries();
+        return runHere(packaged, config, tools);
+      };
+  return openFront({
+    packaged,
+    config,
+    owner: ownerOf(0),
+    run,
+    openStore: () => openStore(storePath(packaged.repository, config), config, "main"),
+  });
+}
+
 /** Starts the engine process; what it gives is for the front to open. */
 async function openEngine({ packaged, config, argv = [] }: ServerOptions, opened: AsyncDisposableStack) {
   const folder = opened.use(await makeRunFolder());
@@ -58,10 +83,29 @@ async function openEngine({ packaged, config, argv = [] }: ServerOptions, opened
   const engine = engineProcess({ packaged, config, argv, folder, events: link });
   opened.defer(() => engine.stop(STOP_MS));
   return async (tools: FrontTools) => {
-    const [, running] = await Promise.all([engine.start(), link.open(packaged, tools)]);
+    const [running] = await Promise.all([link.open(packaged, tools), engine.start()]);
     logRunning(running.facts);
     return running;
   };
+}
+
+async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
+  const { packaged, config, argv = [] } = options;
+  const folder = opened.use(await makeRunFolder());
+  const path = storePath(packaged.repository, config);
+  // Held for life: no other server takes the file, whichever fronts are there.
+  const store = path === undefined ? undefined : await openStore(path, config, "main");
+  if (store !== undefined) opened.defer(() => store.close());
+  const fronts = new Fronts({ packaged, config, argv, folder, count, store: path });
+  const engine = engineProcess({ packaged, config, argv, folder, events: fronts });
+  opened.defer(() => engine.stop(STOP_MS));
+  try {
+    await Promise.all([fronts.start(), engine.start()]);
+  } catch (error) {
+    await fronts.end();
+    throw error;
+  }
+  return fronts;
 }
 
 interface EngineProcessOptions extends Required<Pick<ServerOptions, "packaged" | "config" | "argv">> {
@@ -77,8 +121,7 @@ function engineProcess({ packaged, config, argv, folder, events }: EngineProcess
     start: (): EngineStart => {
       // Of its own for each: whoever connects to it meets that process or none.
       socket = folder.join(`engine-${starts++}.sock`);
-      const reference = `${packaged.repository}@${packaged.digest}`;
-      return { argv: [...argv], reference, config, socket };
+      return { argv: [...argv], reference: referenceOf(packaged), config, socket };
     },
     batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),
     onReady: () => events.ready(socket),
@@ -89,9 +132,14 @@ function engineProcess({ packaged, config, argv, folder, events }: EngineProcess
   });
 }
 
+/** As another process finds the same model, whatever its tags stand for by then. */
+export function referenceOf({ repository, digest }: PackagedModel): string {
+  return `${repository}@${digest}`;
+}
+
 /** The engine in the front's own process. */
 async function runHere(packaged: PackagedModel, config: ServeConfig, tools: FrontTools): Promise<RunningModel> {
-  const { model, fetcher, fileCaps, metrics } = tools;
+  const { model, fetcher, fileCaps, metrics, lag } = tools;
   const running = await setUp({
     model,
     pathOf: (name) => packaged.layer(name).path,
@@ -99,15 +147,12 @@ async function runHere(packaged: PackagedModel, config: ServeConfig, tools: Fron
     settings: settingsOf(config),
     fetcher,
     fileCaps,
+    lag,
     observer: metrics,
     onShrink: logShrink,
   });
   logRunning(running.facts);
   return running;
-}
-
-function memoryStore({ retainCount, retainAge, retainBytes }: ServeConfig): MemoryStore {
-  return new MemoryStore({ maxCount: retainCount, maxAgeMs: retainAge * 1000, maxBytes: retainBytes });
 }
 
 function logRunning({ devices, threads, instances, maxBatchSize, forwardMs }: RunFacts): void {
@@ -117,11 +162,4 @@ function logRunning({ devices, threads, instances, maxBatchSize, forwardMs }: Ru
   log.info(
     `Running on ${devices.join(", ")} with ${cores}${copies}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
   );
-}
-
-/** How many fronts serve best on this machine; each is a thread of JavaScript. */
-export function frontsOf({ fronts }: ServeConfig, cores = availableParallelism()): number {
-  if (fronts !== undefined) return fronts;
-  if (cores >= 16) return 4;
-  return cores >= 8 ? 2 : 1;
 }

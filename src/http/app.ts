@@ -12,6 +12,7 @@ import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes } from "./routes/health.ts";
 import { addPredictionRoutes, type OnHold } from "./routes/predictions.ts";
 import { modelSchemas } from "./schemas.ts";
+import type { Siblings } from "./siblings.ts";
 
 /** What clients are told of the model. */
 export interface ServedModel {
@@ -31,6 +32,10 @@ export interface AppOptions {
   readonly predictions: Predictions;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
+  /** Whether items are run now; the engine may be starting again. */
+  readonly isReady: () => boolean;
+  /** The other fronts of this server, where there are several. */
+  readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
   readonly version: string;
   /** Told of errors that are answered with 500. */
@@ -43,6 +48,8 @@ export function createApp({
   predictions,
   metrics,
   lifecycle,
+  isReady,
+  siblings,
   maxBodyBytes,
   version,
   onInternalError,
@@ -51,8 +58,8 @@ export function createApp({
   const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
-  addPredictionRoutes(app, { predictions, maxBodyBytes, onHold });
-  addHealthRoutes(app, lifecycle);
+  addPredictionRoutes(app, { predictions, siblings, maxBodyBytes, onHold });
+  addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>
     c.json({
@@ -66,7 +73,10 @@ export function createApp({
       demo_output_schema: model.demoOutputSchema,
     }),
   );
-  app.get("/metrics", async (c) => c.body(await metrics.text(), 200, { "Content-Type": metrics.contentType }));
+  app.get("/metrics", async (c) => {
+    const text = await metrics.text((await siblings?.metrics()) ?? []);
+    return c.body(text, 200, { "Content-Type": metrics.contentType });
+  });
   app.doc31("/openapi.json", {
     openapi: "3.1.0",
     info: {

@@ -34,3 +34,19 @@ export function listen(
     throw new SconceError("address_in_use", `port ${port} of ${host} ${reason}`, { cause: error });
   }
 }
+
+/**
+ * The port for processes that share one: the one asked for, or one that is free.
+ * @throws SconceError `address_in_use` where another program has it
+ */
+export function freePort(options: Pick<ServeConfig, "port" | "host" | "idleTimeout">): number {
+  const listener = listen(options, () => new Response());
+  const { port } = listener;
+  void listener.stop(true);
+  return port ?? options.port;
+}
+
+/** As it can be typed on this machine, in the way that Bun writes a listener's. */
+export function localUrl(host: string, port: number): URL {
+  return new URL(`http://${host.includes(":") ? `[${host}]` : host}:${port}`);
+}

@@ -44,6 +44,8 @@ export interface ServiceOptions {
   readonly store: PredictionStore;
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
+  /** Counts what this process has accepted and not ended, where others see it. */
+  readonly unfinished?: Unfinished;
   /** Begins the ids that this process gives out: a process of the same server tells by it whose they are. */
   readonly owner: string;
   /** What the other processes of this server have accepted and not ended, which counts against the same limits. */
@@ -64,14 +66,15 @@ export class PredictionService implements Predictions {
   #isDraining = false;
   readonly #drained = Promise.withResolvers<void>();
 
-  constructor(options: ServiceOptions, unfinished: Unfinished = { items: 0, bytes: 0 }) {
+  constructor(options: ServiceOptions) {
     this.#options = options;
-    this.#unfinished = unfinished;
+    this.#unfinished = options.unfinished ?? { items: 0, bytes: 0 };
   }
 
   /** Predictions that have not ended, and what they hold. */
   get unfinished(): Readonly<Unfinished & { predictions: number }> {
-    return { ...this.#unfinished, predictions: this.#live.size };
+    const { items, bytes } = this.#unfinished;
+    return { items, bytes, predictions: this.#live.size };
   }
 
   async create({ kind, body, bytes, timeoutMs = Infinity, waitMs, client }: NewPrediction): Promise<PredictionRecord> {

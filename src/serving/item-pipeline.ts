@@ -8,6 +8,7 @@ import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
+import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
@@ -26,6 +27,7 @@ export class ItemPipeline {
   readonly #model: Model;
   readonly #fetcher: Fetcher;
   readonly #fileCaps: FileCaps;
+  readonly #lag: Pick<EventLoopLag, "ran"> | undefined;
   /** Of an input that is plain JSON there is no need to look into each number for a file. */
   readonly #mayHaveFiles: boolean;
   readonly #isPlainOutput: PlainCheck | undefined;
@@ -33,7 +35,9 @@ export class ItemPipeline {
   /** Tensor bytes of an item as declared; undefined where a size is free. */
   readonly declaredBytes: number | undefined;
 
-  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}) {
+  /** @param lag is told which of the model's functions runs */
+  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}, lag?: Pick<EventLoopLag, "ran">) {
+    this.#lag = lag;
     this.#model = model;
     this.#fetcher = fetcher;
     this.#fileCaps = fileCaps;
@@ -75,14 +79,26 @@ export class ItemPipeline {
     });
   }
 
+  /** What a function does after its first `await` is its own as well. */
+  async #awaited<T>(hook: keyof typeof steps, given: Promise<T>): Promise<T> {
+    try {
+      return await given;
+    } catch (error) {
+      return rethrowAs(hook)(error);
+    } finally {
+      this.#lag?.ran(hook);
+    }
+  }
+
   #filesOf(input: unknown): readonly ModelFile[] {
     return this.#mayHaveFiles ? filesOf(input) : [];
   }
 
   #preprocess(input: unknown): Tensors | Promise<Tensors> {
     try {
+      this.#lag?.ran("preprocess");
       const tensors = this.#model.preprocess(input);
-      return tensors instanceof Promise ? tensors.catch(rethrowAs("preprocess")) : tensors;
+      return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
       return rethrowAs("preprocess")(error);
     }
@@ -94,8 +110,9 @@ export class ItemPipeline {
    */
   finish(rows: Rows, input: unknown): unknown {
     try {
+      this.#lag?.ran("postprocess");
       const output = this.#model.postprocess(rows, { input });
-      return output instanceof Promise ? output.catch(rethrowAs("postprocess")) : output;
+      return output instanceof Promise ? this.#awaited("postprocess", output) : output;
     } catch (error) {
       return rethrowAs("postprocess")(error);
     }
@@ -121,7 +138,11 @@ export class ItemPipeline {
       const outputs = (await context.predict(inputs)).map((output) => this.encode(output));
       return { outputs, demoOutputs: outputs };
     }
-    const given = await Promise.try(() => demo.predict(inputs, context)).catch(rethrowAs("the demo"));
+    this.#lag?.ran("demo");
+    const given = await this.#awaited(
+      "demo",
+      Promise.try(() => demo.predict(inputs, context)),
+    );
     const [outputs, demoOutputs] = [given?.outputs, given?.demoOutputs];
     for (const [name, list] of Object.entries({ outputs, demoOutputs })) {
       if (Array.isArray(list) && list.length === inputs.length) continue;
@@ -137,6 +158,8 @@ export class ItemPipeline {
     };
   }
 }
+
+const steps = { preprocess: "preprocess", postprocess: "postprocess", demo: "the demo" } as const;
 
 function declaredBytes(specs: TensorSpecs): number | undefined {
   let bytes = 0;
@@ -163,9 +186,9 @@ function encodeWith(schema: z.ZodType, value: unknown, name: string): string {
 }
 
 /** What the model's own code throws is shown to the client, as its author's message for it; sconce's own errors stay what they are. */
-function rethrowAs(step: "preprocess" | "postprocess" | "the demo"): (error: unknown) => never {
+function rethrowAs(hook: keyof typeof steps): (error: unknown) => never {
   return (error) => {
     if (error instanceof SconceError) throw error;
-    throw new SconceError("item_failed", `${step} failed: ${messageOf(error)}`, { cause: error });
+    throw new SconceError("item_failed", `${steps[hook]} failed: ${messageOf(error)}`, { cause: error });
   };
 }

@@ -10,6 +10,7 @@ import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
+import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
 import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
@@ -25,6 +26,8 @@ export interface SetUpOptions {
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
+  /** Is told which of the model's functions runs. */
+  readonly lag?: EventLoopLag | undefined;
   readonly observer?: BatchObserver | undefined;
   /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
@@ -129,7 +132,8 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
   };
 }
 
-export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps"> {
+export interface OpenOptions
+  extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "lag"> {
   /** As the operator named it. */
   readonly device: string | undefined;
   readonly threads: number;
@@ -148,7 +152,7 @@ export interface OpenModel {
 
 /** @throws SconceError as `setUp` */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
-  const { model, pathOf, example, fetcher, fileCaps, threads, instances } = options;
+  const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances } = options;
   const devices = resolveDevices({ operator: options.device, author: model.settings.device });
   const [opened, prepared] = await Promise.allSettled([
     openRunners({
@@ -166,7 +170,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const runners = opened.value;
   try {
     if (prepared.status === "rejected") throw prepared.reason;
-    const pipeline = new ItemPipeline(model, fetcher, fileCaps);
+    const pipeline = new ItemPipeline(model, fetcher, fileCaps, lag);
     const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
     return { runners, pipeline, item, devices };
   } catch (error) {

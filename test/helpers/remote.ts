@@ -1,6 +1,6 @@
 /** Both sides of the engine's wire for tests: a front that can be asked what became of its items, and engines that do what tests say. */
 import type { UnixSocketListener } from "bun";
-import type { Rows } from "../../src/engine/engine.ts";
+import type { Item, Rows } from "../../src/engine/engine.ts";
 import { type EngineInfo, frameKinds, IS_ALONE, KIND_MASK } from "../../src/engine/remote/frame.ts";
 import { beginFrame, FrameBlocks, jsonFrame } from "../../src/engine/remote/frame-blocks.ts";
 import { FrameReader } from "../../src/engine/remote/frame-reader.ts";
@@ -19,14 +19,14 @@ export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 
 /** A front with what it was told of its items, by index. */
 export class Front {
-  readonly engine: RemoteEngine;
+  readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
   readonly rows = new Map<number, Rows>();
   readonly errors = new Map<number, SconceError>();
   #waiting: { isMet: () => boolean; resolve: () => void }[] = [];
 
   constructor(options: RemoteEngineOptions = one) {
-    this.engine = new RemoteEngine(options);
+    this.engine = new RemoteEngine<Item>(options);
     this.engine.listener = {
       dispatched: (items) => {
         this.dispatched.push(...items.map(({ index }) => index));

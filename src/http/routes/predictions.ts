@@ -7,17 +7,21 @@ import { type Family, families } from "../families.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
+import type { Siblings } from "../siblings.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 export type OnHold = (request: Request, isHeld: boolean) => void;
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
+  /** The other fronts of this server, which may have a prediction that this one is asked for. */
+  readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
   readonly onHold: OnHold;
 }
 
-export function addPredictionRoutes(app: OpenAPIHono, { predictions, maxBodyBytes, onHold }: PredictionRoutes): void {
+export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
+  const { predictions, siblings, maxBodyBytes, onHold } = options;
   for (const family of families) {
     const { path, kind } = family;
     app.post(path, async (c) => {
@@ -32,12 +36,16 @@ export function addPredictionRoutes(app: OpenAPIHono, { predictions, maxBodyByte
 
     app.get(`${path}/:id`, async (c) => {
       const { raw } = c.req;
+      const id = c.req.param("id");
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const client = new RequestClient(raw, onHold);
-      return answer(family, await predictions.wait(kind, c.req.param("id"), { waitMs, client }));
+      return (await siblings?.forward(id, raw)) ?? answer(family, await predictions.wait(kind, id, { waitMs, client }));
     });
 
-    app.post(`${path}/:id/cancel`, async (c) => answer(family, await predictions.cancel(kind, c.req.param("id"))));
+    app.post(`${path}/:id/cancel`, async (c) => {
+      const id = c.req.param("id");
+      return (await siblings?.forward(id, c.req.raw)) ?? answer(family, await predictions.cancel(kind, id));
+    });
   }
 }
 

@@ -1,0 +1,84 @@
+/** One of several processes that answer clients on one port; its engine is the one that all of them share. */
+import { z } from "zod";
+import type { ModelSource } from "./commands/model-source.ts";
+import type { ServeConfig } from "./config.ts";
+import { EngineLink } from "./engine-link.ts";
+import { openFront } from "./front.ts";
+import { openStore } from "./predictions/open-store.ts";
+import { indexOf, ownerOf } from "./predictions/owner.ts";
+import type { Unfinished } from "./predictions/service.ts";
+import type { Role } from "./processes/link.ts";
+import { SharedCounters } from "./processes/shared-counters.ts";
+
+/** What the supervisor gives. */
+export const frontStart = z.object({
+  argv: z.array(z.string()),
+  /** `repository@sha256:…` */
+  reference: z.string(),
+  config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
+  /** That all fronts listen on. */
+  port: z.int(),
+  index: z.int(),
+  count: z.int(),
+  /** The Unix sockets of all fronts, by index. */
+  sockets: z.array(z.string()),
+  counters: z.string(),
+  /** The database of predictions; without it they are kept in memory. */
+  store: z.string().optional(),
+});
+export type FrontStart = z.infer<typeof frontStart>;
+
+/** What the supervisor says of the engine process: where it listens, or why it ended. */
+export const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
+export type EngineNews = z.infer<typeof engineNews>;
+
+export const counterNames = ["items", "bytes"] as const;
+
+/** @param sourceOf the places that a command line names */
+export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
+  return async (start, link) => {
+    const { argv, reference, config, port, index, count, sockets, counters, store } = frontStart.parse(start);
+    const engine = new EngineLink();
+    link.onMessage((raw) => {
+      const news = engineNews.parse(raw);
+      if ("socket" in news) engine.ready(news.socket);
+      else engine.ended(news.ended);
+    });
+    const packaged = await sourceOf(argv).resolve(reference);
+    const front = await openFront({
+      packaged,
+      config,
+      listening: { port, isShared: true },
+      owner: ownerOf(index),
+      isOwn: (owner) => indexOf(owner, count) === index,
+      siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
+      ...sharedCounts(new SharedCounters({ path: counters, names: counterNames, rows: count }), index),
+      run: (tools) => engine.open(packaged, tools),
+      openStore: () => openStore(store, config, "member"),
+    });
+    link.ready();
+    await link.stopping;
+    await front.stop();
+  };
+}
+
+/** This front's part of what all have accepted and not ended, and that of the others. */
+function sharedCounts(counters: SharedCounters<(typeof counterNames)[number]>, row: number) {
+  const items = counters.counter("items", row);
+  const bytes = counters.counter("bytes", row);
+  const unfinished: Unfinished = {
+    get items() {
+      return items.own;
+    },
+    set items(value) {
+      items.set(value);
+    },
+    get bytes() {
+      return bytes.own;
+    },
+    set bytes(value) {
+      bytes.set(value);
+    },
+  };
+  return { unfinished, others: () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own }) };
+}

@@ -1,0 +1,91 @@
+/** The fronts of a server that has several, as their supervisor sees them. */
+import type { ServeConfig } from "./config.ts";
+import type { EngineEvents } from "./engine-link.ts";
+import type { Front } from "./front.ts";
+import { counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
+import { freePort, localUrl } from "./http/listener.ts";
+import type { RunFolder } from "./processes/run-folder.ts";
+import { SharedCounters } from "./processes/shared-counters.ts";
+import { Supervised } from "./processes/supervised.ts";
+import type { PackagedModel } from "./store/packaged-model.ts";
+
+export interface FrontsOptions {
+  readonly packaged: PackagedModel;
+  readonly config: ServeConfig;
+  readonly argv: readonly string[];
+  readonly folder: RunFolder;
+  readonly count: number;
+  /** The database of predictions. */
+  readonly store: string | undefined;
+}
+
+/** Longer than a drain may take; a second signal ends all at once. */
+const FOREVER_MS = 2 ** 31 - 1;
+
+export class Fronts implements Front, EngineEvents {
+  readonly url: URL;
+  readonly #fronts: readonly Supervised[];
+  #engine: EngineNews | undefined;
+
+  /** @throws SconceError `address_in_use` */
+  constructor({ packaged, config, argv, folder, count, store }: FrontsOptions) {
+    const port = freePort(config);
+    this.url = localUrl(config.host, port);
+    const sockets = Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`));
+    const counters = SharedCounters.create({ path: folder.join("counters"), names: counterNames, rows: count });
+    const reference = `${packaged.repository}@${packaged.digest}`;
+    const shared = {
+      argv: [...argv],
+      reference,
+      config,
+      port,
+      count,
+      sockets,
+      counters: folder.join("counters"),
+      store,
+    };
+    this.#fronts = sockets.map((_, index) => {
+      const front = new Supervised({
+        role: "front",
+        name: `front process ${index + 1}`,
+        start: (): FrontStart => {
+          // Messages that a process gets before it asks for them wait.
+          queueMicrotask(() => this.#tell(front));
+          return { ...shared, index };
+        },
+        onEnd: () => counters.clear(index),
+      });
+      return front;
+    });
+  }
+
+  /** Resolves when all of them take predictions, for which the engine process must be ready. */
+  async start(): Promise<void> {
+    await Promise.all(this.#fronts.map((front) => front.start()));
+  }
+
+  ready(socket: string): void {
+    this.#engine = { socket };
+    for (const front of this.#fronts) this.#tell(front);
+  }
+
+  ended(reason: string): void {
+    this.#engine = undefined;
+    const news: EngineNews = { ended: reason };
+    for (const front of this.#fronts) front.send(news);
+  }
+
+  /** Takes nothing new, finishes what was accepted, and closes. */
+  async stop(): Promise<void> {
+    await Promise.all(this.#fronts.map((front) => front.stop(FOREVER_MS)));
+  }
+
+  /** Ends them without waiting for anything. */
+  async end(): Promise<void> {
+    await Promise.all(this.#fronts.map((front) => front.stop(0)));
+  }
+
+  #tell(front: Supervised): void {
+    if (this.#engine !== undefined) front.send(this.#engine);
+  }
+}

@@ -1,0 +1,23 @@
+/** Where the other fronts of this server reach this one: a Unix socket in a folder that is private to the server. */
+import { rmSync } from "node:fs";
+import type { Metrics } from "../metrics.ts";
+import type { Fetch } from "./listener.ts";
+import { metricsPath, type SiblingsOptions } from "./siblings.ts";
+
+export function listenForSiblings(
+  { index, socketOf }: SiblingsOptions,
+  fetch: Fetch,
+  metrics: Metrics,
+): AsyncDisposable {
+  const path = socketOf(index);
+  // Left by a process of this index that was killed.
+  rmSync(path, { force: true });
+  const listener = Bun.serve({
+    unix: path,
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    development: false,
+    fetch: async (request) =>
+      new URL(request.url).pathname === metricsPath ? Response.json(await metrics.json()) : fetch(request),
+  });
+  return { [Symbol.asyncDispose]: () => listener.stop(true) };
+}

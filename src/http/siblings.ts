@@ -1,0 +1,52 @@
+/** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
+import { indexOf } from "../predictions/owner.ts";
+
+export interface SiblingsOptions {
+  /** Of this front. */
+  readonly index: number;
+  readonly count: number;
+  /** The Unix socket of a front. */
+  socketOf(index: number): string;
+}
+
+/** A front asks another for its metrics at this path, which no client reaches. */
+export const metricsPath = "/sibling/metrics";
+
+export class Siblings {
+  readonly #options: SiblingsOptions;
+
+  constructor(options: SiblingsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Hands a request for a prediction to the front that has it.
+   * @returns its answer; undefined where that is this front, or one that is gone: then the store knows what is left
+   */
+  async forward(id: string, request: Request): Promise<Response | undefined> {
+    const { index, count, socketOf } = this.#options;
+    const owner = indexOf(id, count);
+    if (owner === undefined || owner === index) return undefined;
+    const { pathname, search } = new URL(request.url);
+    const { method, headers, signal } = request;
+    try {
+      return await fetch(`http://front${pathname}${search}`, { unix: socketOf(owner), method, headers, signal });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return undefined;
+    }
+  }
+
+  /** What each of the others that can be reached counts, as JSON of the metrics library. */
+  async metrics(): Promise<object[]> {
+    const { index, count, socketOf } = this.#options;
+    const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);
+    const answers = await Promise.allSettled(
+      others.map(async (other) => {
+        const answer: unknown = await (await fetch(`http://front${metricsPath}`, { unix: socketOf(other) })).json();
+        return typeof answer === "object" && answer !== null ? answer : {};
+      }),
+    );
+    return answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  }
+}
