@@ -3,23 +3,24 @@
  * the same shape; no record, no model. Prints its address.
  */
 import { Hono } from "hono";
-import { InputReader } from "../src/http/input-reader.ts";
+import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { isNetworkName, networks, readSamples } from "./networks.ts";
 
 const [folder = "", name = ""] = process.argv.slice(2);
 if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchmark`);
-const decoder = new InputDecoder(networks[name].model.input);
-const reader = new InputReader({ decoder, maxBodyBytes: 64 * 2 ** 20, maxInputs: 10_000 });
+const bodies = new Bodies(new InputDecoder(networks[name].model.input));
 const { outputs } = await readSamples(folder);
 const [output] = outputs;
-const id = "AAAAAAAAAAAAAAAA";
+const id = "0AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
 
 const app = new Hono({ strict: false });
 app.post("/predictions", async (c) => {
-  const { inputs } = await reader.read(c.req.raw);
+  const { body } = await readBody(c.req.raw, 64 * 2 ** 20);
+  const { inputs } = await bodies.decode(body, 10_000);
   const prediction = {
     prediction_id: id,
     status: "success",

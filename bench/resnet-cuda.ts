@@ -1,7 +1,8 @@
 /** ResNet-18 on a GPU: the engine fed with ready tensors, beside PyTorch for Python with the same. */
 import { join } from "node:path";
 import { resolveDevices } from "../src/engine/device.ts";
-import { LocalEngine } from "../src/engine/engine.ts";
+import type { Item } from "../src/engine/engine.ts";
+import { LocalEngine } from "../src/engine/local-engine.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
 import { float32, type Tensor, tensor, uint8 } from "../src/model/tensor.ts";
@@ -57,11 +58,11 @@ export async function resnetCuda(
 /** An engine in which as many items wait as two more batches hold. */
 class Fed {
   failed = 0;
-  readonly #engine: LocalEngine;
+  readonly #engine: LocalEngine<Item>;
   readonly #rows: number;
   readonly #items: readonly Readonly<Record<string, Tensor>>[];
 
-  private constructor(engine: LocalEngine, rows: number) {
+  private constructor(engine: LocalEngine<Item>, rows: number) {
     this.#engine = engine;
     this.#rows = rows;
     this.#items = Array.from({ length: rows }, () => ({
@@ -74,7 +75,7 @@ class Fed {
     const options = { weights, operators: [], predict: undefined, inputs, outputs, threads: 1, instances: 1 };
     const runners = await openRunners({ ...options, devices: [device] });
     await warmUp({ runners, inputs, item: undefined, maxBatchSize: rows, threads: 1, everySize: device !== "cpu" });
-    return new Fed(new LocalEngine({ runners, inputs, outputs, maxBatchSize: rows, maxQueueDelayMs: 0 }), rows);
+    return new Fed(new LocalEngine<Item>({ runners, inputs, outputs, maxBatchSize: rows, maxQueueDelayMs: 0 }), rows);
   }
 
   /** Items a second. */
@@ -83,22 +84,23 @@ class Fed {
     const begin = performance.now();
     let [waiting, count] = [0, 0];
     const isOver = () => performance.now() - begin > seconds * 1000;
+    const lane = {};
     const submit = (index: number) => {
       waiting += 1;
-      this.#engine.submit(sink, index, this.#items[index % this.#rows] ?? {});
+      this.#engine.submit({ lane, index }, this.#items[index % this.#rows] ?? {});
     };
-    const ended = (index: number) => {
+    const ended = ({ index }: Item) => {
       waiting -= 1;
       count += 1;
       if (!isOver()) submit(index);
       else if (waiting === 0) resolve((1000 * count) / (performance.now() - begin));
     };
-    const sink = {
+    this.#engine.listener = {
       dispatched() {},
-      succeeded: ended,
-      failed: (index: number) => {
+      finished: ended,
+      failed: (item) => {
         this.failed += 1;
-        ended(index);
+        ended(item);
       },
     };
     for (let index = 0; index < 4 * this.#rows; index++) submit(index);

@@ -85,7 +85,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, callable, freeze, instances, share}) → Promise of a session. */
+/** open({path, device, threads, inputs, outputs, callable, instances, share}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [argument] = arguments_of<1>(env, info);
@@ -97,7 +97,6 @@ napi_value Open(napi_env env, napi_callback_info info) {
     options.inputs = specs_from_js(given.Get("inputs"));
     options.outputs = specs_from_js(given.Get("outputs"));
     options.callable = given.Get("callable").As<Napi::Boolean>();
-    options.freeze = given.Get("freeze").As<Napi::Boolean>();
     options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
     const Napi::Value share = given.Get("share");
     if (!share.IsUndefined()) options.share = session_from_js(env, share);
@@ -238,13 +237,6 @@ napi_value CloseAll(napi_env env, napi_callback_info) {
   });
 }
 
-napi_value Format(napi_env env, napi_callback_info info) {
-  return guarded(env, [&]() -> napi_value {
-    const auto [handle] = arguments_of<1>(env, info);
-    return Napi::String::New(env, session_from_js(env, handle)->format());
-  });
-}
-
 napi_value CudaDeviceCount(napi_env env, napi_callback_info) {
   return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, cuda_device_count()); });
 }
@@ -283,7 +275,6 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);
-  add("format", Format);
   add("cudaDeviceCount", CudaDeviceCount);
   exports.Set("torchVersion", TORCH_VERSION);
   auto dtypes = Napi::Array::New(env, kDTypes.size());

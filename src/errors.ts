@@ -30,51 +30,70 @@
  * - `output_invalid`: the model's output does not fit its declared output
  * - `item_failed`: the model's own code threw for one item
  * - `canceled`, `timed_out`: the prediction was ended before this item
+ * - `body_invalid`: a request's body is no JSON
+ * - `inputs_invalid`: a body is no list of inputs that fit the schema; `faults` says where
  * - `queue_full`: there is no room for more items now
  * - `not_ready`: setting up or draining
  * - `address_in_use`: the port is taken
+ * - `processes_unavailable`: the server's other processes cannot be started, or have no folder to meet in
  */
-export type ErrorCode =
-  | "usage"
-  | "model_invalid"
-  | "model_not_found"
-  | "store_busy"
-  | "store_unwritable"
-  | "store_corrupt"
-  | "registry_unavailable"
-  | "registry_denied"
-  | "registry_refused"
-  | "registry_corrupt"
-  | "image_invalid"
-  | "weights_invalid"
-  | "tensor_invalid"
-  | "run_failed"
-  | "out_of_memory"
-  | "device_unavailable"
-  | "target_unreachable"
-  | "session_closed"
-  | "native_unavailable"
-  | "cache_unusable"
-  | "file_refused"
-  | "file_unavailable"
-  | "file_too_large"
-  | "file_invalid"
-  | "output_invalid"
-  | "item_failed"
-  | "canceled"
-  | "timed_out"
-  | "queue_full"
-  | "not_ready"
-  | "address_in_use";
+export const errorCodes = [
+  "usage",
+  "model_invalid",
+  "model_not_found",
+  "store_busy",
+  "store_unwritable",
+  "store_corrupt",
+  "registry_unavailable",
+  "registry_denied",
+  "registry_refused",
+  "registry_corrupt",
+  "image_invalid",
+  "weights_invalid",
+  "tensor_invalid",
+  "run_failed",
+  "out_of_memory",
+  "device_unavailable",
+  "target_unreachable",
+  "session_closed",
+  "native_unavailable",
+  "cache_unusable",
+  "file_refused",
+  "file_unavailable",
+  "file_too_large",
+  "file_invalid",
+  "output_invalid",
+  "item_failed",
+  "canceled",
+  "timed_out",
+  "body_invalid",
+  "inputs_invalid",
+  "queue_full",
+  "not_ready",
+  "address_in_use",
+  "processes_unavailable",
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
+
+/** One fault of a body. */
+export interface Fault {
+  /** JSON pointer (RFC 6901) into the body; "" is the body itself. */
+  readonly pointer: string;
+  readonly detail: string;
+}
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
 export class SconceError extends Error {
   override readonly name = "SconceError";
   readonly code: ErrorCode;
+  /** Of a body with `inputs_invalid`. */
+  readonly faults: readonly Fault[] | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; faults?: readonly Fault[] } = {}) {
+    super(message, { cause: options.cause });
     this.code = code;
+    this.faults = options.faults;
   }
 }
 

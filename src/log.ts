@@ -41,15 +41,25 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
 /** Writes to standard error, so that a command's result on standard output can be piped on. */
 export const log: ConsolaInstance = createConsola({ stdout: output, stderr: output });
 
-let format: LogFormat = "text";
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+}
+
+let current: LogOptions = { level: "info", format: "text" };
+
+/** As configured last: other processes of this server log alike. */
+export function logOptions(): LogOptions {
+  return current;
+}
 
 /** Whether log lines are JSON objects: then nothing else may be written to standard error. */
 export function isLogJson(): boolean {
-  return format === "json";
+  return current.format === "json";
 }
 
-export function configureLog(options: { readonly level: LogLevel; readonly format: LogFormat }): void {
-  log.level = consolaLevels[options.level];
-  format = options.format;
+export function configureLog({ level, format }: LogOptions): void {
+  log.level = consolaLevels[level];
+  current = { level, format };
   if (format === "json") log.setReporters([jsonReporter]);
 }

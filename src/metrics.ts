@@ -1,17 +1,19 @@
 /** What the server counts, as Prometheus text. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { BatchObserver, Engine } from "./engine/engine.ts";
+import type { BatchObserver } from "./engine/engine.ts";
 
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** Where a prediction stands; the states that can be counted. */
-interface PredictionCounts {
+/** What is counted when it is asked for. */
+export interface Gauges {
   readonly active: number;
   readonly queuedItems: number;
   readonly queuedBytes: number;
   readonly retained: number;
   readonly retainedBytes: number;
+  readonly readyItems: number;
+  readonly readyBytes: number;
 }
 
 /** A counter that is told to the library when it is asked for: looking labels up costs more than all else about a small prediction's end. */
@@ -78,7 +80,7 @@ export class Metrics implements BatchObserver {
   }
 
   /** Gauges are read when they are asked for, not kept up to date. */
-  watch(engine: Engine, counts: () => PredictionCounts): void {
+  watch(counts: () => Gauges): void {
     const gauge = (name: string, help: string, read: () => number) =>
       new Gauge({
         name,
@@ -91,8 +93,8 @@ export class Metrics implements BatchObserver {
     gauge("sconce_predictions_active", "Predictions that have not ended.", () => counts().active);
     gauge("sconce_queued_items", "Inputs that were accepted and not yet begun.", () => counts().queuedItems);
     gauge("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", () => counts().queuedBytes);
-    gauge("sconce_ready_items", "Items that are ready and wait for a batch.", () => engine.ready.items);
-    gauge("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", () => engine.ready.bytes);
+    gauge("sconce_ready_items", "Items that are ready and wait for a batch.", () => counts().readyItems);
+    gauge("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", () => counts().readyBytes);
     gauge("sconce_retained_predictions", "Ended predictions that can still be read.", () => counts().retained);
     gauge("sconce_retained_bytes", "Bytes of their results.", () => counts().retainedBytes);
     gauge("process_resident_memory_bytes", "Resident memory.", () => process.memoryUsage().rss);

@@ -7,6 +7,7 @@ import { commandHelp, helpWidth } from "./commands/help.ts";
 import { commonOptions } from "./config.ts";
 import { messageOf, SconceError } from "./errors.ts";
 import { configureLog, isLogJson, log } from "./log.ts";
+import { type Roles, roleOf, runRole } from "./processes/link.ts";
 
 export interface Program {
   /** As it is typed. */
@@ -16,6 +17,8 @@ export interface Program {
   readonly commands: Readonly<Record<string, CommandEntry>>;
   /** The command that is meant where none is named, not even with options; without one that asks for help. */
   readonly defaultCommand?: string;
+  /** What it does as a child process of itself, which no help mentions. */
+  readonly roles: Roles;
   /** Help of the program as a whole. */
   help(width: number): string | Promise<string>;
 }
@@ -38,6 +41,8 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
 }
 
 async function run(program: Program, argv: readonly string[]): Promise<void> {
+  const role = roleOf(argv);
+  if (role !== undefined) return runRole(program.roles, role);
   const [first] = argv;
   if (first === "--version" || first === "-v") return print(await program.version());
   if (first === undefined ? program.defaultCommand === undefined : isHelp(first)) {

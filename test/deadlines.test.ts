@@ -1,12 +1,12 @@
 /** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import { cancelAfterMsOf, waitMsOf } from "../src/http/prefer.ts";
-import { Deadlines } from "../src/serving/deadlines.ts";
+import { Deadlines } from "../src/predictions/deadlines.ts";
 
 describe("deadlines", () => {
   let expired: string[];
   let deadlines: Deadlines<{ name: string; deadlineMs: number }>;
-  const timed = (name: string, inMs: number) => ({ name, deadlineMs: Date.now() + inMs });
+  const timed = (name: string, inMs: number) => ({ name, deadlineMs: performance.now() + inMs });
 
   beforeEach(() => {
     jest.useFakeTimers();

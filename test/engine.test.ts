@@ -1,7 +1,8 @@
 /** The engine gives full batches to its runners at once, also while the event loop is busy with what else is at hand. */
 import { expect, test } from "bun:test";
-import { LocalEngine } from "../src/engine/engine.ts";
+import type { Item } from "../src/engine/engine.ts";
 import { LatencyTarget } from "../src/engine/latency-target.ts";
+import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 
@@ -37,7 +38,7 @@ class HeldRunner implements Runner {
 
 function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
   const runner = new HeldRunner();
-  const engine = new LocalEngine({
+  const engine = new LocalEngine<Item>({
     runners: [runner],
     inputs: { x: float32() },
     outputs: { y: float32() },
@@ -46,16 +47,17 @@ function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
     latencyTarget,
   });
   const done: number[] = [];
-  const sink = {
+  const lane = {};
+  engine.listener = {
     dispatched: () => {},
-    succeeded: (index: number) => void done.push(index),
-    failed: (_: number, error: Error) => {
+    finished: ({ index }) => void done.push(index),
+    failed: (_, error) => {
       throw error;
     },
   };
   let next = 0;
   const submit = (count: number) => {
-    for (let i = 0; i < count; i++) engine.submit(sink, next++, { x: tensor(Float32Array.of(i), []) });
+    for (let i = 0; i < count; i++) engine.submit({ lane, index: next++ }, { x: tensor(Float32Array.of(i), []) });
   };
   return { runner, done, submit };
 }

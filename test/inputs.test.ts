@@ -1,19 +1,21 @@
 /** From a body to inputs: what schemas of other shapes than the test models' make of it. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
-import { InputReader } from "../src/http/input-reader.ts";
+import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
+import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { allOf } from "../src/inputs/input-list.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
 async function read(schema: z.ZodType, body: string): Promise<unknown> {
-  const reader = new InputReader({ decoder: new InputDecoder(schema), maxBodyBytes: 2 ** 24, maxInputs: 10_000 });
+  const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();
   app.post("/", async (c) => {
-    const { inputs, bytes } = await reader.read(c.req.raw);
+    const { body: given, bytes } = await readBody(c.req.raw, 2 ** 24);
+    const { inputs } = await bodies.decode(given, 10_000);
     return c.json({ inputs: allOf(inputs), bytes });
   });
   app.onError((error, c) => problemResponse(c, problemOf(error)));

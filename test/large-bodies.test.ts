@@ -1,7 +1,8 @@
 /** Bodies that are too large to be parsed at once: they come to the same as small ones, and hold nobody up. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { ProblemError } from "../src/http/problem.ts";
+import { SconceError } from "../src/errors.ts";
+import { problemOf as problemFor } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { allOf } from "../src/inputs/input-list.ts";
@@ -24,7 +25,7 @@ const outcomeOf = (read: () => unknown) => {
   try {
     return { value: read() };
   } catch (error) {
-    if (error instanceof ProblemError) return { problem: error.problem };
+    if (error instanceof SconceError) return { problem: problemFor(error) };
     throw error;
   }
 };

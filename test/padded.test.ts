@@ -1,8 +1,8 @@
 /** Items of padded dimensions: near lengths go together, and nobody notices whom they were padded with. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Rows } from "../src/engine/engine.ts";
-import { itemCheck } from "../src/engine/item-check.ts";
+import type { Item as EngineItem, Rows } from "../src/engine/engine.ts";
+import { copied, itemCheck } from "../src/engine/item-check.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
@@ -287,6 +287,13 @@ describe("an item with padded dimensions", () => {
     expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
   });
 
+  test("is copied when it is submitted, from a Buffer too", () => {
+    const data = Buffer.from([1, 2]);
+    const [own] = copied([{ dtype: "uint8", shape: [2], data }]);
+    data.fill(9);
+    expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
+  });
+
   test("is refused when its tensors differ in a size of the same name", () => {
     const check = itemCheck({ ids: int64(pad("tokens", 0)), mask: int64(pad("tokens", 0)) });
     expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(
@@ -316,7 +323,7 @@ describe("an item with padded dimensions", () => {
   };
 
   test("gets outputs that are declared as padded in its own size, whatever its neighbours are", async () => {
-    const engine = new LocalEngine({
+    const engine = new LocalEngine<EngineItem>({
       runners: [runner],
       inputs: { ids: int64(pad("tokens", 0)) },
       outputs: {

@@ -14,7 +14,7 @@ import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
-import { decodeExample, runOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
+import { decodeExample, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
@@ -159,7 +159,7 @@ async function tryOut(model: Model, pathOf: (name: string) => string, example: u
     fetcher,
   });
   try {
-    if (example !== undefined) await runOne(running, decodeExample(model, example));
+    if (example !== undefined) await predictOne(running, decodeExample(model, example));
     else log.warn("The model declares no example: it was built without a trial run");
   } finally {
     await running.engine.close();

@@ -13,12 +13,12 @@ export interface Item {
 }
 
 /** Who submits items. It is told of each item's end exactly once; after `cancel` of none of the lane. */
-export interface EngineListener {
+export interface EngineListener<T extends Item = Item> {
   /** These items were given to a runner: there is room for as many more. */
-  dispatched(items: readonly Item[]): void;
+  dispatched(items: readonly T[]): void;
   /** @param rows views of memory that the item's neighbours share */
-  finished(item: Item, rows: Rows): void;
-  failed(item: Item, error: SconceError): void;
+  finished(item: T, rows: Rows): void;
+  failed(item: T, error: SconceError): void;
 }
 
 /** What an engine tells of its work, for metrics. */
@@ -27,22 +27,19 @@ export interface BatchObserver {
   ran(batch: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void;
 }
 
-export interface Engine {
+export interface Engine<T extends Item = Item> {
   /** Halved when a batch does not fit into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
   /** Whether items are run now; one in another process may be starting again. */
   readonly isReady: boolean;
-  /** Items that are ready and wait for a batch, and the bytes that they hold. */
-  readonly ready: { readonly items: number; readonly bytes: number };
   /** Set once, before the first item. */
-  listener: EngineListener | undefined;
+  listener: EngineListener<T> | undefined;
   /**
    * Lets an item join a batch; its tensors are copied before this returns. Items of one lane keep their order among those with the same shape key.
-   * @param heldBytes what the item holds in memory beside its tensors, for the bound on what is ready
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
-  submit(item: Item, tensors: Readonly<Record<string, Tensor>>, heldBytes?: number): void;
+  submit(item: T, tensors: Readonly<Record<string, Tensor>>): void;
   /** Takes a lane's items away. Running ones run on, for the sake of their neighbours. */
   cancel(lane: object): void;
   /** From now on no item waits for a fuller batch. */

@@ -1,26 +1,48 @@
-/** Checks an item's tensors against the declared ones, copies them, and finds the key of the items it may share a batch with. */
+/** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
 import { SconceError } from "../errors.ts";
 import { arrayTypes, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { setAt } from "../model/tensor-memory.ts";
 
-/** An item's tensors in the order of their declarations, in memory that nobody else holds. */
-export interface CheckedItem {
+/** An item's tensors in the order of their declarations, in the memory that they were given in. */
+export interface CheckedItem extends ShapeKey {
   readonly tensors: readonly Tensor[];
+  readonly bytes: number;
+}
+
+/** What the batcher knows an item's sizes by. */
+export interface ShapeKey {
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
   /** The padded sizes by name; none where nothing is padded. */
   readonly padded: ReadonlyMap<string, number>;
   /** The product of the padded sizes, by which items are put together with near ones; 0 where nothing is padded. */
   readonly length: number;
-  readonly bytes: number;
 }
 
 /** The sizes of an item's dimensions that have a name. */
-interface Sizes {
+export interface Sizes {
   readonly free: Map<string, number>;
   readonly padded: Map<string, number>;
 }
 
-const none: ReadonlyMap<string, number> = new Map();
+/** Of an item whose dimensions are all fixed. */
+export const fixedKey: ShapeKey = { key: "", padded: new Map(), length: 0 };
+
+export function shapeKey({ free, padded }: Sizes): ShapeKey {
+  const key = [...free].map(([name, size]) => `${name}=${size}`).join();
+  const length = padded.size === 0 ? 0 : [...padded.values()].reduce((product, size) => product * size, 1);
+  return { key, padded, length };
+}
+
+/** In memory of their own: the author's code may use its buffers again while the item waits. */
+export function copied(tensors: readonly Tensor[]): Tensor[] {
+  return tensors.map(({ dtype, shape, data }) => {
+    // Not `slice`, which of a Buffer is a view.
+    const own = new arrayTypes[dtype](data.length);
+    setAt(own, data, 0);
+    return { dtype, shape, data: own };
+  });
+}
 
 /**
  * Makes the check for a model's declared inputs.
@@ -46,14 +68,10 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
       const tensor = given[name];
       if (tensor === undefined) throw invalid(`preprocess gave no tensor "${name}"`);
       checkTensor(name, spec, tensor, sizes);
-      // A copy, because the author's code may use its buffer again while the item waits.
-      tensors.push({ dtype: tensor.dtype, shape: tensor.shape, data: tensor.data.slice() });
+      tensors.push(tensor);
       bytes += tensor.data.byteLength;
     }
-    if (sizes === undefined) return { tensors, key: "", padded: none, length: 0, bytes };
-    const { free, padded } = sizes;
-    const key = [...free].map(([name, size]) => `${name}=${size}`).join();
-    const length = padded.size === 0 ? 0 : [...padded.values()].reduce((product, size) => product * size, 1);
+    const { key, padded, length } = sizes === undefined ? fixedKey : shapeKey(sizes);
     return { tensors, key, padded, length, bytes };
   };
 }

@@ -3,7 +3,7 @@ import type { SconceError } from "../errors.ts";
 import type { Tensor, TensorSpecs } from "../model/tensor.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
-import { type CheckedItem, itemCheck } from "./item-check.ts";
+import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
 import { rowParting } from "./rows.ts";
 
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
@@ -11,25 +11,27 @@ export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, 
   readonly outputs: TensorSpecs;
 }
 
-interface LocalItem extends BatchItem, Item {}
+interface LocalItem<T extends Item> extends BatchItem {
+  readonly item: T;
+}
 
-export class LocalEngine implements Engine {
+export class LocalEngine<T extends Item> implements Engine<T> {
   readonly isReady = true;
-  listener: EngineListener | undefined;
-  readonly #engine: BatchEngine<LocalItem>;
+  listener: EngineListener<T> | undefined;
+  readonly #engine: BatchEngine<LocalItem<T>>;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
 
   constructor({ inputs, outputs, ...options }: LocalEngineOptions) {
     this.#check = itemCheck(inputs);
     const rows = rowParting(outputs);
-    this.#engine = new BatchEngine<LocalItem>({
+    this.#engine = new BatchEngine<LocalItem<T>>({
       ...options,
       listener: {
-        dispatched: (items) => this.listener?.dispatched(items),
+        dispatched: (items) => this.listener?.dispatched(items.map(({ item }) => item)),
         finished: (items, outputs) => {
-          for (const [i, item] of items.entries()) this.listener?.finished(item, rows(outputs, i, item.padded));
+          for (const [i, { item, padded }] of items.entries()) this.listener?.finished(item, rows(outputs, i, padded));
         },
-        failed: (item, error: SconceError) => this.listener?.failed(item, error),
+        failed: ({ item }, error: SconceError) => this.listener?.failed(item, error),
       },
     });
   }
@@ -42,20 +44,11 @@ export class LocalEngine implements Engine {
     return this.#engine.instances;
   }
 
-  get ready(): { items: number; bytes: number } {
-    return this.#engine.ready;
-  }
-
-  submit({ lane, index }: Item, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
-    const checked = this.#check(tensors);
-    this.#engine.submit({
-      ...checked,
-      lane,
-      index,
-      bytes: checked.bytes + heldBytes,
-      readyAtMs: this.#engine.now(),
-      dispatchedAtMs: 0,
-    });
+  submit(item: T, given: Readonly<Record<string, Tensor>>): void {
+    const checked = this.#check(given);
+    const tensors = copied(checked.tensors);
+    const { lane } = item;
+    this.#engine.submit({ ...checked, tensors, item, lane, readyAtMs: this.#engine.now(), dispatchedAtMs: 0 });
   }
 
   cancel(lane: object): void {

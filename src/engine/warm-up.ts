@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import { hasCode } from "../errors.ts";
 import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
-import { itemCheck } from "./item-check.ts";
+import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
 /** A forward pass of this length leaves the JS thread little to do beside it, so it may use every core. */
@@ -103,7 +103,7 @@ class Trials {
     const forwardMs = new Map([[1, itemMs]]);
     let maxBatchSize = asked;
     let leftMs = WARM_UP_BUDGET_MS;
-    const sizes = this.#everySize ? doublings(asked) : [asked];
+    const sizes = this.#everySize ? doublings(asked).slice(1) : [asked];
     for (let i = 0; i < sizes.length; i++) {
       const size = Math.min(sizes[i] ?? 1, maxBatchSize);
       leftMs -= itemMs * size * RUNS;
@@ -153,11 +153,10 @@ class Trials {
   }
 }
 
-/** 2, 4, 8, … and at last `max`. */
-function doublings(max: number): number[] {
-  const sizes: number[] = [];
-  for (let size = 2; size < max; size *= 2) sizes.push(size);
-  return [...sizes, max];
+/** 1, 2, 4, … and at last `max`. */
+export function doublings(max: number): number[] {
+  const powers = Array.from({ length: 17 }, (_, i) => 2 ** i).filter((power) => power < max);
+  return [...powers, max];
 }
 
 /** What one instance may take of the cores for a forward pass of this length. */
@@ -175,7 +174,7 @@ export function exampleOrZeros(
   example: Readonly<Record<string, Tensor>> | undefined,
 ): readonly Tensor[] | undefined {
   const item = example ?? zeros(inputs);
-  return item && itemCheck(inputs)(item).tensors;
+  return item && copied(itemCheck(inputs)(item).tensors);
 }
 
 /** An item of zeros; undefined when a dimension has no fixed size. */

@@ -1,20 +1,16 @@
 /** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { InputDecoder } from "../inputs/input-decoder.ts";
-import type { LargeBodies } from "../inputs/large-bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
-import type { PredictionService } from "../serving/prediction-service.ts";
-import { HeldAnswers, type OnHold } from "./held-answers.ts";
-import { type InputLimits, InputReader } from "./input-reader.ts";
+import type { Predictions } from "../predictions/predictions.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes } from "./openapi.ts";
 import { pathOf } from "./path.ts";
-import { problemOf, problemResponse } from "./problem.ts";
+import { type Problem, problemOf, problemResponse } from "./problem.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes } from "./routes/health.ts";
-import { addPredictionRoutes } from "./routes/predictions.ts";
+import { addPredictionRoutes, type OnHold } from "./routes/predictions.ts";
 import { modelSchemas } from "./schemas.ts";
 
 /** What clients are told of the model. */
@@ -32,12 +28,10 @@ export interface ServedModel {
 
 export interface AppOptions {
   readonly model: ServedModel;
-  readonly service: PredictionService;
-  readonly decoder: InputDecoder;
-  readonly large: LargeBodies;
+  readonly predictions: Predictions;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
-  readonly limits: InputLimits & { readonly maxDemoInputs: number };
+  readonly maxBodyBytes: number;
   readonly version: string;
   /** Told of errors that are answered with 500. */
   readonly onInternalError: (error: unknown) => void;
@@ -46,12 +40,10 @@ export interface AppOptions {
 
 export function createApp({
   model,
-  service,
-  decoder,
-  large,
+  predictions,
   metrics,
   lifecycle,
-  limits,
+  maxBodyBytes,
   version,
   onInternalError,
   onHold = () => {},
@@ -59,11 +51,7 @@ export function createApp({
   const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
-  const readers = {
-    predictions: new InputReader({ decoder, large, ...limits }),
-    demos: new InputReader({ decoder, large, ...limits, maxInputs: limits.maxDemoInputs }),
-  };
-  addPredictionRoutes(app, { service, readers, held: new HeldAnswers(onHold) });
+  addPredictionRoutes(app, { predictions, maxBodyBytes, onHold });
   addHealthRoutes(app, lifecycle);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>
@@ -102,23 +90,18 @@ export function createApp({
 }
 
 /** 405 with `Allow` where the path is known with another method, else 404. */
-function unknownRoute(app: OpenAPIHono, c: Context) {
+function unknownRoute(app: OpenAPIHono, c: Context): Problem {
   const { method, path } = c.req;
-  const allowed = ["GET", "POST"].filter((other) => app.router.match(other, path)[0].length > 0);
+  const methods = new Set(app.routes.map((route) => route.method));
+  const allowed = [...methods].filter((other) => app.router.match(other, path)[0].length > 0);
   if (allowed.length === 0) {
-    return {
-      status: 404,
-      title: "Not found",
-      code: "not_found",
-      detail: `there is nothing at ${path}; GET /docs shows what there is`,
-    } as const;
+    return { status: 404, code: "not_found", detail: `there is nothing at ${path}; GET /docs shows what there is` };
   }
-  const allow = allowed.includes("GET") ? ["HEAD", ...allowed] : allowed;
+  const allow = (allowed.includes("GET") ? ["HEAD", ...allowed] : allowed).join(", ");
   return {
     status: 405,
-    title: "Method not allowed",
     code: "method_not_allowed",
-    detail: `${path} takes ${allow.join(", ")}, not ${method}`,
-    headers: { Allow: allow.join(", ") },
-  } as const;
+    detail: `${path} takes ${allow}, not ${method}`,
+    headers: { Allow: allow },
+  };
 }

@@ -1,5 +1,6 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { families } from "./families.ts";
 import { healthSchema, type modelSchemas, problemSchema } from "./schemas.ts";
 
 type Schemas = ReturnType<typeof modelSchemas>;
@@ -56,7 +57,8 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     summary: "The model, and the schemas of its inputs and outputs",
     responses: { 200: json(schemas.description, "The model") },
   });
-  for (const { path, name, tag, schema, noun } of families(schemas)) {
+  for (const { path, kind, name, tag, noun } of families) {
+    const schema = schemas.records[kind];
     register({
       method: "post",
       path,
@@ -126,11 +128,4 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     summary: "Metrics as Prometheus text",
     responses: { 200: { description: "Prometheus text", content: { "text/plain": { schema: z.string() } } } },
   });
-}
-
-function families(schemas: Schemas) {
-  return [
-    { path: "/predictions", name: "Prediction", tag: "Predictions", schema: schemas.prediction, noun: "prediction" },
-    { path: "/demo", name: "DemoPrediction", tag: "Demo", schema: schemas.demoPrediction, noun: "demo prediction" },
-  ] as const;
 }

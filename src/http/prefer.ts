@@ -24,7 +24,6 @@ export function cancelAfterMsOf(header: string | null): number | undefined {
   if (/^\d{1,9}(\.\d{1,3})?$/.test(header) && Number(header) > 0) return Number(header) * 1000;
   throw new ProblemError({
     status: 400,
-    title: "Bad request",
     code: "bad_header",
     detail: `expected Cancel-After to be a number of seconds above 0, received ${JSON.stringify(header)}`,
   });

@@ -1,22 +1,26 @@
 /** Errors as clients see them: RFC 9457 problem details. */
 import type { Context } from "hono";
-import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { type ErrorCode, SconceError } from "../errors.ts";
+import { type ErrorCode, type Fault, SconceError } from "../errors.ts";
 
-/** One fault of a body. */
-export interface Fault {
-  /** JSON pointer (RFC 6901) into the body; "" is the body itself. */
-  readonly pointer: string;
-  readonly detail: string;
-}
+/** By status; the only statuses that problems have. */
+const titles = {
+  400: "Bad request",
+  404: "Not found",
+  405: "Method not allowed",
+  413: "Content too large",
+  415: "Unsupported media type",
+  422: "Unprocessable content",
+  429: "Too many requests",
+  500: "Internal server error",
+  503: "Service unavailable",
+} as const;
 
 export interface Problem {
-  readonly status: ContentfulStatusCode;
-  readonly title: string;
+  readonly status: keyof typeof titles;
   readonly detail: string;
   /** A stable word; `type` is made of it. */
   readonly code: string;
-  readonly errors?: readonly Fault[];
+  readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -30,26 +34,31 @@ export class ProblemError extends Error {
   }
 }
 
-/** The status and title of the errors that reach a client as such; every other error is a 500 without internals. */
-const known: Partial<Record<ErrorCode, Pick<Problem, "status" | "title" | "headers">>> = {
-  queue_full: { status: 429, title: "Too many requests", headers: { "Retry-After": "1" } },
-  not_ready: { status: 503, title: "Service unavailable", headers: { "Retry-After": "1" } },
+/** What clients are told of the errors that reach them as such; every other error is a 500 without internals. */
+const known: Partial<Record<ErrorCode, Partial<Problem> & Pick<Problem, "status">>> = {
+  body_invalid: { status: 400, code: "not_json" },
+  inputs_invalid: { status: 422 },
+  queue_full: { status: 429, headers: { "Retry-After": "1" } },
+  not_ready: { status: 503, headers: { "Retry-After": "1" } },
 };
 
 export function problemOf(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem;
   const entry = error instanceof SconceError ? known[error.code] : undefined;
-  if (error instanceof SconceError && entry !== undefined) return { ...entry, code: error.code, detail: error.message };
-  return {
-    status: 500,
-    title: "Internal server error",
-    code: "internal",
-    detail: "The server failed to answer this request.",
-  };
+  if (error instanceof SconceError && entry !== undefined) {
+    return { code: error.code, detail: error.message, errors: error.faults, ...entry };
+  }
+  return { status: 500, code: "internal", detail: "The server failed to answer this request." };
 }
 
 export function problemResponse(c: Context, problem: Problem): Response {
-  const { status, title, detail, code, errors, headers } = problem;
-  const body = { type: `urn:sconce:problem:${code}`, title, status, detail, ...(errors ? { errors } : {}) };
+  const { status, detail, code, errors, headers } = problem;
+  const body = {
+    type: `urn:sconce:problem:${code}`,
+    title: titles[status],
+    status,
+    detail,
+    ...(errors ? { errors } : {}),
+  };
   return c.body(JSON.stringify(body), status, { ...headers, "Content-Type": "application/problem+json" });
 }

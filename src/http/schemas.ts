@@ -71,8 +71,10 @@ export function modelSchemas(model: {
   return {
     definitions,
     inputs: z.array(input).min(1),
-    prediction: z.object({ prediction_id: z.string(), ...fields, ...faults }).openapi("Prediction"),
-    demoPrediction: z.object({ demo_id: z.string(), ...fields, ...demo }).openapi("DemoPrediction"),
+    records: {
+      prediction: z.object({ prediction_id: z.string(), ...fields, ...faults }).openapi("Prediction"),
+      demo: z.object({ demo_id: z.string(), ...fields, ...demo }).openapi("DemoPrediction"),
+    },
     description: z
       .object({
         name: z.string(),

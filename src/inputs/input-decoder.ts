@@ -1,6 +1,6 @@
 /** From JSON to decoded inputs, or to a problem that names every fault. */
 
-import { type Fault, ProblemError } from "../http/problem.ts";
+import { type Fault, SconceError } from "../errors.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
 
@@ -19,7 +19,7 @@ export class InputDecoder {
 
   /**
    * @param body the text of a whole body
-   * @throws ProblemError 400 or 422
+   * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   body(body: string, maxInputs: number): unknown[] {
     const list = listOf(parseJson(body), maxInputs);
@@ -73,7 +73,7 @@ export class Faults {
     this.#faults.push({ pointer: pointerTo(path), detail: detailOf(issue.message) });
   }
 
-  /** @throws ProblemError 422 if there are faults */
+  /** @throws SconceError `inputs_invalid` if there are faults */
   refuse(): void {
     if (this.#faults.length > 0) throw unfit(this.#faults);
   }
@@ -91,7 +91,7 @@ function listOf(body: unknown, maxInputs: number): readonly unknown[] {
   return body;
 }
 
-/** @throws ProblemError 422 */
+/** @throws SconceError `inputs_invalid` */
 export function refuseTooMany(count: number, maxInputs: number): void {
   if (count <= maxInputs) return;
   throw unfit([
@@ -102,7 +102,7 @@ export function refuseTooMany(count: number, maxInputs: number): void {
   ]);
 }
 
-/** @throws ProblemError 400 */
+/** @throws SconceError `body_invalid` */
 export function utf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -111,20 +111,20 @@ export function utf8(bytes: Uint8Array): string {
   }
 }
 
-export function notUtf8(cause?: unknown): ProblemError {
-  return badRequest("not_json", "the body is not JSON: it is not UTF-8", cause);
+export function notUtf8(cause?: unknown): SconceError {
+  return notJson("the body is not JSON: it is not UTF-8", cause);
 }
 
-export function badRequest(code: string, detail: string, cause?: unknown): ProblemError {
-  return new ProblemError({ status: 400, title: "Bad request", code, detail }, { cause });
+function notJson(message: string, cause?: unknown): SconceError {
+  return new SconceError("body_invalid", message, { cause });
 }
 
 function parseJson(text: string): unknown {
-  if (text === "") throw badRequest("not_json", "expected a JSON list of inputs, received an empty body");
+  if (text === "") throw notJson("expected a JSON list of inputs, received an empty body");
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw badRequest("not_json", `the body is not JSON: ${reasonOf(error)}`, error);
+    throw notJson(`the body is not JSON: ${reasonOf(error)}`, error);
   }
 }
 
@@ -133,21 +133,16 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
 }
 
-function unfit(faults: readonly Fault[]): ProblemError {
+function unfit(faults: readonly Fault[]): SconceError {
   const shown = faults.slice(0, MAX_FAULTS);
   const [first] = shown;
   const count = faults.length > MAX_FAULTS ? `more than ${MAX_FAULTS} faults` : `${faults.length} faults`;
   const one = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
-  return new ProblemError({
-    status: 422,
-    title: "Unprocessable content",
-    code: "inputs_invalid",
-    detail: faults.length === 1 ? one : `${count}, the first: ${one}`,
-    errors: shown,
-  });
+  const message = faults.length === 1 ? one : `${count}, the first: ${one}`;
+  return new SconceError("inputs_invalid", message, { faults: shown });
 }
 
-/** @throws ProblemError 422 for an input that is nested more deeply than the schema can be followed */
+/** @throws SconceError `inputs_invalid` for an input that is nested more deeply than the schema can be followed */
 function safeParse(schema: z.ZodType, input: unknown) {
   try {
     return schema.safeParse(input);

@@ -1,9 +1,9 @@
 /** Checks large bodies on a thread of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
-import { messageOf } from "../errors.ts";
-import { type Problem, ProblemError } from "../http/problem.ts";
+import { type ErrorCode, type Fault, messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
+import type { DecodedBody } from "./bodies.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
-import { type InputList, ReadyInputs } from "./input-list.ts";
+import { ReadyInputs } from "./input-list.ts";
 import { LateInputs } from "./late-inputs.ts";
 import type { ListScan } from "./list-scan.ts";
 
@@ -20,12 +20,19 @@ export interface CheckRequest {
   readonly maxInputs: number;
 }
 
+/** What a SconceError is between two threads. */
+interface Refusal {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly faults: readonly Fault[] | undefined;
+}
+
 /** `error`: it could not be checked, for a reason that is not the body's. */
 export interface CheckAnswer {
   readonly id: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly scan?: ListScan | undefined;
-  readonly problem?: Problem | undefined;
+  readonly refusal?: Refusal | undefined;
   readonly error?: string | undefined;
 }
 
@@ -48,14 +55,17 @@ export class LargeBodies {
 
   /**
    * @param chunks of a body, in memory of their own, which is given away
-   * @throws ProblemError 400 or 422
+   * @throws SconceError `body_invalid` or `inputs_invalid`
    */
-  async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<InputList> {
-    const { bytes, scan, problem, error } = await this.#check(chunks, maxInputs);
-    if (problem !== undefined) throw new ProblemError(problem);
+  async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<DecodedBody> {
+    const { bytes, scan, refusal, error } = await this.#check(chunks, maxInputs);
+    if (refusal !== undefined) throw new SconceError(refusal.code, refusal.message, { faults: refusal.faults ?? [] });
     if (error !== undefined) log.debug(`A large body is read on the main thread: ${error}`);
-    if (scan === undefined) return new ReadyInputs(this.#decoder.body(utf8(bytes), maxInputs));
-    return new LateInputs(bytes, scan, this.#decoder);
+    const inputs =
+      scan === undefined
+        ? new ReadyInputs(this.#decoder.body(utf8(bytes), maxInputs))
+        : new LateInputs(bytes, scan, this.#decoder);
+    return { inputs, body: bytes };
   }
 
   [Symbol.dispose](): void {

@@ -1,7 +1,6 @@
 /** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
 import { setPriority } from "node:os";
-import { messageOf } from "../errors.ts";
-import { ProblemError } from "../http/problem.ts";
+import { hasCode, messageOf, type SconceError } from "../errors.ts";
 import { loadModel } from "../model/load.ts";
 import { InputDecoder } from "./input-decoder.ts";
 import { joined } from "./joined.ts";
@@ -22,8 +21,9 @@ self.onmessage = async ({ data: { id, bundle, chunks, maxInputs } }: MessageEven
     decoder ??= open(bundle);
     answer = { id, bytes, scan: checkLargeBody(bytes, await decoder, maxInputs) };
   } catch (error) {
-    answer =
-      error instanceof ProblemError ? { id, bytes, problem: error.problem } : { id, bytes, error: messageOf(error) };
+    answer = isRefusal(error)
+      ? { id, bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }
+      : { id, bytes, error: messageOf(error) };
   }
   self.postMessage(answer, [bytes.buffer]);
 };
@@ -31,4 +31,9 @@ self.onmessage = async ({ data: { id, bundle, chunks, maxInputs } }: MessageEven
 async function open({ path, digest }: BundleSource): Promise<InputDecoder> {
   const { input } = await loadModel(await Bun.file(path).text(), digest);
   return new InputDecoder(input);
+}
+
+/** Of the body, not of the model's code. */
+function isRefusal(error: unknown): error is SconceError {
+  return hasCode(error, "body_invalid") || hasCode(error, "inputs_invalid");
 }

@@ -10,7 +10,7 @@ const PART_BYTES = 16 * 1024;
  *
  * @param bytes a body that may hold anything
  * @returns what `partOf` needs; undefined for a body that does not fall into parts
- * @throws ProblemError 400 or 422, the same as for a small body; what the author's schema throws
+ * @throws SconceError `body_invalid` or `inputs_invalid`, the same as for a small body; what the author's schema throws
  */
 export function checkLargeBody(
   bytes: Uint8Array,

@@ -1,21 +1,18 @@
 /** The tensors of a batch as a few flat arrays: a call with many objects costs far more than the copies that this makes. */
 import { SconceError } from "../errors.ts";
 import { arrayTypes, type DType, type Tensor, type TensorData } from "../model/tensor.ts";
+import { aligned, setAt, type TensorMemory, tensorMemory } from "../model/tensor-memory.ts";
 import type { NativeBatch } from "./addon.ts";
 
 /** Below this a copy costs less than handing an array over. */
 const SMALL_BYTES = 4096;
-/** Any element may begin where 8 divides. */
-const ALIGNMENT = 8;
-
-type Views = Record<DType, TensorData> & { readonly bytes: Uint8Array };
 
 /** Keeps its memory, as most batches need the same space. */
 export class BatchPacker {
   readonly #codes: ReadonlyMap<string, number>;
   readonly #names: readonly string[];
   #meta = new Float64Array(256);
-  #views = viewsOf(2 ** 14);
+  #memory: TensorMemory = tensorMemory(2 ** 14);
 
   /**
    * @param dtypes their names; a dtype's place is its code
@@ -48,7 +45,7 @@ export class BatchPacker {
         else data.push(elements);
       }
     }
-    return { meta: this.#meta, packed: this.#views.bytes, data };
+    return { meta: this.#meta, packed: this.#memory.bytes, data };
   }
 
   #miscounted(item: number, tensors: number): SconceError {
@@ -58,9 +55,9 @@ export class BatchPacker {
 
   /** @returns where the next tensor may begin */
   #append(dtype: DType, elements: TensorData, at: number): number {
-    const end = at + Math.ceil(elements.byteLength / ALIGNMENT) * ALIGNMENT;
-    if (end > this.#views.bytes.length) this.#growViews(end);
-    setAt(this.#views[dtype], elements, at / elements.BYTES_PER_ELEMENT);
+    const end = at + aligned(elements.byteLength);
+    if (end > this.#memory.bytes.length) this.#growMemory(end);
+    setAt(this.#memory[dtype], elements, at / elements.BYTES_PER_ELEMENT);
     return end;
   }
 
@@ -70,29 +67,11 @@ export class BatchPacker {
     this.#meta = grown;
   }
 
-  #growViews(bytes: number): void {
-    const grown = viewsOf(2 * bytes);
-    grown.bytes.set(this.#views.bytes);
-    this.#views = grown;
+  #growMemory(bytes: number): void {
+    const grown = tensorMemory(2 * bytes);
+    grown.bytes.set(this.#memory.bytes);
+    this.#memory = grown;
   }
-}
-
-/** One memory as an array of each dtype. */
-function viewsOf(bytes: number): Views {
-  const buffer = new ArrayBuffer(Math.ceil(bytes / ALIGNMENT) * ALIGNMENT);
-  return {
-    bytes: new Uint8Array(buffer),
-    float32: new Float32Array(buffer),
-    float64: new Float64Array(buffer),
-    float16: new Uint16Array(buffer),
-    bfloat16: new Uint16Array(buffer),
-    int8: new Int8Array(buffer),
-    int16: new Int16Array(buffer),
-    int32: new Int32Array(buffer),
-    int64: new BigInt64Array(buffer),
-    uint8: new Uint8Array(buffer),
-    bool: new Uint8Array(buffer),
-  };
 }
 
 /** One without elements may have lost its memory, which the addon tells of. */
@@ -103,13 +82,4 @@ function isSmall({ length, byteLength }: TensorData): boolean {
 /** What is not is left to the addon, whose error names it. */
 function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
-}
-
-/** Both are of one dtype, which the type system does not see of a pair. */
-function setAt(to: TensorData, from: TensorData, at: number): void {
-  if (to instanceof BigInt64Array) {
-    if (from instanceof BigInt64Array) to.set(from, at);
-  } else if (!(from instanceof BigInt64Array)) {
-    to.set(from, at);
-  }
 }

@@ -1,55 +1,73 @@
-/** Lets only so many tasks run at the same time, and none while there is no room for what they bring; first come, first served. */
+/** Lets only so many tasks run at the same time, in turn over those for whom they are. */
+import { Fifo } from "../engine/fifo.ts";
+import { type InRing, Ring } from "../engine/ring.ts";
 
 export interface Gate {
-  run<T>(task: () => Promise<T>): Promise<T>;
+  /** @param owner for whom it is: each has its turn, however many tasks it has */
+  run<T>(owner: object, task: () => Promise<T>): Promise<T>;
 }
 
 /** For where nothing is to be limited. */
-export const openGate: Gate = { run: (task) => task() };
+export const openGate: Gate = { run: (_, task) => task() };
 
-export interface GateOptions {
-  readonly maxRunning: number;
-  readonly hasRoom: () => boolean;
+/** The tasks of one owner that wait. */
+class Line implements InRing<Line> {
+  ring: Ring<Line> | undefined = undefined;
+  before: Line | undefined = undefined;
+  after: Line | undefined = undefined;
+  readonly tasks = new Fifo<() => void>();
+  readonly owner: object;
+
+  constructor(owner: object) {
+    this.owner = owner;
+  }
 }
 
 export class LimitedGate implements Gate {
-  readonly #options: GateOptions;
-  /** Those that wait; the ones before `#head` have gone. */
-  #waiting: (() => void)[] = [];
-  #head = 0;
+  readonly #maxRunning: number;
+  readonly #lines = new Map<object, Line>();
+  readonly #turns = new Ring<Line>();
   #running = 0;
 
-  constructor(options: GateOptions) {
-    this.#options = options;
+  constructor(maxRunning: number) {
+    this.#maxRunning = maxRunning;
   }
 
-  get running(): number {
-    return this.#running;
-  }
-
-  async run<T>(task: () => Promise<T>): Promise<T> {
-    await new Promise<void>((resolve) => {
-      this.#waiting.push(resolve);
-      this.open();
-    });
+  async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
+    if (this.#running < this.#maxRunning) this.#running += 1;
+    else await this.#turnOf(owner);
     try {
       return await task();
     } finally {
-      this.#running -= 1;
-      this.open();
+      this.#next();
     }
   }
 
-  /** Lets in whom there is room for; to be called when there may be more of it. */
-  open(): void {
-    // Mostly nobody waits, and then there is no need to know whether there is room.
-    while (this.#head < this.#waiting.length) {
-      if (this.#running >= this.#options.maxRunning || !this.#options.hasRoom()) return;
-      this.#running += 1;
-      this.#waiting[this.#head++]?.();
+  #turnOf(owner: object): Promise<void> {
+    let line = this.#lines.get(owner);
+    if (line === undefined) {
+      line = new Line(owner);
+      this.#lines.set(owner, line);
+      this.#turns.add(line);
     }
-    if (this.#head === 0) return;
-    this.#waiting = [];
-    this.#head = 0;
+    const { tasks } = line;
+    return new Promise((resolve) => tasks.push(resolve));
+  }
+
+  /** Hands the place of a task that has ended to the next one. */
+  #next(): void {
+    const line = this.#turns.first;
+    const begin = line?.tasks.shift();
+    if (line === undefined || begin === undefined) {
+      this.#running -= 1;
+      return;
+    }
+    if (line.tasks.length > 0) {
+      this.#turns.moveToEnd(line);
+    } else {
+      this.#turns.delete(line);
+      this.#lines.delete(line.owner);
+    }
+    begin();
   }
 }

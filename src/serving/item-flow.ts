@@ -1,122 +1,152 @@
-/** The way of items between a run and the engine: each input is begun in turn with those of all other runs, each row made an output. */
-import type { Engine, Rows } from "../engine/engine.ts";
+/** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
+import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
-import { codedError } from "../errors.ts";
+import { codedError, type SconceError } from "../errors.ts";
 import { type Gate, LimitedGate } from "./gate.ts";
+import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
-import type { ItemRun } from "./item-run.ts";
 
 export interface ItemFlowLimits {
-  /** Most bytes, of tensors and of the files they came from, that wait for a batch; other inputs wait as long as there are more. */
+  /** Most bytes, of tensors and of the files they came from, that wait for a batch or for `postprocess`. */
   readonly maxReadyBytes: number;
   /** Most files that are fetched at the same time. */
   readonly maxFetches: number;
 }
 
-/**
- * Inputs are begun no longer than this, together, without anybody else having their turn: the model's code may take its time with each,
- * and a small network is done with one batch while the next is prepared, so that the event loop would not turn before all are done.
- */
-const MAX_HOLD_MS = 2;
-/** Inputs of one run that are fetched or preprocessed at the same time: those that hang must not hold up everybody. */
-const MAX_PREPARING_OF_ONE = 32;
+export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
 
-export class ItemFlow {
-  readonly #engine: Engine;
+/** Longest time spent beginning inputs before the event loop turns: a small network is done with one batch while the next is prepared. */
+const MAX_HOLD_MS = 2;
+/** Inputs of one list that are fetched, or asynchronously preprocessed, at the same time: those that hang must not hold up everybody. */
+const MAX_SLOW_OF_ONE = 32;
+/** Inputs of all lists that the model's code is making ready at the same time. */
+const MAX_PREPARING = 512;
+
+export class ItemFlow implements EngineListener<ListItem> {
+  readonly #engine: Engine<ListItem>;
   readonly #pipeline: ItemPipeline;
-  readonly #limits: ItemFlowLimits;
-  /** Those with inputs that have not been begun. */
-  readonly #waiting = new Ring<ItemRun>();
+  readonly #maxReadyBytes: number;
   /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
-  readonly #maxAhead: number;
-  readonly #preparingOf = new Map<ItemRun, number>();
-  readonly #gate: LimitedGate;
-  readonly #preparing: LimitedGate;
-  /** Bytes that an item with files is expected to have once it is ready, by those before it; undefined before the first one. */
+  readonly #maxReady: number;
+  /** Lists with inputs that can be begun, or were fetched. */
+  readonly #waiting = new Ring<ItemList>();
+  readonly #fetches: LimitedGate;
+  #ready = 0;
+  #preparing = 0;
+  #finishing = 0;
+  /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
+  #bytes = 0;
+  /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
   #expectedBytes: number | undefined;
-  #isPreparingNext = false;
+  #isBeginning = false;
   /** Of the time that inputs may be begun for before others have their turn. */
   #heldMs = 0;
   #willGoOn = false;
 
-  constructor({ engine, pipeline, limits }: { engine: Engine; pipeline: ItemPipeline; limits: ItemFlowLimits }) {
+  constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
     this.#engine = engine;
     this.#pipeline = pipeline;
-    this.#limits = limits;
-    this.#maxAhead = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
-    this.#gate = new LimitedGate({ maxRunning: limits.maxFetches, hasRoom: () => this.#hasRoom() });
-    this.#preparing = new LimitedGate({ maxRunning: Infinity, hasRoom: () => this.#hasRoomForOneMore() });
-    engine.onDispatch = () => this.prepareNext();
+    this.#maxReadyBytes = limits.maxReadyBytes;
+    this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
+    this.#expectedBytes = pipeline.declaredBytes;
+    this.#fetches = new LimitedGate(limits.maxFetches);
+    engine.listener = this;
   }
 
   /** Limits fetching for all, whoever it is for. */
-  get gate(): Gate {
-    return this.#gate;
+  get fetches(): Gate {
+    return this.#fetches;
   }
 
-  /** Lets the inputs of a run come in turn with those of all others. */
-  run(run: ItemRun): void {
-    if (run.count > 0) this.#waiting.add(run);
-    this.prepareNext();
+  /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
+  get ready(): { readonly items: number; readonly bytes: number } {
+    return { items: this.#ready, bytes: this.#bytes };
   }
 
-  /** Takes the items of a run away that have not begun or wait for a batch. */
-  abandon(run: ItemRun): void {
-    this.#waiting.delete(run);
-    this.#preparingOf.delete(run);
-    if (!run.isComplete) this.#engine.cancel(run);
-    this.prepareNext();
+  /** Lets the inputs of a list come in turn with those of all others. */
+  run(list: ItemList): void {
+    if (list.count > 0) this.#waiting.add(list);
+    this.#begin();
   }
 
-  /** To be told of the rows of a run's items. */
-  readonly onRows = (run: ItemRun, index: number, rows: Rows): void => {
+  /** Gives up the inputs of a list that have not ended. */
+  end(list: ItemList): void {
+    list.end();
+    this.#waiting.delete(list);
+    if (!list.isComplete) this.#engine.cancel(list);
+    this.#ready -= list.ready;
+    this.#preparing -= list.preparing;
+    this.#bytes -= list.bytes;
+    list.ready = 0;
+    list.preparing = 0;
+    list.bytes = 0;
+    list.fetched.length = 0;
+    this.#begin();
+  }
+
+  dispatched(items: readonly ListItem[]): void {
+    for (const item of items) {
+      this.#leave(item);
+      item.lane.dispatched();
+    }
+    this.#begin();
+  }
+
+  finished({ lane, index }: ListItem, rows: Rows): void {
+    if (lane.isOver) return;
     try {
-      const output = run.scope(() => this.#pipeline.finish(rows, run.input(index)));
-      if (output instanceof Promise) {
-        output
-          .then((value: unknown) => run.itemSucceeded(index, value))
-          .catch((error: unknown) => run.failed(index, codedError(error)));
-      } else {
-        run.itemSucceeded(index, output);
-      }
+      const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
+      if (output instanceof Promise) this.#finishLater(lane, index, { output, bytes: bytesOf(rows) });
+      else lane.succeeded(index, output);
     } catch (error) {
-      run.failed(index, codedError(error));
+      lane.failed(index, codedError(error));
     }
-  };
+  }
 
-  /** Begins inputs, one of each run in turn, as far ahead of the batches as is allowed. */
-  prepareNext(): void {
+  failed(item: ListItem, error: SconceError): void {
+    this.#leave(item);
+    item.lane.failed(item.index, error);
+  }
+
+  /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */
+  #finishLater(lane: ItemList, index: number, { output, bytes }: { output: Promise<unknown>; bytes: number }): void {
+    this.#bytes += bytes;
+    this.#finishing += 1;
+    output
+      .then(
+        (value) => lane.succeeded(index, value),
+        (error: unknown) => lane.failed(index, codedError(error)),
+      )
+      .finally(() => {
+        this.#bytes -= bytes;
+        this.#finishing -= 1;
+        this.#begin();
+      });
+  }
+
+  /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
+  #begin(): void {
     // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
-    if (this.#isPreparingNext) return;
-    this.#isPreparingNext = true;
-    try {
-      this.#gate.open();
-      this.#preparing.open();
-      if (this.#waiting.size === 0 || this.#willGoOn) return;
-      let begin = performance.now();
-      let skipped = 0;
-      for (let run = this.#waiting.first; run !== undefined && this.#hasRoom(); run = this.#waiting.first) {
-        if ((this.#preparingOf.get(run) ?? 0) >= MAX_PREPARING_OF_ONE) {
-          this.#waiting.moveToEnd(run);
-          if (++skipped >= this.#waiting.size) break;
-          continue;
-        }
-        skipped = 0;
-        const index = run.next++;
-        if (run.next < run.count) this.#waiting.moveToEnd(run);
-        else this.#waiting.delete(run);
-        this.#prepare(run, index);
-        const now = performance.now();
-        this.#heldMs += now - begin;
-        begin = now;
-        if (this.#heldMs > MAX_HOLD_MS) {
-          this.#goOnLater();
-          return;
-        }
+    if (this.#isBeginning || this.#willGoOn || this.#waiting.size === 0) return;
+    this.#isBeginning = true;
+    let begin = performance.now();
+    let skipped = 0;
+    for (let list = this.#waiting.first; list !== undefined && this.#hasRoom(); list = this.#waiting.first) {
+      if (!this.#beginOne(list)) {
+        this.#waiting.moveToEnd(list);
+        if (++skipped >= this.#waiting.size) break;
+        continue;
       }
-    } finally {
-      this.#isPreparingNext = false;
+      skipped = 0;
+      const now = performance.now();
+      this.#heldMs += now - begin;
+      begin = now;
+      if (this.#heldMs > MAX_HOLD_MS) {
+        this.#goOnLater();
+        break;
+      }
     }
+    this.#isBeginning = false;
   }
 
   /** After whatever else is at hand. */
@@ -125,69 +155,153 @@ export class ItemFlow {
     setImmediate(() => {
       this.#willGoOn = false;
       this.#heldMs = 0;
-      this.prepareNext();
+      this.#begin();
     });
   }
 
-  #hasRoom(): boolean {
-    const { items, bytes } = this.#engine.ready;
-    return items < this.#maxAhead && bytes < this.#limits.maxReadyBytes;
-  }
-
   /** Beside what is ready and what is being made ready; one alone is always let in. */
-  #hasRoomForOneMore(): boolean {
-    const { items, bytes } = this.#engine.ready;
-    const { running } = this.#preparing;
-    if (items + running === 0) return true;
-    if (this.#expectedBytes === undefined) return running < this.#maxAhead;
-    return bytes + running * this.#expectedBytes < this.#limits.maxReadyBytes;
+  #hasRoom(): boolean {
+    if (this.#ready >= this.#maxReady || this.#preparing >= MAX_PREPARING) return false;
+    if (this.#ready + this.#preparing + this.#finishing === 0) return true;
+    if (this.#preparing === 0) return this.#bytes < this.#maxReadyBytes;
+    // Before the first of its kind is ready nobody knows how large they are.
+    if (this.#expectedBytes === undefined) return this.#preparing < this.#maxReady;
+    return this.#bytes + this.#preparing * this.#expectedBytes < this.#maxReadyBytes;
   }
 
-  #prepare(run: ItemRun, index: number): void {
+  /** Takes the next step of a list, and ends its turn; false where it has to wait for those before. */
+  #beginOne(list: ItemList): boolean {
+    const fetched = list.preparing < MAX_SLOW_OF_ONE ? list.fetched.shift() : undefined;
+    if (fetched !== undefined) {
+      this.#turnEnded(list);
+      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)));
+      this.#prepare(list, fetched);
+      return true;
+    }
+    if (list.next >= list.count || list.fetching + list.fetched.length + list.preparing >= MAX_SLOW_OF_ONE)
+      return false;
+    const index = list.next++;
+    this.#turnEnded(list);
     try {
-      const input = run.input(index);
-      const fetching = { signal: () => run.signal, gate: this.#gate, preparing: this.#preparing };
-      const tensors = run.scope(() => this.#pipeline.prepare(input, fetching));
-      if (!(tensors instanceof Promise)) {
-        this.#engine.submit(run, index, tensors);
-        return;
+      const files = this.#pipeline.remoteFilesOf(list.input(index));
+      if (files.length === 0) {
+        this.#prepare(list, index);
+      } else {
+        list.fetching += 1;
+        void this.#fetch(list, index);
       }
-      this.#preparingOf.set(run, (this.#preparingOf.get(run) ?? 0) + 1);
-      tensors
-        .then((ready) => {
-          const fileBytes = this.#fileBytesOf(input);
-          if (run.isOver) return;
-          this.#engine.submit(run, index, ready, fileBytes);
-          if (fileBytes > 0) this.#expect(fileBytes + tensorBytesOf(ready));
-        })
-        .catch((error: unknown) => run.failed(index, codedError(error)))
-        .finally(() => {
-          this.#ended(run);
-          this.prepareNext();
-        });
     } catch (error) {
-      run.failed(index, codedError(error));
+      list.failed(index, codedError(error));
+    }
+    return true;
+  }
+
+  #turnEnded(list: ItemList): void {
+    if (list.next < list.count || list.fetched.length > 0) this.#waiting.moveToEnd(list);
+    else this.#waiting.delete(list);
+  }
+
+  async #fetch(list: ItemList, index: number): Promise<void> {
+    try {
+      await fetchFiles(list.input(index), {
+        pipeline: this.#pipeline,
+        gate: this.#fetches,
+        owner: list,
+        signal: list.signal,
+      });
+      if (list.isOver) return;
+      this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)));
+      list.fetched.push(index);
+      this.#waiting.add(list);
+    } catch (error) {
+      list.failed(index, codedError(error));
+    } finally {
+      list.fetching -= 1;
+      this.#begin();
     }
   }
 
-  /** One input of the run is no longer being prepared; of a run that was abandoned none counts any more. */
-  #ended(run: ItemRun): void {
-    const held = this.#preparingOf.get(run);
-    if (held === undefined) return;
-    if (held === 1) this.#preparingOf.delete(run);
-    else this.#preparingOf.set(run, held - 1);
+  #prepare(list: ItemList, index: number): void {
+    try {
+      list.begun();
+      const input = list.input(index);
+      const tensors = list.scope(() => this.#pipeline.prepare(input, () => list.signal));
+      if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
+      else this.#submit(list, index, tensors);
+    } catch (error) {
+      list.failed(index, codedError(error));
+    }
   }
 
-  /** The largest of late counts, so that few large items among many small ones are not underrated for long. */
-  #expect(bytes: number): void {
-    this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
+  async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
+    list.preparing += 1;
+    this.#preparing += 1;
+    try {
+      const ready = await tensors;
+      if (list.isOver) return;
+      const bytes = this.#submit(list, index, ready);
+      // The largest of late counts, so that few large items among many small ones are not underrated for long.
+      this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
+    } catch (error) {
+      list.failed(index, codedError(error));
+    } finally {
+      // Of a list that was ended nothing is counted any more.
+      if (list.preparing > 0) {
+        list.preparing -= 1;
+        this.#preparing -= 1;
+      }
+      this.#begin();
+    }
   }
 
-  #fileBytesOf(input: unknown): number {
-    return this.#pipeline.filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
+  #submit(list: ItemList, index: number, tensors: Tensors): number {
+    const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
+    const item = new ListItem(list, index, bytesOf(tensors) + fileBytes);
+    list.ready += 1;
+    this.#ready += 1;
+    this.#hold(list, item.bytes);
+    try {
+      this.#engine.submit(item, tensors);
+    } catch (error) {
+      this.#leave(item);
+      throw error;
+    }
+    return item.bytes;
+  }
+
+  /** It waits no more. Of a list that was ended nothing is counted any more. */
+  #leave(item: ListItem): void {
+    if (!item.isWaiting) return;
+    item.isWaiting = false;
+    const { lane, bytes } = item;
+    if (lane.ready === 0) return;
+    lane.ready -= 1;
+    this.#ready -= 1;
+    this.#hold(lane, -bytes);
+  }
+
+  #hold(list: ItemList, bytes: number): void {
+    list.bytes += bytes;
+    this.#bytes += bytes;
   }
 }
 
-function tensorBytesOf(tensors: Tensors): number {
+/** Fetches the files of an input that are elsewhere; when one cannot be had the others are not fetched on. */
+export async function fetchFiles(
+  input: unknown,
+  { pipeline, gate, owner, signal }: { pipeline: ItemPipeline; gate: Gate; owner: object; signal: AbortSignal },
+): Promise<void> {
+  const failed = new AbortController();
+  const either = AbortSignal.any([signal, failed.signal]);
+  try {
+    const files = pipeline.remoteFilesOf(input);
+    await Promise.all(files.map((file) => gate.run(owner, () => pipeline.fetch(file, either))));
+  } catch (error) {
+    failed.abort();
+    throw error;
+  }
+}
+
+function bytesOf(tensors: Tensors): number {
   return Object.values(tensors).reduce((sum, { data }) => sum + (data?.byteLength ?? 0), 0);
 }

@@ -6,23 +6,16 @@ import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
-import type { Tensor } from "../model/tensor.ts";
+import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
-import { type Gate, openGate } from "./gate.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
 /** What the server allows of one file, where that is less than what its field allows. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
-/** How files are fetched. */
-export interface Fetching {
-  /** Ends the fetching; made only if there is something to fetch. */
-  readonly signal: () => AbortSignal;
-  readonly gate: Gate;
-  /** Limits what is made of files that are there: a picture's pixels take far more room than the picture. */
-  readonly preparing?: Gate;
-}
+/** Faults of an output that are told; a large array can have one for each element. */
+const MAX_OUTPUT_FAULTS = 10;
 
 export interface DemoResult {
   readonly outputs: readonly string[];
@@ -37,32 +30,53 @@ export class ItemPipeline {
   readonly #mayHaveFiles: boolean;
   readonly #isPlainOutput: PlainCheck | undefined;
 
+  /** Tensor bytes of an item as declared; undefined where a size is free. */
+  readonly declaredBytes: number | undefined;
+
   constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}) {
     this.#model = model;
     this.#fetcher = fetcher;
     this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
     this.#isPlainOutput = plainCheck(model.output);
+    this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
 
-  /** The files of a decoded input. */
-  filesOf(input: unknown): readonly ModelFile[] {
-    return this.#mayHaveFiles ? filesOf(input) : [];
+  /** Bytes of the files of an input that are there. */
+  fileBytesOf(input: unknown): number {
+    return this.#filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
+  }
+
+  /** The files of an input that are elsewhere and not fetched yet. */
+  remoteFilesOf(input: unknown): readonly ModelFile[] {
+    return this.#filesOf(input).filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
+  }
+
+  /** @throws SconceError of the fetcher, or of the field that does not take the file */
+  async fetch(file: ModelFile, signal: AbortSignal): Promise<void> {
+    if (file.url === undefined || file.isFilled) return;
+    file.restrict(this.#fileCaps);
+    file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes }));
   }
 
   /**
-   * Fetches the input's files and lets the model make its tensors. Answers at once, without a promise, where there is nothing to wait for.
-   * @throws SconceError of the fetcher, or `item_failed` with the message of what the model threw
+   * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
+   * wait for.
+   * @param signal made only if there is a data URI to unpack
+   * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
    */
-  prepare(input: unknown, fetching: Fetching): Tensors | Promise<Tensors> {
-    const files = this.filesOf(input);
-    if (files.length === 0) return this.#preprocess(input);
-    const { preparing = openGate } = fetching;
-    const preprocess = async () => {
-      if (fetching.signal().aborted) throw new SconceError("canceled", "Canceled");
+  prepare(input: unknown, signal: () => AbortSignal): Tensors | Promise<Tensors> {
+    const inline = this.#filesOf(input).filter(({ isFilled }) => !isFilled);
+    if (inline.length === 0) return this.#preprocess(input);
+    const ended = signal();
+    return Promise.all(inline.map((file) => this.fetch(file, ended))).then(() => {
+      if (ended.aborted) throw new SconceError("canceled", "Canceled");
       return this.#preprocess(input);
-    };
-    return this.#fetchAll(files, fetching).then(() => preparing.run(preprocess));
+    });
+  }
+
+  #filesOf(input: unknown): readonly ModelFile[] {
+    return this.#mayHaveFiles ? filesOf(input) : [];
   }
 
   #preprocess(input: unknown): Tensors | Promise<Tensors> {
@@ -122,39 +136,26 @@ export class ItemPipeline {
       demoOutputs: demoOutputs.map((output) => encodeWith(demo.output, output, "demo output")),
     };
   }
+}
 
-  /** Fetches the files of an input. */
-  fetchFiles(input: unknown, fetching: Fetching): Promise<void> {
-    return this.#fetchAll(this.filesOf(input), fetching);
+function declaredBytes(specs: TensorSpecs): number | undefined {
+  let bytes = 0;
+  for (const { dtype, dims } of Object.values(specs)) {
+    const sizes = dims.filter((dim) => typeof dim === "number");
+    if (sizes.length < dims.length) return undefined;
+    bytes += sizes.reduce((product, size) => product * size, arrayTypes[dtype].BYTES_PER_ELEMENT);
   }
-
-  /** When one cannot be had the others are not fetched on. */
-  async #fetchAll(files: readonly ModelFile[], { signal, gate }: Fetching): Promise<void> {
-    const failed = new AbortController();
-    const either = AbortSignal.any([signal(), failed.signal]);
-    try {
-      await Promise.all(
-        files.map((file) =>
-          isDataUrl(file.url ?? "") ? this.#fill(file, either) : gate.run(() => this.#fill(file, either)),
-        ),
-      );
-    } catch (error) {
-      failed.abort();
-      throw error;
-    }
-  }
-
-  async #fill(file: ModelFile, signal: AbortSignal): Promise<void> {
-    if (file.url === undefined || file.isFilled) return;
-    file.restrict(this.#fileCaps);
-    file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes }));
-  }
+  return bytes;
 }
 
 function encodeWith(schema: z.ZodType, value: unknown, name: string): string {
   const encoded = z.safeEncode(schema, value);
   if (encoded.success) return JSON.stringify(encoded.data);
-  const faults = encoded.error.issues.map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);
+  const { issues } = encoded.error;
+  const faults = issues
+    .slice(0, MAX_OUTPUT_FAULTS)
+    .map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);
+  if (issues.length > faults.length) faults.push(`and ${issues.length - faults.length} more`);
   throw new SconceError(
     "output_invalid",
     `the model's ${name} does not fit its declared ${name}: ${faults.join("; ")}`,

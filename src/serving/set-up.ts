@@ -1,15 +1,18 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
 import { resolveDevices } from "../engine/device.ts";
-import { type BatchObserver, type Engine, LocalEngine } from "../engine/engine.ts";
+import type { BatchObserver, Engine } from "../engine/engine.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
+import { LocalEngine } from "../engine/local-engine.ts";
 import { openRunners } from "../engine/open-runners.ts";
 import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
-import { openGate } from "./gate.ts";
-import { type Fetching, type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { ItemFlow } from "./item-flow.ts";
+import type { ListItem } from "./item-list.ts";
+import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { predictAll } from "./predict-all.ts";
 
 export interface SetUpOptions {
   readonly model: Model;
@@ -21,55 +24,92 @@ export interface SetUpOptions {
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
-  readonly observer?: BatchObserver;
+  readonly observer?: BatchObserver | undefined;
   /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
-  readonly onShrink?: (maxBatchSize: number) => void;
+  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
 
-/** A model that is ready to run. */
-export interface RunningModel {
-  readonly engine: Engine;
-  readonly pipeline: ItemPipeline;
+/** How a model runs, as warm-up has found it. */
+export interface RunFacts {
+  readonly maxBatchSize: number;
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
+  /** Over all devices. */
+  readonly instances: number;
   readonly threads: number;
-  /** Milliseconds of a forward pass, by batch size, measured at warm-up. */
-  readonly forwardMs: ReadonlyMap<number, number>;
+  /** Milliseconds of a forward pass, by batch size. */
+  readonly forwardMs: readonly (readonly [size: number, ms: number])[];
+}
+
+/** A model whose weights are loaded and warm; who opened it disposes of its runners. */
+export interface WarmModel {
+  readonly runners: readonly Runner[];
+  readonly pipeline: ItemPipeline;
+  readonly facts: RunFacts;
+  readonly maxQueueDelayMs: number;
+  readonly latencyTarget: LatencyTarget | undefined;
+}
+
+/** A model that runs in this process. */
+export interface RunningModel {
+  readonly engine: Engine<ListItem>;
+  readonly pipeline: ItemPipeline;
+  readonly facts: RunFacts;
 }
 
 const { signal: noSignal } = new AbortController();
-const fetching: Fetching = { signal: () => noSignal, gate: openGate };
 
 /** @throws SconceError when the model's code, weights or example do not do what was declared */
 export async function setUp(options: SetUpOptions): Promise<RunningModel> {
-  const { model, settings, observer, onShrink } = options;
+  const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
+  const { inputs, outputs } = options.model.tensors;
+  const { maxBatchSize } = facts;
+  const { observer, onShrink } = options;
+  const engine = new LocalEngine<ListItem>({
+    runners,
+    inputs,
+    outputs,
+    maxBatchSize,
+    maxQueueDelayMs,
+    latencyTarget,
+    observer,
+    onShrink,
+  });
+  return { engine, pipeline, facts };
+}
+
+/** @throws SconceError as `setUp` */
+export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
+  const { model, settings, onShrink } = options;
   const own = model.settings;
   const threads = settings.threads ?? own.threads;
   const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
   const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
+  const instances = settings.instances ?? own.instances ?? 1;
   const { runners, pipeline, item, devices } = await openModel({
     ...options,
     device: settings.device,
     threads: threads ?? 1,
-    instances: settings.instances ?? own.instances ?? 1,
+    instances,
   });
   try {
-    const { inputs, outputs } = model.tensors;
     // A GPU chooses kernels and grows its memory by size.
     const everySize = !devices.includes("cpu");
-    const warm = await warmUp({ runners, inputs, item, maxBatchSize, threads, everySize });
+    const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
     if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
-    const engine = new LocalEngine({
+    return {
       runners,
-      inputs,
-      outputs,
-      maxBatchSize: warm.maxBatchSize,
+      pipeline,
+      facts: {
+        maxBatchSize: warm.maxBatchSize,
+        devices,
+        instances: runners.length,
+        threads: warm.threads,
+        forwardMs: [...warm.forwardMs],
+      },
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
       latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
-      ...(observer ? { observer } : {}),
-      onShrink,
-    });
-    return { engine, pipeline, devices, threads: warm.threads, forwardMs: warm.forwardMs };
+    };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
@@ -143,22 +183,16 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
  * @returns the output as JSON text
  * @throws SconceError of whichever step failed
  */
-export async function runOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
-  const tensors = await pipeline.prepare(input, fetching);
-  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-  const sink = {
-    dispatched() {},
-    succeeded: (_: number, rows: Tensors) =>
-      Promise.resolve()
-        .then(() => pipeline.finish(rows, input))
-        .then(resolve, reject),
-    failed: (_: number, error: SconceError) => reject(error),
-  };
-  engine.submit(sink, 0, tensors);
-  return pipeline.encode(await promise);
+export async function predictOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
+  const [output] = await predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
+  return pipeline.encode(output);
 }
 
-async function runSetup(model: Model, pathOf: (name: string) => string): Promise<void> {
+/**
+ * Lets the model's code get ready to prepare inputs.
+ * @throws SconceError `model_invalid` with the message of what it threw
+ */
+export async function runSetup(model: Model, pathOf: (name: string) => string): Promise<void> {
   const asset = (name: string) => {
     if (model.assets.includes(name)) return Bun.file(pathOf(name));
     throw new SconceError("model_invalid", `the model's setup reads ${name}, which is not declared under assets`);
@@ -172,7 +206,9 @@ async function runSetup(model: Model, pathOf: (name: string) => string): Promise
 }
 
 async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
-  return pipeline.prepare(decodeExample(model, example), fetching);
+  const input = decodeExample(model, example);
+  await Promise.all(pipeline.remoteFilesOf(input).map((file) => pipeline.fetch(file, noSignal)));
+  return pipeline.prepare(input, () => noSignal);
 }
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */

@@ -1,14 +1,13 @@
 /** A packaged model that runs in this process for one prediction, without a server. */
-import { format } from "node:util";
 import { version } from "../../../package.json";
 import { SconceError } from "../../errors.ts";
 import { AddressGuard } from "../../fetching/address-guard.ts";
 import { Fetcher } from "../../fetching/fetcher.ts";
 import type { Model } from "../../model/define.ts";
 import { loadModel } from "../../model/load.ts";
-import { DemoRun } from "../../serving/demo-run.ts";
 import { ItemFlow } from "../../serving/item-flow.ts";
-import { type RunningModel, runOne, setUp } from "../../serving/set-up.ts";
+import { runDemo } from "../../serving/run-demo.ts";
+import { predictOne, type RunningModel, setUp } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 
 export interface LocalModelOptions {
@@ -20,7 +19,6 @@ export interface LocalModelOptions {
 }
 
 const noSignal = new AbortController().signal;
-const limits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
 
 export class LocalModel implements AsyncDisposable {
   readonly #packaged: PackagedModel;
@@ -68,7 +66,7 @@ export class LocalModel implements AsyncDisposable {
    * @throws SconceError of whichever step failed
    */
   async predict(input: unknown): Promise<unknown> {
-    return JSON.parse(await runOne(await this.#running(), input));
+    return JSON.parse(await predictOne(await this.#running(), input));
   }
 
   /**
@@ -77,16 +75,14 @@ export class LocalModel implements AsyncDisposable {
    */
   async demo(input: unknown, write: (text: string) => void): Promise<{ output: unknown; demo_output: unknown }> {
     const { engine, pipeline } = await this.#running();
-    const flow = new ItemFlow({ engine, pipeline, limits });
-    await pipeline.fetchFiles(input, { signal: () => noSignal, gate: flow.gate });
-    const { outputs, demoOutputs } = await pipeline.demo([input], {
-      predict: (inputs) => {
-        const run = new DemoRun([...inputs], { signal: noSignal, onRows: flow.onRows, write });
-        flow.run(run);
-        return run.outputs;
-      },
-      log: (...values) => write(`${format(...values)}\n`),
+    const { outputs, demoOutputs } = await runDemo([input], {
+      flow: new ItemFlow(engine, pipeline),
+      pipeline,
       signal: noSignal,
+      write: (text) => {
+        write(text);
+        return true;
+      },
     });
     return { output: JSON.parse(outputs[0] ?? "null"), demo_output: JSON.parse(demoOutputs[0] ?? "null") };
   }

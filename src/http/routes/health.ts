@@ -24,7 +24,6 @@ export function createStartingApp(lifecycle: Lifecycle): Hono {
 function unready({ phase }: Lifecycle): ProblemError {
   return new ProblemError({
     status: 503,
-    title: "Service unavailable",
     code: "not_ready",
     detail: phase === "starting" ? "the model is being set up" : "the server is stopping",
     headers: { "Retry-After": "1" },

@@ -1,109 +1,76 @@
-/** The routes of predictions and demo predictions: they translate between HTTP and the prediction service. */
+/** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
-import { DemoPrediction } from "../../serving/demo-prediction.ts";
-import type { NewPrediction, PredictionService } from "../../serving/prediction-service.ts";
-import type { PredictionRecord } from "../../serving/record.ts";
-import type { HeldAnswers } from "../held-answers.ts";
-import type { InputReader } from "../input-reader.ts";
+import type { Client, Predictions } from "../../predictions/predictions.ts";
+import type { PredictionRecord } from "../../predictions/record.ts";
+import { readBody } from "../body-reader.ts";
+import { type Family, families } from "../families.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
+import { recordJson } from "../record-json.ts";
+
+/** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
+export type OnHold = (request: Request, isHeld: boolean) => void;
 
 export interface PredictionRoutes {
-  readonly service: PredictionService;
-  readonly readers: { readonly predictions: InputReader; readonly demos: InputReader };
-  readonly held: HeldAnswers;
+  readonly predictions: Predictions;
+  readonly maxBodyBytes: number;
+  readonly onHold: OnHold;
 }
 
-/** One family of routes; predictions and demo predictions have the same. */
-interface Family {
-  readonly path: "/predictions" | "/demo";
-  readonly reader: InputReader;
-  create(request: NewPrediction): PredictionRecord;
-  get(id: string): PredictionRecord | undefined;
-}
-
-export function addPredictionRoutes(app: OpenAPIHono, { service, readers, held }: PredictionRoutes): void {
-  const families: readonly Family[] = [
-    {
-      path: "/predictions",
-      reader: readers.predictions,
-      create: (request) => service.create(request),
-      get: (id) => service.get(id),
-    },
-    {
-      path: "/demo",
-      reader: readers.demos,
-      create: (request) => service.createDemo(request),
-      get: (id) => service.getDemo(id),
-    },
-  ];
+export function addPredictionRoutes(app: OpenAPIHono, { predictions, maxBodyBytes, onHold }: PredictionRoutes): void {
   for (const family of families) {
-    const { path } = family;
+    const { path, kind } = family;
     app.post(path, async (c) => {
       const { raw } = c.req;
       const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const { inputs, bytes } = await family.reader.read(raw);
-      const record = family.create({ inputs, bytes, timeoutMs });
-      if (waitMs > 0) {
-        await held.until(record, raw, waitMs);
-        // A client that left was never told the id: nobody can read the outcome.
-        if (!record.isOver && raw.signal.aborted) service.cancel(record);
-      }
-      return answer(record, { Location: `${path}/${record.id}` });
+      const { body, bytes } = await readBody(raw, maxBodyBytes);
+      const client = new RequestClient(raw, onHold);
+      const record = await predictions.create({ kind, body, bytes, timeoutMs, waitMs, client });
+      return answer(family, record, { Location: `${path}/${record.id}` });
     });
 
     app.get(`${path}/:id`, async (c) => {
-      const record = find(family, c);
       const { raw } = c.req;
-      await held.until(record, raw, waitMsOf(raw.headers.get("prefer")));
-      return answer(record);
+      const waitMs = waitMsOf(raw.headers.get("prefer"));
+      const client = new RequestClient(raw, onHold);
+      return answer(family, await predictions.wait(kind, c.req.param("id"), { waitMs, client }));
     });
 
-    app.post(`${path}/:id/cancel`, (c) => {
-      const record = find(family, c);
-      service.cancel(record);
-      return answer(record);
-    });
+    app.post(`${path}/:id/cancel`, async (c) => answer(family, await predictions.cancel(kind, c.req.param("id"))));
   }
 }
 
-function find({ get }: Family, c: Context): PredictionRecord {
-  const record = get(c.req.param("id") ?? "");
-  if (record !== undefined) return record;
-  throw new ProblemError({
-    status: 404,
-    title: "Not found",
-    code: "prediction_not_found",
-    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
-  });
+/** A class, as the signal of a request is made when it is asked for. */
+class RequestClient implements Client {
+  readonly #request: Request;
+  readonly #onHold: OnHold;
+
+  constructor(request: Request, onHold: OnHold) {
+    this.#request = request;
+    this.#onHold = onHold;
+  }
+
+  get signal(): AbortSignal {
+    return this.#request.signal;
+  }
+
+  held(isHeld: boolean): void {
+    this.#onHold(this.#request, isHeld);
+  }
 }
 
-function answer(record: PredictionRecord, headers: Readonly<Record<string, string>> = {}): Response {
-  return new Response(bodyOf(record), { headers: { ...headers, "Content-Type": "application/json" } });
+function answer(
+  family: Family,
+  record: PredictionRecord | undefined,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  if (record === undefined) {
+    throw new ProblemError({
+      status: 404,
+      code: "prediction_not_found",
+      detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+    });
+  }
+  return new Response(recordJson(record, family), { headers: { ...headers, "Content-Type": "application/json" } });
 }
-
-/** The record as JSON text; its outcome was formatted when it ended. */
-function bodyOf(record: PredictionRecord): string {
-  const { id, status, outcome, createdAtMs, startedAtMs, finishedAtMs } = record;
-  const isDemo = record instanceof DemoPrediction;
-  let body = `{"${isDemo ? "demo_id" : "prediction_id"}":"${id}","status":"${status}"`;
-  if (outcome !== undefined) body += `,${outcome.members}`;
-  if (isDemo) body += `,"logs":${JSON.stringify(record.logs)}`;
-  body += `,"created_at":"${createdAt(createdAtMs)}"`;
-  if (startedAtMs !== undefined) body += `,"started_at":"${startedAt(startedAtMs)}"`;
-  if (finishedAtMs !== undefined) body += `,"finished_at":"${finishedAt(finishedAtMs)}"`;
-  return `${body}}`;
-}
-
-/** Formats times; the last one is kept, as the predictions of one batch began and ended in the same millisecond. */
-function isoFormat(): (ms: number) => string {
-  let [last, text] = [Number.NaN, ""];
-  return (ms) => {
-    if (ms !== last) [last, text] = [ms, new Date(ms).toISOString()];
-    return text;
-  };
-}
-
-const [createdAt, startedAt, finishedAt] = [isoFormat(), isoFormat(), isoFormat()];

@@ -9,12 +9,12 @@ const COUNT = 256;
 let pool = "";
 let used = 0;
 
-/** 96 random bits as 16 characters that need no escaping in a URL. */
-export function newId(): string {
+/** @returns the owner's name and 96 random bits as 16 characters, none of which needs escaping in a URL */
+export function newId(owner: string): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
     used = 0;
   }
   used += LENGTH;
-  return pool.slice(used - LENGTH, used);
+  return owner + pool.slice(used - LENGTH, used);
 }

@@ -1,7 +1,7 @@
-/** Ends what has run out of time, with one timer for all. */
+/** Ends what has run out of time, with one timer for all, by a clock that nobody sets. */
 
 interface Timed {
-  /** In `Date.now()` milliseconds. */
+  /** In `performance.now()` milliseconds. */
   readonly deadlineMs: number;
 }
 
@@ -35,13 +35,13 @@ export class Deadlines<T extends Timed> {
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;
     // Node's timers take at most 2^31 - 1 ms; a longer one is armed again then.
-    this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - Date.now()), 2 ** 31 - 1));
+    this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - performance.now()), 2 ** 31 - 1));
     this.#timer.unref();
   }
 
   #check(): void {
     this.#timerAtMs = Infinity;
-    const now = Date.now();
+    const now = performance.now();
     let soonest = Infinity;
     for (const timed of this.#active) {
       if (timed.deadlineMs <= now) {

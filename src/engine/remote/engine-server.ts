@@ -1,0 +1,244 @@
+/** The engine process's side: fronts connect, their items share batches, and each front is given the rows of its own. */
+import type { Socket, UnixSocketListener } from "bun";
+import type { SconceError } from "../../errors.ts";
+import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
+import { aligned } from "../../model/tensor-memory.ts";
+import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
+import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, KIND_MASK } from "./frame.ts";
+import { type Block, beginFrame, FrameBlocks, jsonFrame } from "./frame-blocks.ts";
+import { FrameReader } from "./frame-reader.ts";
+import { heldBytesAt, ItemFrames } from "./item-frame.ts";
+import { Outbox } from "./outbox.ts";
+import { type Observation, RowsFrames } from "./rows-frame.ts";
+
+export interface EngineServerOptions
+  extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer" | "onShrink"> {
+  /** As the model declares them. */
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
+  /** What fronts are told beside the size of batches and the number of runners. */
+  readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
+}
+
+interface RemoteItem extends BatchItem {
+  readonly lane: Lane;
+  readonly number: number;
+  /** It is to be run with no other item beside it. */
+  readonly isAlone: boolean;
+}
+
+/** A lane of one front. */
+interface Lane {
+  readonly front: Front;
+  readonly number: number;
+  /** Items that have not ended. */
+  count: number;
+}
+
+interface Front {
+  readonly outbox: Outbox;
+  readonly reader: FrameReader;
+  readonly lanes: Map<number, Lane>;
+  isHurried: boolean;
+  isGone: boolean;
+}
+
+export class EngineServer {
+  readonly #options: EngineServerOptions;
+  readonly #engine: BatchEngine<RemoteItem>;
+  readonly #fronts = new Map<Socket, Front>();
+  readonly #blocks = new FrameBlocks();
+  readonly #itemFrames: ItemFrames;
+  readonly #rowsFrames: RowsFrames;
+  #listener: UnixSocketListener<undefined> | undefined;
+  /** Of the batch whose items are told next. */
+  #observation: Observation | undefined;
+
+  constructor(options: EngineServerOptions) {
+    this.#options = options;
+    this.#itemFrames = new ItemFrames(options.inputs);
+    this.#rowsFrames = new RowsFrames(options.outputs);
+    this.#engine = new BatchEngine<RemoteItem>({
+      ...options,
+      listener: {
+        dispatched: (items) => this.#dispatched(items),
+        finished: (items, outputs) => this.#finished(items, outputs),
+        failed: (item, error) => this.#failed(item, error),
+      },
+      observer: {
+        ran: (observation) => {
+          this.#observation = observation;
+        },
+      },
+      onShrink: (maxBatchSize) => {
+        for (const front of this.#fronts.values()) this.#tellNumber(front, frameKinds.shrunk, maxBatchSize);
+      },
+    });
+  }
+
+  /** Takes fronts from now on; the runners are to be warm. */
+  listen(path: string): void {
+    this.#listener = Bun.listen({
+      unix: path,
+      socket: {
+        open: (socket) => this.#came(socket),
+        data: (socket, chunk) => this.#fronts.get(socket)?.reader.push(chunk),
+        drain: (socket) => this.#fronts.get(socket)?.outbox.drained(),
+        close: (socket) => this.#left(socket),
+      },
+    });
+  }
+
+  /** Closes the connections and the runners. */
+  async close(): Promise<void> {
+    this.#listener?.stop(true);
+    await this.#engine.close();
+  }
+
+  #came(socket: Socket): void {
+    const front: Front = {
+      outbox: new Outbox(socket, this.#blocks),
+      reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
+      lanes: new Map(),
+      isHurried: false,
+      isGone: false,
+    };
+    this.#fronts.set(socket, front);
+    const { maxBatchSize, instances } = this.#engine;
+    const hello: EngineInfo = { ...this.#options.info, maxBatchSize, instances };
+    const { block, from } = jsonFrame(this.#blocks, frameKinds.hello, hello);
+    front.outbox.add(block, from, block.end);
+    front.outbox.flush();
+  }
+
+  /** Its items that wait leave the queue; what runs for it is thrown away. */
+  #left(socket: Socket): void {
+    const front = this.#fronts.get(socket);
+    if (front === undefined) return;
+    this.#fronts.delete(socket);
+    front.isGone = true;
+    front.outbox.drop();
+    for (const lane of front.lanes.values()) this.#engine.cancel(lane);
+    front.lanes.clear();
+    this.#hurryIfAll();
+  }
+
+  #handle(front: Front, memory: FrameMemory, at: number): void {
+    const { words } = memory;
+    const [kind = 0, number = 0] = [words[at / 4 + 1], words[at / 4 + 2]];
+    switch (kind & KIND_MASK) {
+      case frameKinds.submit:
+        this.#submit(front, memory, at);
+        break;
+      case frameKinds.cancel:
+        this.#cancel(front, number);
+        break;
+      case frameKinds.hurry:
+        front.isHurried = true;
+        this.#hurryIfAll();
+        break;
+    }
+  }
+
+  #submit(front: Front, memory: FrameMemory, at: number): void {
+    const { words } = memory;
+    const { tensors, key, padded, length, bytes } = this.#itemFrames.read(memory, at);
+    const laneNumber = words[at / 4 + 3] ?? 0;
+    let lane = front.lanes.get(laneNumber);
+    if (lane === undefined) {
+      lane = { front, number: laneNumber, count: 0 };
+      front.lanes.set(laneNumber, lane);
+    }
+    lane.count += 1;
+    this.#engine.submit({
+      tensors,
+      key,
+      padded,
+      length,
+      bytes: bytes + heldBytesAt(memory, at),
+      lane,
+      number: words[at / 4 + 2] ?? 0,
+      isAlone: ((words[at / 4 + 1] ?? 0) & IS_ALONE) !== 0,
+      readyAtMs: this.#engine.now(),
+      dispatchedAtMs: 0,
+    });
+  }
+
+  #cancel(front: Front, number: number): void {
+    const lane = front.lanes.get(number);
+    if (lane === undefined) return;
+    front.lanes.delete(number);
+    this.#engine.cancel(lane);
+  }
+
+  /** Others may still come to one batch with those of a front that gives no more. */
+  #hurryIfAll(): void {
+    if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
+  }
+
+  /** Written at once: when the batch ends this process, its fronts have to know which items it was. */
+  #dispatched(items: readonly RemoteItem[]): void {
+    const isAlone = items.length === 1 && items[0]?.isAlone === true;
+    const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
+    for (const [front, places] of byFront(items)) {
+      const count = places?.length ?? items.length;
+      const { block, from, word } = this.#begin(aligned(12 + 4 * count), kind);
+      const { words } = block.memory;
+      words[word + 2] = count;
+      for (let i = 0; i < count; i++) words[word + 3 + i] = items[places?.[i] ?? i]?.number ?? 0;
+      front.outbox.add(block, from, block.end);
+      front.outbox.flush();
+    }
+  }
+
+  #finished(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
+    for (const { lane } of items) ended(lane);
+    for (const [front, places] of byFront(items)) {
+      const numbers = places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
+      const observation = items[0]?.lane.front === front ? this.#observation : undefined;
+      this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation });
+      front.outbox.flush();
+    }
+  }
+
+  #failed({ lane, number }: RemoteItem, { code, message }: SconceError): void {
+    ended(lane);
+    if (lane.front.isGone) return;
+    const { block, from } = jsonFrame(this.#blocks, frameKinds.failed, { number, code, message });
+    lane.front.outbox.add(block, from, block.end);
+    lane.front.outbox.flushSoon();
+  }
+
+  #tellNumber(front: Front, kind: number, number: number): void {
+    const { block, from, word } = this.#begin(16, kind);
+    block.memory.words[word + 2] = number;
+    front.outbox.add(block, from, block.end);
+    front.outbox.flushSoon();
+  }
+
+  #begin(bytes: number, kind: number): { block: Block; from: number; word: number } {
+    const block = this.#blocks.withRoomFor(bytes);
+    const from = block.end;
+    return { block, from, word: beginFrame(block, bytes, kind) };
+  }
+}
+
+function ended(lane: Lane): void {
+  lane.count -= 1;
+  if (lane.count === 0 && lane.front.lanes.get(lane.number) === lane) lane.front.lanes.delete(lane.number);
+}
+
+/** The places of the items of each front that is still there; undefined where all are its own. */
+function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
+  const first = items[0]?.lane.front;
+  if (first === undefined) return [];
+  if (items.every(({ lane }) => lane.front === first)) return first.isGone ? [] : [[first, undefined]];
+  const places = new Map<Front, number[]>();
+  for (const [i, { lane }] of items.entries()) {
+    if (lane.front.isGone) continue;
+    const known = places.get(lane.front);
+    if (known === undefined) places.set(lane.front, [i]);
+    else known.push(i);
+  }
+  return places;
+}

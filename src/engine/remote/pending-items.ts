@@ -1,0 +1,133 @@
+/** The items that a front has given to an engine process and that have not ended, with their frames in case they have to be sent again. */
+import type { Item } from "../engine.ts";
+import { type InRing, Ring } from "../ring.ts";
+import { IS_ALONE } from "./frame.ts";
+import type { Block, FrameBlocks } from "./frame-blocks.ts";
+
+export interface Pending extends Item, InRing<Pending> {
+  readonly number: number;
+  readonly ownLane: Lane;
+  /** Of its tensors and what else it holds. */
+  readonly bytes: number;
+  readonly padded: ReadonlyMap<string, number>;
+  /** Its frame. */
+  readonly block: Block;
+  readonly from: number;
+  readonly to: number;
+  /** Waits for a batch, is in one, or is in one with no other item beside it. */
+  state: "waiting" | "dispatched" | "alone";
+  /** How often an engine process ended before the item did. */
+  losses: number;
+}
+
+/** The items of one lane. */
+interface Lane {
+  readonly number: number;
+  readonly items: Ring<Pending>;
+}
+
+/** An item that saw so many processes end is taken for a suspect: that it was dispatched may not have come through. */
+const MOST_LOSSES = 2;
+/** Numbers go round below this, far more than there are items at a time. */
+const NUMBERS = 2 ** 30;
+
+export class PendingItems {
+  /** Of the items that wait for a batch. */
+  readonly ready = { items: 0, bytes: 0 };
+  readonly #blocks: FrameBlocks;
+  /** By number, in the order in which they were submitted. */
+  readonly #items = new Map<number, Pending>();
+  readonly #lanes = new Map<object, Lane>();
+  #lastItem = 0;
+  #lastLane = 0;
+
+  constructor(blocks: FrameBlocks) {
+    this.#blocks = blocks;
+  }
+
+  /** In the order in which they were submitted. */
+  all(): Iterable<Pending> {
+    return this.#items.values();
+  }
+
+  get(number: number): Pending | undefined {
+    return this.#items.get(number);
+  }
+
+  nextNumber(): number {
+    this.#lastItem = (this.#lastItem + 1) % NUMBERS;
+    return this.#lastItem;
+  }
+
+  laneOf(lane: object): Lane {
+    const known = this.#lanes.get(lane);
+    if (known !== undefined) return known;
+    this.#lastLane = (this.#lastLane + 1) % NUMBERS;
+    const made = { number: this.#lastLane, items: new Ring<Pending>() };
+    this.#lanes.set(lane, made);
+    return made;
+  }
+
+  add(pending: Pending): void {
+    pending.block.holders += 1;
+    pending.ownLane.items.add(pending);
+    this.#items.set(pending.number, pending);
+    this.ready.items += 1;
+    this.ready.bytes += pending.bytes;
+  }
+
+  dispatched(pending: Pending, isAlone: boolean): void {
+    if (pending.state === "waiting") this.#leaveReady(pending);
+    pending.state = isAlone ? "alone" : "dispatched";
+  }
+
+  /** Forgets an item and its frame. */
+  remove(pending: Pending): void {
+    const { ownLane, lane, block, state } = pending;
+    if (state === "waiting") this.#leaveReady(pending);
+    this.#items.delete(pending.number);
+    ownLane.items.delete(pending);
+    if (ownLane.items.size === 0) this.#lanes.delete(lane);
+    this.#blocks.release(block);
+  }
+
+  /** @returns the number of the lane; undefined when it has no items */
+  removeLane(lane: object): number | undefined {
+    const known = this.#lanes.get(lane);
+    if (known === undefined) return undefined;
+    for (let first = known.items.first; first !== undefined; first = known.items.first) this.remove(first);
+    return known.number;
+  }
+
+  /**
+   * The engine process ended: all items wait again. Those that were in a batch are marked to be run with no other item beside them.
+   * @returns those that ran so, and are not run again
+   */
+  lost(): Pending[] {
+    const culprits: Pending[] = [];
+    for (const pending of this.#items.values()) {
+      if (pending.state === "alone") {
+        culprits.push(pending);
+        continue;
+      }
+      pending.losses += 1;
+      if (pending.state === "dispatched" || pending.losses >= MOST_LOSSES) markAlone(pending);
+      if (pending.state === "waiting") continue;
+      pending.state = "waiting";
+      this.ready.items += 1;
+      this.ready.bytes += pending.bytes;
+    }
+    for (const culprit of culprits) this.remove(culprit);
+    return culprits;
+  }
+
+  #leaveReady({ bytes }: Pending): void {
+    this.ready.items -= 1;
+    this.ready.bytes -= bytes;
+  }
+}
+
+function markAlone({ block, from }: Pending): void {
+  const word = from / 4 + 1;
+  block.memory.words[word] = (block.memory.words[word] ?? 0) | IS_ALONE;
+}

@@ -1,0 +1,303 @@
+/** The engine in another process: items go there as frames, rows come back, and what was there when the process ended goes to the next one. */
+import type { Socket } from "bun";
+import { SconceError } from "../../errors.ts";
+import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
+import type { BatchObserver, Engine, EngineListener, Item } from "../engine.ts";
+import { type CheckedItem, itemCheck } from "../item-check.ts";
+import { type Rows, rowParting } from "../rows.ts";
+import {
+  type EngineInfo,
+  engineInfoSchema,
+  type FrameMemory,
+  failureSchema,
+  frameKinds,
+  HEADER_BYTES,
+  IS_ALONE,
+  jsonAt,
+  KIND_MASK,
+} from "./frame.ts";
+import { type Block, beginFrame, FrameBlocks } from "./frame-blocks.ts";
+import { FrameReader } from "./frame-reader.ts";
+import { ItemFrames } from "./item-frame.ts";
+import { Outbox } from "./outbox.ts";
+import { type Pending, PendingItems } from "./pending-items.ts";
+import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
+
+export interface RemoteEngineOptions {
+  /** As the model declares them. */
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
+  readonly observer?: BatchObserver | undefined;
+  /** Told when batches get smaller for good, for want of memory. */
+  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
+}
+
+/** One life of the engine process, as this side sees it. */
+interface Connection {
+  socket: Socket | undefined;
+  outbox: Outbox | undefined;
+  /** Rejected when the connection ends before the engine process said that it is ready. */
+  readonly ready: PromiseWithResolvers<EngineInfo>;
+}
+
+/**
+ * Items may be submitted at any time; without a process they wait for the next. When the process ends, and it was told why (`engineEnded`), the items
+ * that were in a batch are sent to the next process to be run alone. One that ran alone fails, and those that waited wait on.
+ */
+export class RemoteEngine implements Engine {
+  listener: EngineListener | undefined;
+  readonly #options: RemoteEngineOptions;
+  readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
+  readonly #rowsOf: (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
+  readonly #itemFrames: ItemFrames;
+  readonly #rowsFrames: RowsFrames;
+  readonly #blocks = new FrameBlocks();
+  readonly #pending = new PendingItems(this.#blocks);
+  #connection: Connection | undefined;
+  /** What the process said of itself; kept when it ends. */
+  #info: EngineInfo | undefined;
+  #isReady = false;
+  #isHurried = false;
+  #isClosed = false;
+  /** A connection ended, and what follows from that waits for the reason. */
+  #isLost = false;
+  #reason: string | undefined;
+
+  constructor(options: RemoteEngineOptions) {
+    this.#options = options;
+    this.#check = itemCheck(options.inputs);
+    this.#rowsOf = rowParting(options.outputs);
+    this.#itemFrames = new ItemFrames(options.inputs);
+    this.#rowsFrames = new RowsFrames(options.outputs);
+  }
+
+  /** Undefined before the first process was ready. */
+  get info(): EngineInfo | undefined {
+    return this.#info;
+  }
+
+  get maxBatchSize(): number {
+    return this.#info?.maxBatchSize ?? 1;
+  }
+
+  get instances(): number {
+    return this.#info?.instances ?? 1;
+  }
+
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** Of this front's items. */
+  get ready(): { readonly items: number; readonly bytes: number } {
+    return this.#pending.ready;
+  }
+
+  /**
+   * Connects to an engine process that listens at `path`, and sends it all that has not ended.
+   * @throws SconceError `not_ready` when there is a connection, or the last one ended and `engineEnded` was not called; else what the socket throws
+   */
+  async connect(path: string): Promise<EngineInfo> {
+    if (this.#isClosed) throw closed();
+    if (this.#connection !== undefined || this.#isLost) {
+      throw new SconceError("not_ready", "the engine process before this one has not ended");
+    }
+    const connection: Connection = { socket: undefined, outbox: undefined, ready: Promise.withResolvers() };
+    this.#connection = connection;
+    const reader = new FrameReader((memory, at) => this.#handle(connection, memory, at));
+    try {
+      await Bun.connect({
+        unix: path,
+        socket: {
+          open: (socket) => {
+            connection.socket = socket;
+            connection.outbox = new Outbox(socket, this.#blocks);
+          },
+          data: (_, chunk) => reader.push(chunk),
+          drain: () => connection.outbox?.drained(),
+          close: () => this.#ended(connection),
+        },
+      });
+    } catch (error) {
+      this.#connection = undefined;
+      this.#reason = undefined;
+      throw error;
+    }
+    return connection.ready.promise;
+  }
+
+  /**
+   * Tells how the process ended, before or after its connection did; nothing is made of the one without the other.
+   * @param reason for the message of an item that was run alone then: "the engine was ended by SIGSEGV"
+   */
+  engineEnded(reason: string): void {
+    if (this.#connection === undefined && !this.#isLost) return;
+    this.#reason = reason;
+    this.#settleLoss();
+  }
+
+  submit(item: Item, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
+    if (this.#isClosed) throw closed();
+    const checked = this.#check(tensors);
+    const bytes = this.#itemFrames.bytesOf(checked.tensors);
+    const block = this.#blocks.withRoomFor(bytes);
+    const from = block.end;
+    const number = this.#pending.nextNumber();
+    const ownLane = this.#pending.laneOf(item.lane);
+    this.#itemFrames.write(block, bytes, { number, lane: ownLane.number, heldBytes, isAlone: false }, checked.tensors);
+    this.#pending.add({
+      lane: item.lane,
+      index: item.index,
+      number,
+      ownLane,
+      bytes: checked.bytes + heldBytes,
+      padded: checked.padded,
+      block,
+      from,
+      to: block.end,
+      state: "waiting",
+      losses: 0,
+      ring: undefined,
+      before: undefined,
+      after: undefined,
+    });
+    if (this.#isReady) this.#send(block, from, block.end);
+  }
+
+  cancel(lane: object): void {
+    const number = this.#pending.removeLane(lane);
+    if (number !== undefined) this.#tell(frameKinds.cancel, number);
+  }
+
+  hurry(): void {
+    this.#isHurried = true;
+    this.#tell(frameKinds.hurry, 0);
+  }
+
+  /** Closes the connection only: whoever started the process ends it. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#isReady = false;
+    const left = [...this.#pending.all()];
+    for (const pending of left) this.#pending.remove(pending);
+    this.#connection?.socket?.end();
+    for (const pending of left) this.listener?.failed(pending, closed());
+  }
+
+  /** Sends a frame of one number; to nobody when there is no process. */
+  #tell(kind: number, number: number): void {
+    if (!this.#isReady) return;
+    const bytes = 2 * HEADER_BYTES;
+    const block = this.#blocks.withRoomFor(bytes);
+    const from = block.end;
+    const word = beginFrame(block, bytes, kind);
+    block.memory.words[word + 2] = number;
+    this.#send(block, from, block.end);
+  }
+
+  #send(block: Block, from: number, to: number): void {
+    const outbox = this.#connection?.outbox;
+    outbox?.add(block, from, to);
+    outbox?.flushSoon();
+  }
+
+  #handle(connection: Connection, memory: FrameMemory, at: number): void {
+    if (this.#isClosed) return;
+    const [kind = 0, first = 0] = [memory.words[at / 4 + 1], memory.words[at / 4 + 2]];
+    switch (kind & KIND_MASK) {
+      case frameKinds.dispatched:
+        this.#dispatched(memory, at, (kind & IS_ALONE) !== 0);
+        break;
+      case frameKinds.finished:
+        this.#finished(memory, at);
+        break;
+      case frameKinds.failed: {
+        const { number, code, message } = failureSchema.parse(jsonAt(memory, at));
+        const pending = this.#pending.get(number);
+        if (pending !== undefined) this.#fail(pending, new SconceError(code, message));
+        break;
+      }
+      case frameKinds.shrunk:
+        this.#shrunk(first);
+        break;
+      case frameKinds.hello:
+        this.#hello(connection, engineInfoSchema.parse(jsonAt(memory, at)));
+        break;
+    }
+  }
+
+  #hello(connection: Connection, info: EngineInfo): void {
+    const before = this.#info?.maxBatchSize ?? 0;
+    this.#info = info;
+    if (info.maxBatchSize < before) this.#options.onShrink?.(info.maxBatchSize);
+    this.#isReady = true;
+    for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
+    if (this.#isHurried) this.hurry();
+    connection.ready.resolve(info);
+  }
+
+  #dispatched({ words }: FrameMemory, at: number, isAlone: boolean): void {
+    const count = words[at / 4 + 2] ?? 0;
+    const items: Pending[] = [];
+    for (let i = 0, word = at / 4 + 3; i < count; i++) {
+      const pending = this.#pending.get(words[word + i] ?? 0);
+      // Its lane may have been cancelled.
+      if (pending === undefined) continue;
+      this.#pending.dispatched(pending, isAlone);
+      items.push(pending);
+    }
+    if (items.length > 0) this.listener?.dispatched(items);
+  }
+
+  #finished(memory: FrameMemory, at: number): void {
+    const observation = observationAt(memory, at);
+    if (observation !== undefined) this.#options.observer?.ran(observation);
+    const outputs = this.#rowsFrames.outputsAt(memory, at);
+    const { words } = memory;
+    const count = words[at / 4 + 2] ?? 0;
+    const first = numbersWord(at);
+    for (let i = 0; i < count; i++) {
+      const pending = this.#pending.get(words[first + i] ?? 0);
+      if (pending === undefined) continue;
+      this.#pending.remove(pending);
+      this.listener?.finished(pending, this.#rowsOf(outputs, i, pending.padded));
+    }
+  }
+
+  #shrunk(maxBatchSize: number): void {
+    if (this.#info === undefined) return;
+    this.#info = { ...this.#info, maxBatchSize };
+    this.#options.onShrink?.(maxBatchSize);
+  }
+
+  #ended(connection: Connection): void {
+    connection.outbox?.drop();
+    this.#connection = undefined;
+    this.#isReady = false;
+    connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
+    // Nobody need wait for it.
+    connection.ready.promise.catch(() => {});
+    this.#isLost = true;
+    this.#settleLoss();
+  }
+
+  #settleLoss(): void {
+    const reason = this.#reason;
+    if (!this.#isLost || reason === undefined) return;
+    this.#isLost = false;
+    this.#reason = undefined;
+    for (const culprit of this.#pending.lost()) {
+      this.listener?.failed(culprit, new SconceError("run_failed", `${reason} while it ran this input alone`));
+    }
+  }
+
+  #fail(pending: Pending, error: SconceError): void {
+    this.#pending.remove(pending);
+    this.listener?.failed(pending, error);
+  }
+}
+
+function closed(): SconceError {
+  return new SconceError("session_closed", "the engine was closed");
+}

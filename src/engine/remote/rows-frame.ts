@@ -1,0 +1,134 @@
+/** The frame by which the engine process gives the rows of a batch's items: written there, read in a front, laid out here for both. */
+import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
+import { aligned, setAt } from "../../model/tensor-memory.ts";
+import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
+import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
+import type { Outbox } from "./outbox.ts";
+
+/** How a batch ran, which is told once. */
+export interface Observation {
+  readonly size: number;
+  readonly waitMs: number;
+  readonly runMs: number;
+}
+
+interface Plan {
+  readonly dtype: DType;
+  /** Without the batch dimension. */
+  readonly rank: number;
+}
+
+/** Bytes before the item numbers. */
+const HEAD_BYTES = 32;
+/** Outputs of more bytes are written from where they are. */
+const MOST_COPIED_BYTES = BLOCK_BYTES / 4;
+
+const padding = new Uint8Array(8);
+
+/** Rows of one batch that go to one front. */
+export interface RowsOfFront {
+  /** Of the items, in the order of their rows. */
+  readonly numbers: readonly number[];
+  /** Their rows in the batch; undefined: all of them, in order. */
+  readonly places: readonly number[] | undefined;
+  /** Of the whole batch. */
+  readonly outputs: readonly Tensor[];
+  /** Undefined where another front is told. */
+  readonly observation: Observation | undefined;
+}
+
+export class RowsFrames {
+  readonly #plans: readonly Plan[];
+  /** How many sizes all outputs have together, without the batch dimension. */
+  readonly #sizes: number;
+
+  /** @param outputs as the model declares them */
+  constructor(outputs: TensorSpecs) {
+    this.#plans = Object.values(outputs).map(({ dtype, dims }) => ({ dtype, rank: dims.length }));
+    this.#sizes = this.#plans.reduce((sum, { rank }) => sum + rank, 0);
+  }
+
+  /** Adds a frame of these rows. They are copied, but for the large outputs of a whole batch, which nobody writes to any more. */
+  add(outbox: Outbox, blocks: FrameBlocks, rows: RowsOfFront): void {
+    const { numbers, places, outputs } = rows;
+    const headBytes = aligned(HEAD_BYTES + 4 * (numbers.length + this.#sizes));
+    let dataBytes = 0;
+    for (const output of outputs) dataBytes += bytesOf(output, numbers.length);
+    const isCopied = places !== undefined || dataBytes <= MOST_COPIED_BYTES;
+    const bytesHere = isCopied ? headBytes + dataBytes : headBytes;
+    const block = blocks.withRoomFor(bytesHere);
+    const from = block.end;
+    beginFrame(block, headBytes + dataBytes, frameKinds.finished, bytesHere);
+    this.#writeHead(block, from, rows);
+    if (isCopied) copyRows(block, from + headBytes, rows);
+    outbox.add(block, from, block.end);
+    if (isCopied) return;
+    for (const { data } of outputs) {
+      outbox.addBytes(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      outbox.addBytes(padding.subarray(0, aligned(data.byteLength) - data.byteLength));
+    }
+  }
+
+  /** The outputs of all items of a frame, with an item's row in the place of its number: views of the frame. */
+  outputsAt({ buffer, byteOffset, words }: FrameMemory, at: number): Tensor[] {
+    const count = words[at / 4 + 2] ?? 0;
+    let word = (at + HEAD_BYTES) / 4 + count;
+    let offset = at + aligned(HEAD_BYTES + 4 * (count + this.#sizes));
+    return this.#plans.map(({ dtype, rank }) => {
+      const shape = [count];
+      let length = count;
+      for (let dim = 0; dim < rank; dim++) {
+        const size = words[word++] ?? 0;
+        shape.push(size);
+        length *= size;
+      }
+      const data = new arrayTypes[dtype](buffer, byteOffset + offset, length);
+      offset += aligned(data.byteLength);
+      return { dtype, shape, data };
+    });
+  }
+
+  #writeHead({ memory }: Block, from: number, { numbers, outputs, observation }: RowsOfFront): void {
+    const { words, doubles } = memory;
+    let word = from / 4;
+    words[word + 2] = numbers.length;
+    words[word + 3] = observation?.size ?? 0;
+    doubles[from / 8 + 2] = observation?.waitMs ?? 0;
+    doubles[from / 8 + 3] = observation?.runMs ?? 0;
+    word += HEAD_BYTES / 4;
+    for (let i = 0; i < numbers.length; i++) words[word++] = numbers[i] ?? 0;
+    for (const { shape } of outputs) for (let dim = 1; dim < shape.length; dim++) words[word++] = shape[dim] ?? 0;
+  }
+}
+
+/** The place of an item's number among the words of a frame. */
+export function numbersWord(at: number): number {
+  return (at + HEAD_BYTES) / 4;
+}
+
+export function observationAt(memory: FrameMemory, at: number): Observation | undefined {
+  const size = memory.words[at / 4 + 3] ?? 0;
+  return size === 0 ? undefined : { size, waitMs: doubleAt(memory, at + 16), runMs: doubleAt(memory, at + 24) };
+}
+
+function bytesOf({ data, shape }: Tensor, rows: number): number {
+  return aligned((data.byteLength / (shape[0] ?? 1)) * rows);
+}
+
+function copyRows({ memory }: Block, at: number, { outputs, numbers, places }: RowsOfFront): void {
+  let offset = at;
+  for (const output of outputs) {
+    const { dtype, shape, data } = output;
+    const to = offset / data.BYTES_PER_ELEMENT;
+    const size = data.length / (shape[0] ?? 1);
+    if (places === undefined) setAt(memory[dtype], data, to);
+    // Rows side by side go at once.
+    else
+      for (let i = 0, end = 0; i < places.length; i = end) {
+        const first = places[i] ?? 0;
+        for (end = i + 1; end < places.length && places[end] === first + end - i; ) end += 1;
+        setAt(memory[dtype], data.subarray(first * size, (first + end - i) * size), to + i * size);
+      }
+    offset += bytesOf(output, numbers.length);
+  }
+}

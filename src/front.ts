@@ -1,0 +1,189 @@
+/** One process that answers clients: it listens, makes inputs ready for an engine, and keeps predictions. */
+import { version } from "../package.json";
+import type { ServeConfig } from "./config.ts";
+import type { ErrorCode, SconceError } from "./errors.ts";
+import { AddressGuard } from "./fetching/address-guard.ts";
+import { Fetcher } from "./fetching/fetcher.ts";
+import { createApp } from "./http/app.ts";
+import { Lifecycle } from "./http/lifecycle.ts";
+import { type ListenOptions, listen } from "./http/listener.ts";
+import { createStartingApp } from "./http/routes/health.ts";
+import { Bodies } from "./inputs/bodies.ts";
+import { InputDecoder } from "./inputs/input-decoder.ts";
+import { LargeBodies } from "./inputs/large-bodies.ts";
+import { log } from "./log.ts";
+import { Metrics } from "./metrics.ts";
+import type { Model } from "./model/define.ts";
+import { loadModel } from "./model/load.ts";
+import { PredictionService } from "./predictions/service.ts";
+import type { PredictionStore } from "./predictions/store.ts";
+import { ItemFlow } from "./serving/item-flow.ts";
+import type { FileCaps } from "./serving/item-pipeline.ts";
+import type { RunningModel } from "./serving/set-up.ts";
+import type { PackagedModel } from "./store/packaged-model.ts";
+import { generatedTag } from "./store/reference.ts";
+
+/** What a front hands to whoever opens its engine. */
+export interface FrontTools {
+  readonly model: Model;
+  readonly fetcher: Fetcher;
+  readonly fileCaps: FileCaps;
+  readonly metrics: Metrics;
+}
+
+export interface FrontOptions {
+  readonly packaged: PackagedModel;
+  readonly config: ServeConfig;
+  readonly listening?: Partial<ListenOptions>;
+  /** Begins the ids of its predictions. */
+  readonly owner: string;
+  /** Opens the engine; called once the port is open. */
+  readonly run: (tools: FrontTools) => Promise<RunningModel>;
+  readonly openStore: () => Promise<PredictionStore>;
+}
+
+const DEFAULT_MAX_INPUTS = 10_000;
+/** How long the last answers may take to be sent once all that was accepted has ended; then connections are closed. */
+const LAST_ANSWERS_MS = 2000;
+
+export interface Front {
+  /** As it can be typed on this machine. */
+  readonly url: URL;
+  /** Takes nothing new, finishes what was accepted, and closes. May be called twice. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Opens the port, then sets the model up; resolves when predictions are taken.
+ * @throws SconceError `address_in_use`, `predictions_unusable`, or of the model when it cannot be set up
+ */
+export async function openFront({ packaged, config, listening, owner, run, openStore }: FrontOptions): Promise<Front> {
+  const lifecycle = new Lifecycle();
+  const listener = listen({ ...config, ...listening }, createStartingApp(lifecycle).fetch);
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => listener.stop(true));
+  const model = await loadPackaged(packaged);
+  const metrics = new Metrics();
+  const fetcher = opened.use(fetcherFor(config));
+  const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics });
+  opened.defer(() => engine.close());
+  const store = await openStore();
+  opened.defer(() => store.close());
+  const decoder = new InputDecoder(model.input);
+  const bundle = { path: packaged.bundle.path, digest: packaged.digest };
+  const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
+  log.info("Reading inputs from the input queue");
+  const flow = new ItemFlow(engine, pipeline, config);
+  const service = new PredictionService({
+    bodies,
+    flow,
+    pipeline,
+    store,
+    metrics,
+    owner,
+    onFault: logFault,
+    limits: {
+      maxInputs: maxInputsOf(model, config),
+      maxQueuedItems: config.maxQueuedItems,
+      maxQueuedBytes: config.maxQueuedBytes,
+      timeoutMs: config.timeout * 1000,
+      maxLogBytes: config.maxLogBytes,
+      maxResultBytes: config.maxResultBytes,
+    },
+  });
+  metrics.watch(() => ({
+    active: service.unfinished.predictions,
+    queuedItems: service.unfinished.items,
+    queuedBytes: service.unfinished.bytes,
+    retained: store.retained.count,
+    retainedBytes: store.retained.bytes,
+    readyItems: flow.ready.items,
+    readyBytes: flow.ready.bytes,
+  }));
+  const app = createApp({
+    model: {
+      name: packaged.repository,
+      // Of this build and no other: `latest` would say nothing a minute later.
+      tag: generatedTag(packaged.digest),
+      digest: packaged.digest,
+      description: model.description,
+      // Halved where the device has too little memory.
+      get batchSize() {
+        return engine.maxBatchSize;
+      },
+      inputSchema: packaged.config.inputSchema,
+      outputSchema: packaged.config.outputSchema,
+      demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
+      example: packaged.config.example,
+    },
+    predictions: service,
+    metrics,
+    lifecycle,
+    maxBodyBytes: config.maxBodyBytes,
+    version,
+    onInternalError: (error) => log.error(error),
+    // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
+    onHold: (request, isHeld) => listener.timeout(request, isHeld ? 0 : config.idleTimeout),
+  });
+  const resumed = await service.resume((of) => of === owner);
+  if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
+  log.info("Starting the prediction service");
+  listener.reload({ fetch: app.fetch });
+  lifecycle.phase = "ready";
+  const resources = opened.move();
+  let stopped: Promise<void> | undefined;
+  const stop = async () => {
+    lifecycle.phase = "draining";
+    engine.hurry();
+    await service.drain();
+    await Promise.race([listener.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
+    await resources.disposeAsync();
+  };
+  return { url: listener.url, stop: () => (stopped ??= stop()) };
+}
+
+/** The code of a packaged model. */
+export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
+  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
+  return loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+}
+
+/** Fetches files as the operator allows it. */
+export function fetcherFor(config: ServeConfig): Fetcher {
+  return new Fetcher({
+    guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
+    timeoutMs: config.fetchTimeout * 1000,
+    maxRedirects: config.maxRedirects,
+    maxBytes: Number.MAX_SAFE_INTEGER,
+    userAgent: `sconce/${version}`,
+  });
+}
+
+export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
+  return {
+    ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
+    ...(maxPixels === undefined ? {} : { maxPixels }),
+  };
+}
+
+function maxInputsOf(model: Model, config: ServeConfig): { prediction: number; demo: number } {
+  const prediction = Math.min(
+    config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS,
+    config.maxQueuedItems,
+  );
+  return { prediction, demo: Math.min(config.maxDemoInputs, prediction) };
+}
+
+/** What a client did wrong is for the client; what the model did is for the operator too, with its stack for who debugs. */
+const clientFaults: ReadonlySet<ErrorCode> = new Set([
+  "file_refused",
+  "file_unavailable",
+  "file_too_large",
+  "file_invalid",
+  "canceled",
+]);
+
+function logFault(where: string, error: SconceError): void {
+  if (!clientFaults.has(error.code)) log.warn(`${where}: ${error.message}`);
+  log.debug(`${where}:`, error.cause ?? error);
+}

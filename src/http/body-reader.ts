@@ -1,0 +1,75 @@
+/** Reads the bodies of requests: their type, their size, their bytes. */
+import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
+import { notUtf8 } from "../inputs/input-decoder.ts";
+import { ProblemError } from "./problem.ts";
+
+export interface ReadBody {
+  readonly body: Body;
+  readonly bytes: number;
+}
+
+/** @throws ProblemError 400, 413 or 415; SconceError `body_invalid` */
+export async function readBody(request: Request, maxBytes: number): Promise<ReadBody> {
+  checkMediaType(request.headers);
+  const length = lengthOf(request, maxBytes);
+  if (length !== undefined && length <= LARGE_BYTES) return { body: await readText(request, length), bytes: length };
+  return readChunks(request, maxBytes);
+}
+
+function checkMediaType(headers: Headers): void {
+  const encoding = headers.get("content-encoding");
+  if (encoding !== null && encoding.toLowerCase() !== "identity") {
+    throw unsupported(`expected a body without Content-Encoding, received ${JSON.stringify(encoding)}`, {
+      "Accept-Encoding": "identity",
+    });
+  }
+  const given = headers.get("content-type");
+  if (given === "application/json" || given?.split(";", 1)[0]?.trim().toLowerCase() === "application/json") return;
+  const received = given === null ? "none" : JSON.stringify(given);
+  throw unsupported(`expected the header Content-Type: application/json, received ${received}`);
+}
+
+/** @returns undefined for a body in chunks, which tells its size only by coming to its end */
+function lengthOf({ headers }: Request, maxBytes: number): number | undefined {
+  const length = headers.get("content-length");
+  if (length === null) return undefined;
+  if (Number(length) > maxBytes) throw tooLarge(maxBytes);
+  return Number(length);
+}
+
+async function readText(request: Request, length: number): Promise<string> {
+  const text = await request.text().catch(refuseIncomplete);
+  // What was not UTF-8 was replaced, by something of another length.
+  if (text.includes("\uFFFD") && Buffer.byteLength(text) !== length) throw notUtf8();
+  return text;
+}
+
+/** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
+async function readChunks(request: Request, maxBytes: number): Promise<ReadBody> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of request.body ?? []) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) break;
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    return refuseIncomplete(error);
+  }
+  if (bytes > maxBytes) throw tooLarge(maxBytes);
+  return { body: chunks, bytes };
+}
+
+function refuseIncomplete(cause: unknown): never {
+  const detail = "the body ended before the length that was announced for it";
+  throw new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
+}
+
+function unsupported(detail: string, headers: Readonly<Record<string, string>> = {}): ProblemError {
+  return new ProblemError({ status: 415, code: "unsupported_media_type", detail, headers });
+}
+
+function tooLarge(maxBytes: number): ProblemError {
+  return new ProblemError({ status: 413, code: "body_too_large", detail: `a body may have at most ${maxBytes} bytes` });
+}

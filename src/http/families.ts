@@ -1,0 +1,32 @@
+/** The two families of routes: predictions and demo predictions have the same. */
+import type { Kind } from "../predictions/record.ts";
+
+export interface Family {
+  readonly kind: Kind;
+  readonly path: "/predictions" | "/demo";
+  /** The member of the record's JSON object that holds its id. */
+  readonly idName: "prediction_id" | "demo_id";
+  /** In names of operations and components. */
+  readonly name: "Prediction" | "DemoPrediction";
+  readonly tag: string;
+  readonly noun: string;
+}
+
+export const families: readonly Family[] = [
+  {
+    kind: "prediction",
+    path: "/predictions",
+    idName: "prediction_id",
+    name: "Prediction",
+    tag: "Predictions",
+    noun: "prediction",
+  },
+  {
+    kind: "demo",
+    path: "/demo",
+    idName: "demo_id",
+    name: "DemoPrediction",
+    tag: "Demo",
+    noun: "demo prediction",
+  },
+];

@@ -1,0 +1,77 @@
+/** A demo prediction under way: from its inputs to outputs, demo outputs and the logs that led to them. */
+import { allOf, type InputList } from "../inputs/input-list.ts";
+import type { ItemFlow } from "../serving/item-flow.ts";
+import type { ItemPipeline } from "../serving/item-pipeline.ts";
+import { runDemo } from "../serving/run-demo.ts";
+import type { LivePrediction, Work } from "./live.ts";
+
+export interface DemoWorkOptions {
+  readonly flow: ItemFlow;
+  readonly pipeline: ItemPipeline;
+  readonly onBegun: () => void;
+  /** In UTF-8; what is written beyond them is left out of the logs. */
+  readonly maxLogBytes: number;
+  /** Most bytes of outputs and demo outputs together; a demo with more fails. */
+  readonly maxResultBytes: number;
+}
+
+const CUT = "\n[the logs are longer than this server keeps]\n";
+
+const work: Work = {
+  failure: (message) => `"error_message":${JSON.stringify(message)}`,
+  release() {},
+};
+
+/** @throws SconceError as `runDemo` */
+export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
+  const { flow, pipeline, onBegun, maxLogBytes, maxResultBytes } = options;
+  live.begin(work);
+  const log = new BoundedLog(live, maxLogBytes);
+  const { outputs, demoOutputs } = await runDemo(allOf(inputs), {
+    flow,
+    pipeline,
+    signal: live.signal,
+    onBegun: () => {
+      onBegun();
+      live.started();
+    },
+    write: (text) => log.write(text),
+  });
+  const members = `"outputs":[${outputs.join(",")}],"demo_outputs":[${demoOutputs.join(",")}]`;
+  if (Buffer.byteLength(members) > maxResultBytes) {
+    live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`);
+    return;
+  }
+  live.itemsSucceeded = live.count;
+  live.finish({ status: "success", members });
+}
+
+class BoundedLog {
+  readonly #live: LivePrediction;
+  #left: number;
+
+  constructor(live: LivePrediction, maxBytes: number) {
+    this.#live = live;
+    this.#left = maxBytes;
+  }
+
+  /** Adds to the logs; answers whether they take more. */
+  write(text: string): boolean {
+    if (this.#live.isOver || this.#left < 0) return false;
+    const bytes = Buffer.byteLength(text);
+    if (bytes > this.#left) {
+      this.#live.log(beginningOf(text, this.#left) + CUT);
+      this.#left = -1;
+    } else {
+      this.#live.log(text);
+      this.#left -= bytes;
+    }
+    return this.#left >= 0;
+  }
+}
+
+/** The whole characters within the first `maxBytes` of a text: a copy, as a part would hold on to the whole, which may be a gigabyte. */
+function beginningOf(text: string, maxBytes: number): string {
+  const bytes = Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes);
+  return new TextDecoder().decode(bytes, { stream: true });
+}

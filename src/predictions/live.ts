@@ -1,0 +1,155 @@
+/** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
+import type { EndedRecord, Kind, Outcome, PredictionRecord } from "./record.ts";
+import type { KeptRequest } from "./store.ts";
+
+/** A record that still changes. */
+type OpenRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
+
+export interface LiveOptions {
+  readonly request: KeptRequest;
+  /** Bytes of the request's body, which count until it ends. */
+  readonly bytes: number;
+  /** When its time is up, in `performance.now()` milliseconds: a clock that nobody sets. */
+  readonly deadlineMs: number;
+  readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
+}
+
+/** What a prediction has to show before its end. */
+export interface Work {
+  /** The members of a failure with this message. */
+  failure(errorMessage: string): string;
+  /** Lets go of all that only the way to the end needed. */
+  release(): void;
+}
+
+export class LivePrediction {
+  readonly record: Readonly<OpenRecord>;
+  readonly bytes: number;
+  readonly deadlineMs: number;
+  /** From its creation until its time is up. */
+  readonly timeoutMs: number;
+  readonly createdAtMs = performance.now();
+  /** To be kept before its client is told its id; nobody needs it once that is done, or it has ended. */
+  request: KeptRequest | undefined;
+  isKept = false;
+  /** The model's code was called for one of its inputs. */
+  hasBegun = false;
+  itemsSucceeded = 0;
+  readonly #record: OpenRecord;
+  #work: Work | undefined;
+  #onEnd: LiveOptions["onEnd"] | undefined;
+  #waiters: (() => void)[] = [];
+  #watchers: Set<(record: PredictionRecord) => void> | undefined;
+  #abort: AbortController | undefined;
+
+  constructor({ request, bytes, deadlineMs, onEnd }: LiveOptions) {
+    const { id, kind, count, createdAtMs } = request;
+    this.#record = {
+      id,
+      kind,
+      count,
+      itemsDone: 0,
+      createdAtMs,
+      startedAtMs: undefined,
+      finishedAtMs: undefined,
+      outcome: undefined,
+      logs: "",
+    };
+    this.record = this.#record;
+    this.request = request;
+    this.timeoutMs = request.timeoutMs;
+    this.bytes = bytes;
+    this.deadlineMs = deadlineMs;
+    this.#onEnd = onEnd;
+  }
+
+  get id(): string {
+    return this.#record.id;
+  }
+
+  get kind(): Kind {
+    return this.#record.kind;
+  }
+
+  get count(): number {
+    return this.#record.count;
+  }
+
+  get isOver(): boolean {
+    return this.#record.outcome !== undefined;
+  }
+
+  /** Fires when it ends; made only for those who ask. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.isOver) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  /** Comes before everything that changes the record. */
+  begin(work: Work): void {
+    this.#work = work;
+  }
+
+  /** Its first item was given to a runner, or its demo begun. */
+  started(): void {
+    if (this.#record.startedAtMs !== undefined) return;
+    this.#record.startedAtMs = Date.now();
+    this.#changed();
+  }
+
+  itemDone(): void {
+    this.#record.itemsDone += 1;
+    this.#changed();
+  }
+
+  log(text: string): void {
+    this.#record.logs += text;
+    this.#changed();
+  }
+
+  /** Ends it before its time, e.g. with "Canceled"; does nothing to one that has ended. */
+  end(errorMessage: string): void {
+    if (this.isOver) return;
+    const members = this.#work?.failure(errorMessage) ?? `"error_message":${JSON.stringify(errorMessage)}`;
+    this.finish({ status: "failed", members });
+  }
+
+  finish(outcome: Outcome): void {
+    if (this.isOver) return;
+    const finishedAtMs = Date.now();
+    this.#record.finishedAtMs = finishedAtMs;
+    this.#record.outcome = outcome;
+    this.request = undefined;
+    this.#work?.release();
+    this.#work = undefined;
+    this.#abort?.abort();
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    this.#onEnd?.(this, { ...this.#record, finishedAtMs, outcome });
+    this.#onEnd = undefined;
+    for (const callback of waiters) callback();
+    this.#changed();
+    this.#watchers = undefined;
+  }
+
+  /** Calls back once, at the end; not for one that has ended. */
+  onceOver(callback: () => void): void {
+    this.#waiters.push(callback);
+  }
+
+  /** Removes a waiter. */
+  forgo(callback: () => void): void {
+    this.#waiters = this.#waiters.filter((waiter) => waiter !== callback);
+  }
+
+  watch(changed: (record: PredictionRecord) => void): () => void {
+    this.#watchers ??= new Set();
+    this.#watchers.add(changed);
+    return () => this.#watchers?.delete(changed);
+  }
+
+  #changed(): void {
+    if (this.#watchers !== undefined) for (const changed of this.#watchers) changed(this.#record);
+  }
+}

@@ -1,0 +1,85 @@
+/** From the outputs of a prediction's inputs to its outcome. */
+import type { SconceError } from "../errors.ts";
+import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
+import type { OutputReceiver } from "../serving/item-list.ts";
+import type { LivePrediction, Work } from "./live.ts";
+
+export interface OutputListOptions {
+  readonly live: LivePrediction;
+  /** An output as JSON text; throws SconceError `output_invalid`. */
+  readonly encode: (output: unknown) => string;
+  readonly onBegun: () => void;
+  /** Told of the first input that failed: the others are likely to have failed alike. */
+  readonly onFault: (index: number, error: SconceError) => void;
+  /** Most bytes of all outputs together; a prediction with more fails. */
+  readonly maxResultBytes: number;
+}
+
+export class OutputList implements OutputReceiver, Work {
+  readonly #options: OutputListOptions;
+  #outputs: (string | undefined)[] = [];
+  #faults: ItemFault[] = [];
+  #bytes = 0;
+  #hasBegun = false;
+
+  constructor(options: OutputListOptions) {
+    this.#options = options;
+  }
+
+  begun(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    this.#options.onBegun();
+  }
+
+  dispatched(): void {
+    this.#options.live.started();
+  }
+
+  succeeded(index: number, output: unknown): void {
+    const { live, encode, maxResultBytes } = this.#options;
+    const text = encode(output);
+    this.#bytes += Buffer.byteLength(text);
+    if (this.#bytes > maxResultBytes) {
+      live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`);
+      return;
+    }
+    this.#outputs[index] = text;
+    live.itemsSucceeded += 1;
+    this.#itemDone();
+  }
+
+  failed(index: number, error: SconceError): void {
+    this.#faults.push({ index, message: error.message });
+    if (this.#faults.length === 1) this.#options.onFault(index, error);
+    this.#itemDone();
+  }
+
+  failure(message: string): string {
+    const { live } = this.#options;
+    const members = [`"error_message":${JSON.stringify(message)}`];
+    if (this.#faults.length > 0) members.push(`"errors":${JSON.stringify(this.#faults)}`);
+    if (live.itemsSucceeded > 0) {
+      const partial = Array.from({ length: live.count }, (_, i) => this.#outputs[i] ?? "null");
+      members.push(`"partial_outputs":[${partial.join(",")}]`);
+    }
+    return members.join(",");
+  }
+
+  release(): void {
+    this.#outputs = [];
+    this.#faults = [];
+  }
+
+  #itemDone(): void {
+    const { live } = this.#options;
+    live.itemDone();
+    if (live.record.itemsDone < live.count) return;
+    if (this.#faults.length === 0) {
+      live.finish({ status: "success", members: `"outputs":[${this.#outputs.join(",")}]` });
+    } else {
+      this.#faults.sort((a, b) => a.index - b.index);
+      live.end(summaryOf(this.#faults, live.count));
+    }
+  }
+}

@@ -1,0 +1,49 @@
+/** What routes know of predictions, wherever these run and are kept. */
+import type { Body } from "../inputs/bodies.ts";
+import type { Kind, PredictionRecord } from "./record.ts";
+
+/** Who waits for an answer. */
+export interface Client {
+  /** Fires when it leaves. */
+  readonly signal: AbortSignal;
+  /** Told when its answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
+  held(isHeld: boolean): void;
+}
+
+export interface NewPrediction {
+  readonly kind: Kind;
+  readonly body: Body;
+  /** Of the body. */
+  readonly bytes: number;
+  /** A client may ask for less than the server's time limit. */
+  readonly timeoutMs: number | undefined;
+  /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */
+  readonly waitMs: number;
+  readonly client: Client;
+}
+
+export interface Predictions {
+  /**
+   * Accepts a prediction, all of it or nothing. One that has not ended when it is answered is kept: it outlives this process where the
+   * store does.
+   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full` when there is no room now, `not_ready` when the server is
+   *   stopping, `predictions_unwritable` when it cannot be kept
+   */
+  create(request: NewPrediction): Promise<PredictionRecord>;
+  /** @returns undefined where there is none of this kind, or no longer */
+  get(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
+  /** Ends a prediction; one that has ended stays as it is. */
+  cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
+  /** As `get`, at the end of the prediction, after about `waitMs`, or when the client has left, whichever comes first. */
+  wait(
+    kind: Kind,
+    id: string,
+    options: { readonly waitMs: number; readonly client: Client },
+  ): Promise<PredictionRecord | undefined>;
+  /**
+   * Calls back at each change of a prediction until it has ended: begun, an output, a line of its logs, its end. Callbacks come soon after, several
+   * changes may be one call.
+   * @returns what stops that; undefined where there is none that is under way here
+   */
+  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): (() => void) | undefined;
+}

@@ -1,0 +1,59 @@
+/** Answers that are held back for the end of a prediction. */
+import type { LivePrediction } from "./live.ts";
+import type { Client } from "./predictions.ts";
+
+/** Polling interval of waiting requests. Most predictions end before the first poll, and then nothing was done for them but to write them down. */
+const LOOK_MS = 50;
+
+interface Wait {
+  readonly client: Client;
+  /** In `performance.now()` milliseconds. */
+  readonly deadlineMs: number;
+  /** Whether it was looked at before: from then on its client is listened for. */
+  isLong: boolean;
+  readonly done: () => void;
+}
+
+/** One timer for all: a timer and a listener for each request would cost more than all else about a small prediction. */
+export class Waits {
+  readonly #waits = new Set<Wait>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** Resolves when the prediction has ended, after about `waitMs`, or when the client has left, whichever comes first. */
+  until(live: LivePrediction, client: Client, waitMs: number): Promise<void> {
+    if (live.isOver || waitMs <= 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        if (!this.#waits.delete(wait)) return;
+        if (wait.isLong) {
+          client.held(false);
+          client.signal.removeEventListener("abort", done);
+          live.forgo(done);
+        }
+        resolve();
+      };
+      const wait: Wait = { client, deadlineMs: performance.now() + waitMs, isLong: false, done };
+      live.onceOver(done);
+      this.#waits.add(wait);
+      this.#timer ??= setTimeout(this.#look, LOOK_MS);
+    });
+  }
+
+  readonly #look = (): void => {
+    this.#timer = undefined;
+    const now = performance.now();
+    for (const wait of this.#waits) {
+      if (!wait.isLong) this.#listen(wait);
+      if (wait.deadlineMs <= now) wait.done();
+    }
+    if (this.#waits.size > 0) this.#timer = setTimeout(this.#look, LOOK_MS);
+  };
+
+  #listen(wait: Wait): void {
+    wait.isLong = true;
+    const { client, done } = wait;
+    client.held(true);
+    client.signal.addEventListener("abort", done);
+    if (client.signal.aborted) done();
+  }
+}

@@ -1,0 +1,125 @@
+/** Inputs on their way to outputs: a prediction's, or those that a demo sends through the model. */
+import type { Item } from "../engine/engine.ts";
+import type { InRing, Ring } from "../engine/ring.ts";
+import { codedError, type SconceError } from "../errors.ts";
+import type { InputList } from "../inputs/input-list.ts";
+
+/** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
+export interface OutputReceiver {
+  /** The model's code is called for an input. */
+  begun?(): void;
+  /** An item was given to a runner. */
+  dispatched?(): void;
+  /**
+   * @param output what the model made, not yet checked against the declared output
+   * @throws SconceError `output_invalid`, which fails the input
+   */
+  succeeded(index: number, output: unknown): void;
+  failed(index: number, error: SconceError): void;
+  /** Calls the model's code for an input. */
+  scope?<T>(task: () => T): T;
+}
+
+export class ItemList implements InRing<ItemList> {
+  ring: Ring<ItemList> | undefined = undefined;
+  before: ItemList | undefined = undefined;
+  after: ItemList | undefined = undefined;
+  readonly count: number;
+  /** Index of the next input that has not been begun. */
+  next = 0;
+  /** Inputs whose files are being fetched, and those that are there and wait to be made ready. */
+  fetching = 0;
+  readonly fetched: number[] = [];
+  /** Inputs that the model's code is asynchronously making ready. */
+  preparing = 0;
+  /** Items that wait in the engine. */
+  ready = 0;
+  /** Of the items that wait, and of fetched files. */
+  bytes = 0;
+  #inputs: InputList | undefined;
+  #left: number;
+  readonly #receiver: OutputReceiver;
+  #abort: AbortController | undefined;
+
+  /** @param inputs are given away, and dropped one by one */
+  constructor(inputs: InputList, receiver: OutputReceiver) {
+    this.count = inputs.length;
+    this.#left = inputs.length;
+    this.#inputs = inputs;
+    this.#receiver = receiver;
+  }
+
+  /** Nobody waits for its outputs any more. */
+  get isOver(): boolean {
+    return this.#inputs === undefined;
+  }
+
+  /** Every input has come to its end. */
+  get isComplete(): boolean {
+    return this.#left === 0;
+  }
+
+  /** Fires when nobody waits any more; made only for those who ask. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.isOver) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  input(index: number): unknown {
+    return this.#inputs?.get(index);
+  }
+
+  /** Runs the model's code for an input. */
+  scope<T>(task: () => T): T {
+    return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
+  }
+
+  begun(): void {
+    this.#receiver.begun?.();
+  }
+
+  dispatched(): void {
+    if (!this.isOver) this.#receiver.dispatched?.();
+  }
+
+  succeeded(index: number, output: unknown): void {
+    if (this.isOver) return;
+    this.#left -= 1;
+    try {
+      this.#receiver.succeeded(index, output);
+    } catch (error) {
+      this.#receiver.failed(index, codedError(error));
+    }
+    this.#inputs?.drop(index);
+  }
+
+  failed(index: number, error: SconceError): void {
+    if (this.isOver) return;
+    this.#left -= 1;
+    this.#receiver.failed(index, error);
+    this.#inputs?.drop(index);
+  }
+
+  /** Lets go of the inputs; nobody is told of anything any more. */
+  end(): void {
+    this.#inputs = undefined;
+    this.#abort?.abort();
+  }
+}
+
+/** One input of a list in the engine. */
+export class ListItem implements Item {
+  readonly lane: ItemList;
+  readonly index: number;
+  /** That it holds while it waits for a batch. */
+  readonly bytes: number;
+  /** For its first batch: of one that failed it may be given to another. */
+  isWaiting = true;
+
+  constructor(lane: ItemList, index: number, bytes: number) {
+    this.lane = lane;
+    this.index = index;
+    this.bytes = bytes;
+  }
+}

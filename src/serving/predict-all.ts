@@ -1,0 +1,52 @@
+/** Inputs through the model, in the same batches as everyone's, for code that awaits the outputs as the model made them. */
+import { SconceError } from "../errors.ts";
+import { ReadyInputs } from "../inputs/input-list.ts";
+import { atInput } from "./item-fault.ts";
+import type { ItemFlow } from "./item-flow.ts";
+import { ItemList } from "./item-list.ts";
+
+export interface PredictAllOptions {
+  /** Gives up all that is not done. */
+  readonly signal: AbortSignal;
+  /** Calls the model's code for an input. */
+  readonly scope?: <T>(task: () => T) => T;
+  /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
+  readonly requested?: readonly unknown[];
+}
+
+/**
+ * @returns an output for each input, in their order, not checked against the declared output
+ * @throws SconceError of the first input that failed, `canceled` when the signal fires
+ */
+export async function predictAll(
+  flow: ItemFlow,
+  inputs: readonly unknown[],
+  { signal, scope = (task) => task(), requested = [] }: PredictAllOptions,
+): Promise<unknown[]> {
+  if (inputs.length === 0) return [];
+  const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
+  const outputs = new Array<unknown>(inputs.length);
+  let left = inputs.length;
+  const list = new ItemList(new ReadyInputs([...inputs]), {
+    scope,
+    succeeded: (index, output) => {
+      outputs[index] = output;
+      left -= 1;
+      if (left === 0) resolve(outputs);
+    },
+    failed: (index, error) => {
+      const at = requested.indexOf(inputs[index]);
+      reject(at < 0 ? error : atInput(at, error));
+    },
+  });
+  const onAbort = () => reject(new SconceError("canceled", "the prediction has ended"));
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) onAbort();
+  else flow.run(list);
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    flow.end(list);
+  }
+}

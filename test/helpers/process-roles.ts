@@ -1,0 +1,86 @@
+/** Roles of child processes that die, hang and answer as their start data says: `bun process-roles.ts [role]`. */
+import { z } from "zod";
+import { SconceError } from "../../src/errors.ts";
+import { EventLoopLag } from "../../src/processes/event-loop-lag.ts";
+import { type Link, roleOf, runRole } from "../../src/processes/link.ts";
+import { makeRunFolder } from "../../src/processes/run-folder.ts";
+import { SharedCounters } from "../../src/processes/shared-counters.ts";
+import { Supervised } from "../../src/processes/supervised.ts";
+
+export const program = [process.execPath, "--no-install", import.meta.path];
+
+const order = z.union([
+  z.object({ die: z.string() }),
+  z.object({ exit: z.int() }),
+  z.object({ loop: z.literal(true) }),
+  z.object({ batch: z.literal(true) }),
+  z.object({ add: z.number() }),
+]);
+/** What a worker can be told to do. */
+export type Order = z.infer<typeof order>;
+
+const startData = z.object({
+  order: order.optional(),
+  fail: z.string().optional(),
+  counters: z.object({ path: z.string(), row: z.int() }).optional(),
+});
+
+/** Says that it is ready, and does what it is told; it ends when it is to. */
+async function worker(start: unknown, link: Link): Promise<void> {
+  const { order: first, fail, counters } = startData.parse(start);
+  if (fail !== undefined) throw new SconceError("weights_invalid", fail);
+  const counter =
+    counters && new SharedCounters({ path: counters.path, names: ["items"], rows: 2 }).counter("items", counters.row);
+  const obey = (next: Order) => {
+    if ("die" in next) process.kill(process.pid, next.die);
+    if ("exit" in next) process.exit(next.exit);
+    if ("loop" in next) for (;;);
+    if ("batch" in next) {
+      const beganMs = performance.now();
+      link.onAsk(() => performance.now() - beganMs);
+    }
+    if ("add" in next) {
+      counter?.add(next.add);
+      link.send({ sum: counter?.sum() });
+    }
+  };
+  if (first !== undefined) obey(first);
+  link.onMessage((message) => obey(order.parse(message)));
+  link.ready({ pid: process.pid });
+  await link.stopping;
+}
+
+/** Does not end when it is to. */
+async function deaf(_start: unknown, link: Link): Promise<void> {
+  link.ready();
+  await new Promise(() => {});
+}
+
+/** Has a run folder. */
+async function folder(start: unknown, link: Link): Promise<void> {
+  await using folder = await makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
+  link.ready({ folder: folder.path });
+  await link.stopping;
+}
+
+/** Has a process of its own. */
+async function supervisor(_start: unknown, link: Link): Promise<void> {
+  const child = new Supervised({ role: "worker", start: () => ({}), program });
+  const told = await child.start();
+  link.onMessage((message) => child.send(message));
+  link.ready({ told });
+  await link.stopping;
+  await child.stop(10_000);
+}
+
+/** Preprocesses for longer than a warning allows. */
+async function slow(_start: unknown, link: Link): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const lag = new EventLoopLag({ warn: resolve });
+  lag.start();
+  lag.during("preprocess", () => Bun.sleepSync(400));
+  link.ready({ line: await promise });
+}
+
+const role = roleOf(process.argv.slice(2));
+if (import.meta.main && role !== undefined) await runRole({ worker, deaf, folder, supervisor, slow }, role);

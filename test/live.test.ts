@@ -1,0 +1,85 @@
+/** A prediction under way, and what becomes of it at its end. */
+import { describe, expect, test } from "bun:test";
+import { SconceError } from "../src/errors.ts";
+import { ReadyInputs } from "../src/inputs/input-list.ts";
+import { OutputList } from "../src/predictions/output-list.ts";
+import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
+import { ItemList } from "../src/serving/item-list.ts";
+import { livePrediction } from "./helpers/live.ts";
+
+/** A prediction, the list of its inputs, and the records of its end. */
+function started(count = 1) {
+  const ended: EndedRecord[] = [];
+  const live = livePrediction({ count, onEnd: (_, record) => ended.push(record) });
+  const outputs = new OutputList({
+    live,
+    encode: (output) => JSON.stringify(output),
+    onBegun() {},
+    onFault() {},
+    maxResultBytes: 20,
+  });
+  const list = new ItemList(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)), outputs);
+  live.begin({ failure: (message) => outputs.failure(message), release: () => outputs.release() });
+  return { live, list, ended };
+}
+
+describe("a prediction that has ended", () => {
+  test("stays as it is, whatever is still told of its items", () => {
+    const { live, list, ended } = started();
+    live.end("Canceled");
+    const { outcome, finishedAtMs } = live.record;
+    list.succeeded(0, 1);
+    live.end("Timed out");
+    expect(live.record).toMatchObject({ outcome: outcome ?? {}, finishedAtMs: finishedAtMs ?? 0 });
+    expect(statusOf(live.record)).toBe("failed");
+    expect(ended).toHaveLength(1);
+  });
+
+  test("calls back those who asked for it, once, and none who asked to be left out", () => {
+    const { live } = started();
+    const called: string[] = [];
+    const [first, second, third] = ["first", "second", "third"].map((name) => () => called.push(name));
+    for (const callback of [first, second, third]) live.onceOver(callback ?? (() => {}));
+    live.forgo(second ?? (() => {}));
+    live.end("Canceled");
+    live.end("Timed out");
+    expect(called).toEqual(["first", "third"]);
+  });
+});
+
+test("an input is let go when it is done", () => {
+  const { list } = started(2);
+  expect(list.input(0)).toBe(1);
+  list.succeeded(0, "a");
+  expect(list.input(0)).toBeUndefined();
+  expect(list.input(1)).toBe(2);
+});
+
+test("outputs are bounded in bytes, not in characters", () => {
+  const { live, list } = started();
+  list.succeeded(0, "äääääääääää");
+  expect(live.record.outcome?.members).toContain("more than 20 bytes");
+});
+
+test("what succeeded is told beside what failed, in the order of the inputs", () => {
+  const { live, list } = started(3);
+  list.succeeded(2, "c");
+  list.failed(1, new SconceError("item_failed", "no"));
+  list.succeeded(0, "a");
+  expect(JSON.parse(`{${live.record.outcome?.members}}`)).toEqual({
+    error_message: "1 of 3 inputs failed: input 1: no",
+    errors: [{ index: 1, message: "no" }],
+    partial_outputs: ["a", null, "c"],
+  });
+});
+
+test("whoever watches is told of each change, with the record as it then is", () => {
+  const { live, list } = started(2);
+  const seen: string[] = [];
+  const stop = live.watch(({ itemsDone, outcome }) => seen.push(`${itemsDone} ${outcome?.status ?? "open"}`));
+  live.started();
+  list.succeeded(0, "a");
+  stop();
+  list.succeeded(1, "b");
+  expect(seen).toEqual(["0 open", "1 open"]);
+});

@@ -1,0 +1,262 @@
+/** Child processes that are kept alive, told, watched and ended. */
+import { afterEach, expect, spyOn, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { hasCode } from "../src/errors.ts";
+import { log } from "../src/log.ts";
+import { Backoff } from "../src/processes/backoff.ts";
+import type { Clock } from "../src/processes/clock.ts";
+import { deathReason, OomKills } from "../src/processes/death-reason.ts";
+import { Supervised, type SupervisedOptions } from "../src/processes/supervised.ts";
+import { type Order, program } from "./helpers/process-roles.ts";
+import { children, isRunning, until } from "./helpers/running.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+/** A supervised process whose events can be awaited one after the other. */
+function supervise(options: Partial<SupervisedOptions> & { readonly data?: object } = {}) {
+  const ends = queue<string>();
+  const readies = queue<unknown>();
+  const messages = queue<unknown>();
+  const supervised = new Supervised({
+    role: "worker",
+    start: () => options.data ?? {},
+    program,
+    onEnd: ends.push,
+    onReady: readies.push,
+    onMessage: messages.push,
+    backoff: new Backoff(() => 1),
+    ...options,
+  });
+  return {
+    supervised,
+    end: ends.next,
+    ready: readies.next,
+    message: messages.next,
+    tell: (order: Order) => supervised.send(order),
+    [Symbol.asyncDispose]: () => supervised.stop(0),
+  };
+}
+
+function queue<T>() {
+  const values: T[] = [];
+  const waiting: ((value: T) => void)[] = [];
+  return {
+    push(value: T) {
+      const waiter = waiting.shift();
+      if (waiter === undefined) values.push(value);
+      else waiter(value);
+    },
+    next: () =>
+      new Promise<T>((resolve) => {
+        const [value] = values.splice(0, 1);
+        if (value === undefined) waiting.push(resolve);
+        else resolve(value);
+      }),
+  };
+}
+
+function lines() {
+  const spies = (["error", "warn", "info"] as const).map((level) => spyOn(log, level).mockImplementation(() => {}));
+  return {
+    get all() {
+      return spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line)));
+    },
+    [Symbol.dispose]: () => {
+      for (const spy of spies) spy.mockRestore();
+    },
+  };
+}
+
+afterEach(async () => expect(await children()).toEqual([]));
+
+for (const signal of ["SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGQUIT"]) {
+  test(`a process that ${signal} ends is started again, and its end says so`, async () => {
+    using logged = lines();
+    await using process = supervise();
+    await process.supervised.start();
+    await process.ready();
+    const before = process.supervised.pid;
+    process.tell({ die: signal });
+    expect(await process.end()).toBe(`was ended by ${signal}`);
+    await process.ready();
+    expect(process.supervised.pid).not.toBe(before);
+    expect(logged.all).toEqual([
+      `The worker process was ended by ${signal}; starting it again`,
+      "The worker process is ready again",
+    ]);
+  });
+}
+
+test("a process that leaves with a code is started again, and its end says the code", async () => {
+  using _logged = lines();
+  await using process = supervise({ name: "front process 2" });
+  await process.supervised.start();
+  for (const code of [3, 0]) {
+    await process.ready();
+    process.tell({ exit: code });
+    expect(await process.end()).toBe(`ended with code ${code}`);
+  }
+});
+
+test("signals that reach the whole server do not end a process of it", async () => {
+  await using process = supervise();
+  const pid = pidOf(await process.supervised.start());
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.tell({ die: signal });
+  process.tell({ add: 1 });
+  await process.message();
+  expect(process.supervised.pid).toBe(pid);
+});
+
+/** Of what a worker, or the supervisor of one, told when it was ready. */
+function pidOf(told: unknown): number {
+  if (typeof told !== "object" || told === null) return 0;
+  return "pid" in told ? Number(told.pid) : "told" in told ? pidOf(told.told) : 0;
+}
+
+test("a failure that is told at the first start is the error, and nothing is started again", async () => {
+  await using process = supervise({ data: { fail: "digits.pt has no tensor x" } });
+  const error: unknown = await process.supervised.start().catch((error) => error);
+  expect(hasCode(error, "weights_invalid")).toBe(true);
+  expect(error).toHaveProperty("message", "digits.pt has no tensor x");
+  expect(process.supervised.pid).toBeUndefined();
+});
+
+test("a failure that is told at a later start is retried", async () => {
+  using logged = lines();
+  let starts = 0;
+  await using process = supervise({ start: () => (++starts === 2 ? { fail: "the disk is gone" } : {}) });
+  await process.supervised.start();
+  process.tell({ exit: 1 });
+  expect(await process.end()).toBe("ended with code 1");
+  expect(await process.end()).toBe("failed: the disk is gone");
+  await process.ready();
+  await process.ready();
+  expect(starts).toBe(3);
+  expect(logged.all).toContain("The worker process failed: the disk is gone; starting it again in 0.1 s");
+});
+
+test("a process that dies three times before it is ready is given up", async () => {
+  using _logged = lines();
+  await using process = supervise({ data: { order: { die: "SIGSEGV" } } });
+  const error: unknown = await process.supervised.start().catch((error) => error);
+  expect(hasCode(error, "processes_unavailable")).toBe(true);
+  expect(error).toHaveProperty("message", "the worker process was ended by SIGSEGV, 3 times before it was ready");
+});
+
+test("a program that cannot be started is given up", async () => {
+  using _logged = lines();
+  await using process = supervise({ program: ["/nowhere/sconce"] });
+  const error: unknown = await process.supervised.start().catch((error) => error);
+  expect(hasCode(error, "processes_unavailable")).toBe(true);
+  expect(error).toHaveProperty("message", expect.stringContaining("could not be started (ENOENT"));
+});
+
+test("a process that is stuck in a loop gives no answer and is ended", async () => {
+  using _logged = lines();
+  await using process = supervise({ batchTimeoutMs: 200 });
+  await process.supervised.start();
+  await process.ready();
+  process.tell({ loop: true });
+  expect(await process.end()).toBe("was ended: it gave no answer for 0.2 s");
+  await process.ready();
+});
+
+test("a process whose batch does not end is ended", async () => {
+  using _logged = lines();
+  await using process = supervise({ batchTimeoutMs: 200 });
+  await process.supervised.start();
+  process.tell({ batch: true });
+  expect(await process.end()).toBe("was ended: a batch did not end within 0.2 s");
+});
+
+test("a process that is stopped ends in order, and is not started again", async () => {
+  await using process = supervise();
+  await process.supervised.start();
+  const { pid = 0 } = process.supervised;
+  await process.supervised.stop(60_000);
+  expect(await process.end()).toBe("was stopped");
+  expect(isRunning(pid)).toBe(false);
+});
+
+test("a process that does not stop is ended after the limit", async () => {
+  using logged = lines();
+  await using process = supervise({ role: "deaf" });
+  await process.supervised.start();
+  await process.supervised.stop(50);
+  expect(logged.all).toEqual(["The deaf process did not stop within 0.05 s and is ended"]);
+});
+
+test("stopping before the process is ready cancels its start", async () => {
+  await using process = supervise();
+  const start = process.supervised.start().catch((error: unknown) => error);
+  await process.supervised.stop(60_000);
+  expect(hasCode(await start, "canceled")).toBe(true);
+});
+
+for (const way of ["idle", "stuck in a loop"] as const) {
+  test(`a process that is ${way} ends when its parent is killed`, async () => {
+    using _logged = lines();
+    await using process = supervise({ role: "supervisor" });
+    const child = pidOf(await process.supervised.start());
+    expect(isRunning(child)).toBe(true);
+    if (way !== "idle") process.tell({ loop: true });
+    process.supervised.restart("for the test");
+    await process.end();
+    await until(() => !isRunning(child));
+  });
+}
+
+test("a hundred deaths leave no process, descriptor, file or folder behind", async () => {
+  using _logged = lines();
+  await using folder = await tempDir();
+  const descriptors = () => readdirSync("/proc/self/fd").length;
+  await using process = supervise({ role: "folder", data: { place: folder.path }, clock: hastyClock });
+  await process.supervised.start();
+  await process.ready();
+  process.supervised.restart("once, for what is opened once");
+  await process.ready();
+  const before = descriptors();
+  for (let i = 0; i < 100; i++) {
+    process.supervised.restart("for the test");
+    await process.end();
+    await process.ready();
+  }
+  expect(descriptors()).toBeLessThanOrEqual(before);
+  // Each one has swept what those before it left.
+  expect(readdirSync(folder.path)).toHaveLength(1);
+  await process.supervised.stop(60_000);
+  expect(readdirSync(folder.path)).toEqual([]);
+}, 120_000);
+
+/** Restarts come at once, and no limit is ever reached. */
+const hastyClock: Clock = {
+  now: () => 0,
+  after(delayMs, task) {
+    if (delayMs > 10_000) return () => {};
+    const soon = setImmediate(task);
+    return () => clearImmediate(soon);
+  },
+};
+
+test("the first restart comes at once, later ones wait longer and longer, and a while without a death starts afresh", () => {
+  const backoff = new Backoff(() => 0);
+  const delays = Array.from({ length: 10 }, () => backoff.nextMs(1000));
+  expect(delays).toEqual([0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+  expect([backoff.nextMs(30_000), backoff.nextMs(0)]).toEqual([0, 100]);
+  const early = new Backoff(() => 1);
+  expect([early.nextMs(0), early.nextMs(0), early.nextMs(0)]).toEqual([0, 50, 100]);
+});
+
+test("a kill is put down to a want of memory when the kernel's count has risen", () => {
+  const folder = mkdtempSync("/tmp/sconce-test-");
+  const file = join(folder, "memory.events");
+  const write = (count: number) => writeFileSync(file, `low 0\noom 9\noom_kill ${count}\noom_group_kill 0\n`);
+  write(4);
+  const kills = new OomKills([join(folder, "none"), file]);
+  const killed = { exitCode: null, signal: "SIGKILL" } as const;
+  expect(deathReason(killed, kills)).toBe("was ended by SIGKILL");
+  write(5);
+  expect(deathReason(killed, kills)).toBe("was ended by SIGKILL, probably for want of memory");
+  expect(deathReason(killed, kills)).toBe("was ended by SIGKILL");
+  rmSync(folder, { recursive: true });
+});

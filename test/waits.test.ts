@@ -1,0 +1,73 @@
+/** Answers that are held back for the end of a prediction, or until a client has waited enough, or has left. */
+import { describe, expect, test } from "bun:test";
+import type { Client } from "../src/predictions/predictions.ts";
+import { Waits } from "../src/predictions/waits.ts";
+import { livePrediction } from "./helpers/live.ts";
+
+/** A client, what it is told, and a promise for the next telling. */
+function client(signal = new AbortController().signal): Client & { told: boolean[]; nextTold(): Promise<void> } {
+  const told: boolean[] = [];
+  let next = Promise.withResolvers<void>();
+  return {
+    signal,
+    told,
+    nextTold: () => next.promise,
+    held(isHeld) {
+      told.push(isHeld);
+      next.resolve();
+      next = Promise.withResolvers();
+    },
+  };
+}
+
+describe.concurrent("an answer is held back", () => {
+  test("until the prediction ends", async () => {
+    const [waits, live, one] = [new Waits(), livePrediction(), client()];
+    const answers = [waits.until(live, one, 60_000), waits.until(live, client(), 60_000)];
+    live.end("Canceled");
+    await Promise.all(answers);
+    expect(one.told).toEqual([]);
+  });
+
+  test("not at all, once it has ended", async () => {
+    const live = livePrediction();
+    live.end("Canceled");
+    await new Waits().until(live, client(), 60_000);
+  });
+
+  test("not at all for a client that does not wait", async () => {
+    const live = livePrediction();
+    await new Waits().until(live, client(), 0);
+    expect(live.isOver).toBe(false);
+  });
+
+  test("no longer than its client waits", async () => {
+    const live = livePrediction();
+    await new Waits().until(live, client(), 120);
+    expect(live.isOver).toBe(false);
+  });
+
+  test("until its client leaves, be it at once or after a while", async () => {
+    const waits = new Waits();
+    const [early, late] = [new AbortController(), new AbortController()];
+    const answers = [early, late].map(({ signal }) => waits.until(livePrediction(), client(signal), 60_000));
+    early.abort();
+    await answers[0];
+    const stays = client();
+    const other = waits.until(livePrediction(), stays, 60_000);
+    await stays.nextTold();
+    late.abort();
+    await answers[1];
+    expect(await Promise.race([other, "still held"])).toBe("still held");
+  });
+});
+
+test("a connection is told to stay open for a long wait, and to be as any other after it", async () => {
+  const [live, one] = [livePrediction(), client()];
+  const answer = new Waits().until(live, one, 60_000);
+  await one.nextTold();
+  expect(one.told).toEqual([true]);
+  live.end("Canceled");
+  await answer;
+  expect(one.told).toEqual([true, false]);
+});
