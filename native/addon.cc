@@ -1,4 +1,5 @@
 // The addon's exports. src/native/binding.ts types them; nothing else calls them.
+#include <dlfcn.h>
 #include <napi.h>
 #include <torch/version.h>
 
@@ -8,7 +9,6 @@
 #include "device.h"
 #include "host.h"
 #include "memory_file.h"
-#include "operators.h"
 #include "call_value.h"
 #include "values.h"
 #include "weights.h"
@@ -178,11 +178,15 @@ napi_value Call(napi_env env, napi_callback_info info) {
   });
 }
 
-/** loadOperators(path); see load_operators. */
+/**
+ * loadOperators(path): loads a library that registers operators with libtorch, for as long as the process lives. The same operators must
+ * not be loaded twice: libtorch refuses with what ends the process.
+ */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const auto [path] = arguments_of<1>(env, info);
-    load_operators(text_of(env, path));
+    // What it needs of libtorch it finds in this process.
+    if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
     return nullptr;
   });
 }
@@ -217,8 +221,7 @@ napi_value Close(napi_env env, napi_callback_info info) {
     job->session = session_from_js(env, handle);
     auto& host = host_of(env);
     const napi_value promise = host->promise_for(*job);
-    const auto session = job->session;
-    host->close(session, std::move(job));
+    host->close(std::move(job));
     return promise;
   });
 }
