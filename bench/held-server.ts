@@ -8,7 +8,7 @@ const TICK_MS = 1;
 
 const [model, ...rest] = process.argv.slice(2);
 const { options } = parseArguments(rest, serveOptions);
-await startServer(await new ModelStore().resolve(model), options);
+await startServer({ packaged: await new ModelStore().resolve(model), config: options });
 let heldMs = 0;
 let last = performance.now();
 setInterval(() => {

@@ -7,7 +7,7 @@ import { ModelStore } from "../src/store/store.ts";
 
 const [model, ...rest] = process.argv.slice(2);
 const { options } = parseArguments(rest, serveOptions);
-await startServer(await new ModelStore().resolve(model), options);
+await startServer({ packaged: await new ModelStore().resolve(model), config: options });
 for await (const _ of console) {
   // Twice, with time in between: finalizers run after a collection, and freed pages are given back a little later.
   for (let i = 0; i < 2; i++) {

@@ -1,8 +1,9 @@
 /** The command line of sconce. */
 import { version } from "../package.json";
 import { rootHelp } from "./commands/help.ts";
+import { modelStore } from "./commands/model-source.ts";
 import { type CommandEntry, runProgram } from "./program.ts";
-import { roles } from "./roles.ts";
+import { rolesFor } from "./roles.ts";
 
 const commands: Readonly<Record<string, CommandEntry>> = {
   serve: { description: "Serve a model over HTTP", load: async () => (await import("./commands/serve.ts")).serve },
@@ -56,5 +57,5 @@ const commands: Readonly<Record<string, CommandEntry>> = {
 export async function main(argv: readonly string[]): Promise<void> {
   const list = Object.entries(commands).map(([name, { description }]) => [name, description] as const);
   const help = (width: number) => rootHelp({ version, commands: list }, width);
-  await runProgram({ name: "sconce", version: () => version, commands, roles, help }, argv);
+  await runProgram({ name: "sconce", version: () => version, commands, roles: rolesFor(() => modelStore), help }, argv);
 }

@@ -81,6 +81,9 @@ const oneOf = <const V extends readonly string[]>(values: V) => z.enum(values, `
 
 const MiB = 2 ** 20;
 
+export const storeSyncs = ["normal", "full"] as const;
+export type StoreSync = (typeof storeSyncs)[number];
+
 /** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
@@ -147,6 +150,41 @@ export const serveOptions = {
     valueHint: "ms",
     described: "the model's, else none",
     parse: number(0.1),
+  }),
+  isolate: option({
+    description: "Run the weights in a process of their own: what crashes there costs clients nothing but time",
+    default: true,
+    parse: flag,
+  }),
+  fronts: openOption<number>({
+    description: "Processes that answer clients and prepare inputs, on one port",
+    valueHint: "n",
+    described: "by cores: 1, from 8 on 2, from 16 on 4",
+    parse: integer(1, 60),
+  }),
+  batchTimeout: openOption<number>({
+    description: "Seconds that a batch may run before its process is taken for stuck, and started again",
+    valueHint: "seconds",
+    described: "that of predictions, --timeout",
+    parse: number(0.1),
+  }),
+  store: openOption<string>({
+    description: "File that keeps predictions over restarts, or memory, which does not",
+    valueHint: "file|memory",
+    described: "one for each model and port in your data directory; memory with --port 0",
+    parse: z.string().min(1, "must be a file, or memory"),
+  }),
+  storeSync: option<StoreSync>({
+    description: "What accepted predictions survive: normal a killed server, full also a power cut",
+    valueHint: storeSyncs.join("|"),
+    default: "normal",
+    parse: oneOf(storeSyncs),
+  }),
+  drainTimeout: openOption<number>({
+    description: "Seconds that a stop waits for accepted work; with a file as store the rest goes on at the next start",
+    valueHint: "seconds",
+    described: "until it has ended",
+    parse: number(0),
   }),
   tune: option({
     description: "Serve nothing: measure batch sizes, instances and threads here, and print the best as flags",

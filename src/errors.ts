@@ -34,6 +34,8 @@
  * - `inputs_invalid`: a body is no list of inputs that fit the schema; `faults` says where
  * - `queue_full`: there is no room for more items now
  * - `not_ready`: setting up or draining
+ * - `predictions_unusable`: the database of predictions cannot be opened or read
+ * - `predictions_unwritable`: a prediction cannot be kept now: a full disk, a folder that is read-only
  * - `address_in_use`: the port is taken
  * - `processes_unavailable`: the server's other processes cannot be started, or have no folder to meet in
  */
@@ -72,6 +74,8 @@ export const errorCodes = [
   "not_ready",
   "address_in_use",
   "processes_unavailable",
+  "predictions_unusable",
+  "predictions_unwritable",
 ] as const;
 
 export type ErrorCode = (typeof errorCodes)[number];

@@ -62,7 +62,7 @@ export async function openFront({ packaged, config, listening, owner, run, openS
   const listener = listen({ ...config, ...listening }, createStartingApp(lifecycle).fetch);
   await using opened = new AsyncDisposableStack();
   opened.defer(() => listener.stop(true));
-  const model = await loadPackaged(packaged);
+  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   const metrics = new Metrics();
   const fetcher = opened.use(fetcherFor(config));
   const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics });
@@ -140,12 +140,6 @@ export async function openFront({ packaged, config, listening, owner, run, openS
     await resources.disposeAsync();
   };
   return { url: listener.url, stop: () => (stopped ??= stop()) };
-}
-
-/** The code of a packaged model. */
-export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
-  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
-  return loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
 }
 
 /** Fetches files as the operator allows it. */

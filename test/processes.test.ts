@@ -55,8 +55,11 @@ function queue<T>() {
   };
 }
 
+const silent = Object.assign(() => {}, { raw: () => {} });
+
+/** What is logged while it is held. */
 function lines() {
-  const spies = (["error", "warn", "info"] as const).map((level) => spyOn(log, level).mockImplementation(() => {}));
+  const spies = (["error", "warn", "info"] as const).map((level) => spyOn(log, level).mockImplementation(silent));
   return {
     get all() {
       return spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line)));

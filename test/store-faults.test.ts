@@ -2,9 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { annotations, mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
-import { failureOf } from "./helpers/failure.ts";
+import { failure, failureOf } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
 
@@ -44,6 +45,24 @@ describe("a model that can't be found", () => {
       `model "digits" has no tag "stabel"; did you mean "stable"? (tags: latest, ${put.tag}, stable)`,
     );
     expect(await messageFor(`digits@sha256:${"0".repeat(64)}`)).toContain("(tags: latest, ");
+  });
+});
+
+describe("a model that the disk has no room for, or that may not be written to it", () => {
+  test.skipIf(!canMount)("is told with the way out (skipped where file systems cannot be mounted)", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "256k");
+    const store = new ModelStore(disk.path);
+    const layers = modelLayers("one", new Uint8Array(1_000_000));
+    const put = () => store.put({ repository: "digits", config: modelConfig(), layers });
+    expect(await failure(put())).toBe(
+      `store_unwritable: the model store ${disk.path} has no room left; make some, or remove models with \`sconce rm\``,
+    );
+    expect(await store.list()).toEqual([]);
+    disk.setReadOnly(true);
+    expect(await failure(put())).toBe(
+      `store_unwritable: the model store ${disk.path} is read-only; name another with SCONCE_HOME`,
+    );
   });
 });
 

@@ -29,7 +29,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
       process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop());
-      server = await startServer(packaged, options, prepareLibraries);
+      server = await startServer({ packaged, config: options, argv: process.argv.slice(2), prepareLibraries });
     },
   });
 }

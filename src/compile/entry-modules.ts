@@ -2,8 +2,14 @@
 import { fileURLToPath } from "node:url";
 import type { Contents } from "./contents.ts";
 
+/** A worker is found by its place relative to the program, which in an executable is all one file: each is an entry of its own. */
+const workers = {
+  "large-body-worker.ts": "../inputs/large-body-worker.ts",
+  "sqlite-worker.ts": "../predictions/sqlite/sqlite-worker.ts",
+} as const;
+
 /** By the names that they must have in one folder. */
-export function entryModules(contents: Contents): Readonly<Record<"main.ts" | "large-body-worker.ts", string>> {
+export function entryModules(contents: Contents): Readonly<Record<string, string>> {
   const imports: string[] = [];
   /** An expression that is the file's path inside the executable. */
   const inside = (path: string) => {
@@ -27,8 +33,9 @@ export function entryModules(contents: Contents): Readonly<Record<"main.ts" | "l
 import { main } from ${JSON.stringify(source("../executable/main.ts"))};
 await main({ ${main.join(", ")} }, process.argv.slice(2));
 `,
-    // A worker is found by its place relative to the program, which in an executable is all one file.
-    "large-body-worker.ts": `import ${JSON.stringify(source("../inputs/large-body-worker.ts"))};\n`,
+    ...Object.fromEntries(
+      Object.entries(workers).map(([name, path]) => [name, `import ${JSON.stringify(source(path))};\n`]),
+    ),
   };
 }
 

@@ -76,9 +76,9 @@ export class BatchEngine<T extends BatchItem> {
     return this.#batcher.maxBatchSize;
   }
 
-  /** Items and bytes that are ready and wait for a batch. */
-  get ready(): { items: number; bytes: number } {
-    return { items: this.#batcher.length, bytes: this.#batcher.bytes };
+  /** For how long the oldest batch has been running, in milliseconds; 0 when none is. */
+  get runningForMs(): number {
+    return this.#batcher.runningForMs;
   }
 
   /** In milliseconds of the engine's clock, for the times of items. */

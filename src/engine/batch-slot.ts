@@ -36,6 +36,11 @@ export class BatchSlot<T, R> {
     return this.#beganAtMs + runMs(this.#sizes[0] ?? 0);
   }
 
+  /** How long the batch that runs has been running, in milliseconds; 0 when none is. */
+  runningForMs(nowMs: number): number {
+    return this.isIdle ? 0 : nowMs - this.#beganAtMs;
+  }
+
   given(size: number, nowMs: number): void {
     if (this.isIdle) this.#beganAtMs = nowMs;
     this.#sizes.push(size);

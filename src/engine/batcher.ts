@@ -83,6 +83,12 @@ export class Batcher<T extends Queued, R> {
     return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs > now);
   }
 
+  /** How long the batch that has been running the longest has been so, in milliseconds; 0 when none is. */
+  get runningForMs(): number {
+    const now = this.#options.clock.now();
+    return Math.max(...this.#slots.map((slot) => slot.runningForMs(now)));
+  }
+
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
   add(item: T): void {
     if (item.isAlone) {

@@ -11,7 +11,7 @@ import { serveCommand } from "../commands/serve.ts";
 import type { Contents, EmbeddedModel } from "../compile/contents.ts";
 import { type OptionTable, serveOptions } from "../config.ts";
 import { runProgram } from "../program.ts";
-import { roles } from "../roles.ts";
+import { rolesFor } from "../roles.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
@@ -47,7 +47,7 @@ export async function main(contents: Contents, argv: readonly string[]): Promise
         inspect: { description: descriptions.inspect, load: load.inspect },
       },
       defaultCommand: "serve",
-      roles,
+      roles: rolesFor((given) => sourceOf(contents, given)),
       help: async (width) =>
         executableHelp(
           {

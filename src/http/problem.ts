@@ -39,6 +39,7 @@ const known: Partial<Record<ErrorCode, Partial<Problem> & Pick<Problem, "status"
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422 },
   queue_full: { status: 429, headers: { "Retry-After": "1" } },
+  predictions_unwritable: { status: 503, headers: { "Retry-After": "1" } },
   not_ready: { status: 503, headers: { "Retry-After": "1" } },
 };
 

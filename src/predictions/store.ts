@@ -34,7 +34,7 @@ export interface RetentionLimits {
 export interface PredictionStore {
   /**
    * Keeps a request. What was kept is there after this process is killed, where the store outlives it.
-   * @throws SconceError `store_unwritable` with the reason: a full disk, a folder that is read-only
+   * @throws SconceError `predictions_unwritable` with the reason: a full disk, a folder that is read-only
    */
   create(request: KeptRequest): Promise<void>;
   /** Notes that a kept request has begun: one that runs whenever its process dies is told from one that only waited. */

@@ -111,7 +111,7 @@ export class Supervised {
     running.watchdog?.stop();
     running.child.send({ kind: "stop" });
     const cancel = this.#clock.after(limitMs, () => {
-      log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is ended`);
+      if (limitMs > 0) log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is ended`);
       running.child.kill();
     });
     await this.#stopped.promise;

@@ -1,4 +1,5 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
+import type { ServeConfig } from "../config.ts";
 import { resolveDevices } from "../engine/device.ts";
 import type { BatchObserver, Engine } from "../engine/engine.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
@@ -114,6 +115,18 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
   }
+}
+
+/** What the operator asked for. */
+export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
+  return {
+    batchSize: config.batchSize,
+    maxQueueDelayMs: config.maxQueueDelay,
+    latencyTargetMs: config.latencyTarget,
+    device: config.device,
+    instances: config.instances,
+    threads: config.threads,
+  };
 }
 
 export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps"> {

@@ -60,12 +60,20 @@ export class ModelStore {
    * stand for it. Safe to be killed at any moment and to run beside others.
    *
    * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or a file that can't be read;
-   * the signal's reason when it is aborted.
+   * `store_unwritable`; the signal's reason when it is aborted.
    */
   async put(options: PutOptions): Promise<PutResult> {
-    const { repository } = options;
-    checkRepository(repository);
+    checkRepository(options.repository);
     for (const tag of options.tags ?? []) checkTag(tag);
+    try {
+      return await this.#put(options);
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+  }
+
+  async #put(options: PutOptions): Promise<PutResult> {
+    const { repository } = options;
     using workspace = this.#openWorkspace();
     // What is in the store already may be removed by another process until the index refers to it. Then this build makes copies
     // of its own, which nobody else touches, so the second time can't fail.

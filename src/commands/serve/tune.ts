@@ -4,8 +4,9 @@ import type { ServeConfig } from "../../config.ts";
 import { bestOf, settingsToTry, type Tuned, tune } from "../../engine/tuner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { SconceError } from "../../errors.ts";
-import { fetcherFor, loadPackaged } from "../../front.ts";
+import { fetcherFor } from "../../front.ts";
 import { log } from "../../log.ts";
+import { loadModel } from "../../model/load.ts";
 import { openModel } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 import { formatTable } from "../table.ts";
@@ -20,7 +21,8 @@ const PROGRESS_MS = 5000;
  * @throws SconceError of the model when it cannot be set up
  */
 export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
-  const model = await loadPackaged(packaged);
+  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
+  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   using fetcher = fetcherFor(config);
   const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
   const limits = {

@@ -89,6 +89,11 @@ export class EngineServer {
     });
   }
 
+  /** For how long the oldest batch has been running, in milliseconds; 0 when none is. */
+  get runningForMs(): number {
+    return this.#engine.runningForMs;
+  }
+
   /** Closes the connections and the runners. */
   async close(): Promise<void> {
     this.#listener?.stop(true);

@@ -6,7 +6,7 @@
  *
  * | kind | from | words |
  * |---|---|---|
- * | submit | front | item number, lane number, held bytes (float64), sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
+ * | submit | front | item number, lane number, held bytes (64 bits), sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
@@ -56,10 +56,10 @@ export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),
   instances: z.int(),
   /** `cpu`, or one or more `cuda:N`. */
-  devices: z.array(z.string()),
+  devices: z.array(z.string()).readonly(),
   threads: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */
-  forwardMs: z.array(z.tuple([z.int(), z.number()])),
+  forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),
 });
 
 export type EngineInfo = z.infer<typeof engineInfoSchema>;

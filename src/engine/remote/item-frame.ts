@@ -1,8 +1,8 @@
 /** The frame by which a front submits an item: written there, read in the engine process, laid out here for both. */
-import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
+import { arrayTypes, type Dim, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
 import { aligned, setAt } from "../../model/tensor-memory.ts";
-import { type CheckedItem, fixedKey, type ShapeKey, type Sizes, shapeKey } from "../item-check.ts";
-import { doubleAt, type FrameMemory, frameKinds, IS_ALONE } from "./frame.ts";
+import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
+import { type FrameMemory, frameKinds, IS_ALONE } from "./frame.ts";
 import { type Block, beginFrame } from "./frame-blocks.ts";
 
 /** What a frame says of an item beside its tensors. */
@@ -15,9 +15,13 @@ export interface ItemHead {
 
 interface Plan {
   readonly dtype: DType;
-  readonly dims: TensorSpecs[string]["dims"];
-  /** Where all its dimensions are fixed. */
-  readonly fixed: { readonly shape: readonly number[]; readonly count: number } | undefined;
+  readonly dims: readonly Dim[];
+  /** How many of its dimensions are not fixed. */
+  readonly open: number;
+  /** Undefined where there are such. */
+  readonly shape: readonly number[] | undefined;
+  /** The product of the fixed sizes. */
+  readonly count: number;
 }
 
 /** Bytes before the sizes. */
@@ -32,11 +36,12 @@ export class ItemFrames {
   /** @param inputs as the model declares them */
   constructor(inputs: TensorSpecs) {
     this.#plans = Object.values(inputs).map(({ dtype, dims }) => {
-      const shape = dims.filter((dim) => typeof dim === "number");
-      const count = shape.reduce((product, size) => product * size, 1);
-      return { dtype, dims, fixed: shape.length === dims.length ? { shape, count } : undefined };
+      const fixed = dims.filter((dim) => typeof dim === "number");
+      const open = dims.length - fixed.length;
+      const count = fixed.reduce((product, size) => product * size, 1);
+      return { dtype, dims, open, shape: open === 0 ? fixed : undefined, count };
     });
-    const open = this.#plans.flatMap(({ dims }) => dims.filter((dim) => typeof dim !== "number")).length;
+    const open = this.#plans.reduce((sum, plan) => sum + plan.open, 0);
     this.#headBytes = aligned(HEAD_BYTES + 4 * open);
     this.#isFixed = open === 0;
   }
@@ -55,13 +60,14 @@ export class ItemFrames {
     const { words } = memory;
     words[word + 2] = head.number;
     words[word + 3] = head.lane;
-    memory.doubles[word / 2 + 2] = head.heldBytes;
+    words[word + 4] = head.heldBytes;
+    words[word + 5] = head.heldBytes / 2 ** 32;
     word += HEAD_BYTES / 4;
     for (let i = 0; i < tensors.length; i++) {
       const [plan, tensor] = [this.#plans[i], tensors[i]];
       if (plan === undefined || tensor === undefined) continue;
       const { shape, data } = tensor;
-      if (plan.fixed === undefined) {
+      if (plan.shape === undefined) {
         for (let dim = 0; dim < shape.length; dim++) {
           if (typeof plan.dims[dim] !== "number") words[word++] = shape[dim] ?? 0;
         }
@@ -73,34 +79,43 @@ export class ItemFrames {
 
   /** The item's tensors: views of the frame. */
   read(memory: FrameMemory, at: number): CheckedItem {
-    const { buffer, byteOffset, words } = memory;
+    const { buffer, byteOffset } = memory;
     const sizes: Sizes | undefined = this.#isFixed ? undefined : { free: new Map(), padded: new Map() };
     const tensors: Tensor[] = [];
     let word = (at + HEAD_BYTES) / 4;
-    let [offset, bytes] = [at + this.#headBytes, 0];
-    for (const { dtype, dims, fixed } of this.#plans) {
-      let [shape, count] = [fixed?.shape, fixed?.count ?? 1];
+    let offset = byteOffset + at + this.#headBytes;
+    let bytes = 0;
+    for (let i = 0; i < this.#plans.length; i++) {
+      const plan = this.#plans[i];
+      if (plan === undefined) continue;
+      let { shape } = plan;
       if (shape === undefined) {
-        const read: number[] = [];
-        for (const dim of dims) {
-          const size = typeof dim === "number" ? dim : (words[word++] ?? 0);
-          if (typeof dim === "string") sizes?.free.set(dim, size);
-          else if (typeof dim === "object") sizes?.padded.set(dim.name, size);
-          read.push(size);
-          count *= size;
-        }
-        shape = read;
+        shape = readShape(plan.dims, memory.words, word, sizes);
+        word += plan.open;
       }
-      const data = new arrayTypes[dtype](buffer, byteOffset + offset, count);
-      tensors.push({ dtype, shape, data });
+      const count = plan.shape === undefined ? shape.reduce((product, size) => product * size, 1) : plan.count;
+      const data = new arrayTypes[plan.dtype](buffer, offset, count);
+      tensors.push({ dtype: plan.dtype, shape, data });
       bytes += data.byteLength;
       offset += aligned(data.byteLength);
     }
-    const { key, padded, length }: ShapeKey = sizes === undefined ? fixedKey : shapeKey(sizes);
+    const { key, padded, length } = sizes === undefined ? fixedKey : shapeKey(sizes);
     return { tensors, key, padded, length, bytes };
   }
 }
 
-export function heldBytesAt(memory: FrameMemory, at: number): number {
-  return doubleAt(memory, at + 16);
+export function heldBytesAt({ words }: FrameMemory, at: number): number {
+  return (words[at / 4 + 4] ?? 0) + (words[at / 4 + 5] ?? 0) * 2 ** 32;
+}
+
+/** A tensor's shape, of which the frame has the sizes that are not fixed; they are noted by name too. */
+function readShape(dims: readonly Dim[], words: Uint32Array, begin: number, sizes: Sizes | undefined): number[] {
+  let word = begin;
+  return dims.map((dim) => {
+    if (typeof dim === "number") return dim;
+    const size = words[word++] ?? 0;
+    if (typeof dim === "string") sizes?.free.set(dim, size);
+    else sizes?.padded.set(dim.name, size);
+    return size;
+  });
 }

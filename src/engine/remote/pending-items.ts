@@ -4,9 +4,10 @@ import { type InRing, Ring } from "../ring.ts";
 import { IS_ALONE } from "./frame.ts";
 import type { Block, FrameBlocks } from "./frame-blocks.ts";
 
-export interface Pending extends Item, InRing<Pending> {
+export interface Pending<T extends Item> extends InRing<Pending<T>> {
+  readonly item: T;
   readonly number: number;
-  readonly ownLane: Lane;
+  readonly ownLane: Lane<T>;
   /** Of its tensors and what else it holds. */
   readonly bytes: number;
   readonly padded: ReadonlyMap<string, number>;
@@ -21,9 +22,9 @@ export interface Pending extends Item, InRing<Pending> {
 }
 
 /** The items of one lane. */
-interface Lane {
+interface Lane<T extends Item> {
   readonly number: number;
-  readonly items: Ring<Pending>;
+  readonly items: Ring<Pending<T>>;
 }
 
 /** An item that saw so many processes end is taken for a suspect: that it was dispatched may not have come through. */
@@ -31,13 +32,13 @@ const MOST_LOSSES = 2;
 /** Numbers go round below this, far more than there are items at a time. */
 const NUMBERS = 2 ** 30;
 
-export class PendingItems {
+export class PendingItems<T extends Item> {
   /** Of the items that wait for a batch. */
   readonly ready = { items: 0, bytes: 0 };
   readonly #blocks: FrameBlocks;
   /** By number, in the order in which they were submitted. */
-  readonly #items = new Map<number, Pending>();
-  readonly #lanes = new Map<object, Lane>();
+  readonly #items = new Map<number, Pending<T>>();
+  readonly #lanes = new Map<object, Lane<T>>();
   #lastItem = 0;
   #lastLane = 0;
 
@@ -46,11 +47,11 @@ export class PendingItems {
   }
 
   /** In the order in which they were submitted. */
-  all(): Iterable<Pending> {
+  all(): Iterable<Pending<T>> {
     return this.#items.values();
   }
 
-  get(number: number): Pending | undefined {
+  get(number: number): Pending<T> | undefined {
     return this.#items.get(number);
   }
 
@@ -59,16 +60,16 @@ export class PendingItems {
     return this.#lastItem;
   }
 
-  laneOf(lane: object): Lane {
+  laneOf(lane: object): Lane<T> {
     const known = this.#lanes.get(lane);
     if (known !== undefined) return known;
     this.#lastLane = (this.#lastLane + 1) % NUMBERS;
-    const made = { number: this.#lastLane, items: new Ring<Pending>() };
+    const made = { number: this.#lastLane, items: new Ring<Pending<T>>() };
     this.#lanes.set(lane, made);
     return made;
   }
 
-  add(pending: Pending): void {
+  add(pending: Pending<T>): void {
     pending.block.holders += 1;
     pending.ownLane.items.add(pending);
     this.#items.set(pending.number, pending);
@@ -76,18 +77,18 @@ export class PendingItems {
     this.ready.bytes += pending.bytes;
   }
 
-  dispatched(pending: Pending, isAlone: boolean): void {
+  dispatched(pending: Pending<T>, isAlone: boolean): void {
     if (pending.state === "waiting") this.#leaveReady(pending);
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
   /** Forgets an item and its frame. */
-  remove(pending: Pending): void {
-    const { ownLane, lane, block, state } = pending;
+  remove(pending: Pending<T>): void {
+    const { ownLane, item, block, state } = pending;
     if (state === "waiting") this.#leaveReady(pending);
     this.#items.delete(pending.number);
     ownLane.items.delete(pending);
-    if (ownLane.items.size === 0) this.#lanes.delete(lane);
+    if (ownLane.items.size === 0) this.#lanes.delete(item.lane);
     this.#blocks.release(block);
   }
 
@@ -103,8 +104,8 @@ export class PendingItems {
    * The engine process ended: all items wait again. Those that were in a batch are marked to be run with no other item beside them.
    * @returns those that ran so, and are not run again
    */
-  lost(): Pending[] {
-    const culprits: Pending[] = [];
+  lost(): Pending<T>[] {
+    const culprits: Pending<T>[] = [];
     for (const pending of this.#items.values()) {
       if (pending.state === "alone") {
         culprits.push(pending);
@@ -121,13 +122,13 @@ export class PendingItems {
     return culprits;
   }
 
-  #leaveReady({ bytes }: Pending): void {
+  #leaveReady({ bytes }: Pending<T>): void {
     this.ready.items -= 1;
     this.ready.bytes -= bytes;
   }
 }
 
-function markAlone({ block, from }: Pending): void {
+function markAlone({ block, from }: Pick<Pending<Item>, "block" | "from">): void {
   const word = from / 4 + 1;
   block.memory.words[word] = (block.memory.words[word] ?? 0) | IS_ALONE;
 }

@@ -36,7 +36,9 @@ export interface RemoteEngineOptions {
 interface Connection {
   socket: Socket | undefined;
   outbox: Outbox | undefined;
-  /** Rejected when the connection ends before the engine process said that it is ready. */
+  /** Whether the process said so: it is sent nothing before. */
+  isReady: boolean;
+  /** Rejected when the connection ends before that. */
   readonly ready: PromiseWithResolvers<EngineInfo>;
 }
 
@@ -44,23 +46,22 @@ interface Connection {
  * Items may be submitted at any time; without a process they wait for the next. When the process ends, and it was told why (`engineEnded`), the items
  * that were in a batch are sent to the next process to be run alone. One that ran alone fails, and those that waited wait on.
  */
-export class RemoteEngine implements Engine {
-  listener: EngineListener | undefined;
+export class RemoteEngine<T extends Item> implements Engine<T> {
+  listener: EngineListener<T> | undefined;
   readonly #options: RemoteEngineOptions;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
   readonly #rowsOf: (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
   readonly #blocks = new FrameBlocks();
-  readonly #pending = new PendingItems(this.#blocks);
+  readonly #pending = new PendingItems<T>(this.#blocks);
   #connection: Connection | undefined;
   /** What the process said of itself; kept when it ends. */
   #info: EngineInfo | undefined;
-  #isReady = false;
   #isHurried = false;
   #isClosed = false;
-  /** A connection ended, and what follows from that waits for the reason. */
-  #isLost = false;
+  /** It ended, and what follows from that waits for the reason. */
+  #lost: Connection | undefined;
   #reason: string | undefined;
 
   constructor(options: RemoteEngineOptions) {
@@ -85,7 +86,7 @@ export class RemoteEngine implements Engine {
   }
 
   get isReady(): boolean {
-    return this.#isReady;
+    return this.#connection?.isReady ?? false;
   }
 
   /** Of this front's items. */
@@ -99,10 +100,15 @@ export class RemoteEngine implements Engine {
    */
   async connect(path: string): Promise<EngineInfo> {
     if (this.#isClosed) throw closed();
-    if (this.#connection !== undefined || this.#isLost) {
+    if (this.#connection !== undefined || this.#lost !== undefined) {
       throw new SconceError("not_ready", "the engine process before this one has not ended");
     }
-    const connection: Connection = { socket: undefined, outbox: undefined, ready: Promise.withResolvers() };
+    const connection: Connection = {
+      socket: undefined,
+      outbox: undefined,
+      isReady: false,
+      ready: Promise.withResolvers(),
+    };
     this.#connection = connection;
     const reader = new FrameReader((memory, at) => this.#handle(connection, memory, at));
     try {
@@ -110,6 +116,7 @@ export class RemoteEngine implements Engine {
         unix: path,
         socket: {
           open: (socket) => {
+            if (this.#isClosed) socket.end();
             connection.socket = socket;
             connection.outbox = new Outbox(socket, this.#blocks);
           },
@@ -131,12 +138,12 @@ export class RemoteEngine implements Engine {
    * @param reason for the message of an item that was run alone then: "the engine was ended by SIGSEGV"
    */
   engineEnded(reason: string): void {
-    if (this.#connection === undefined && !this.#isLost) return;
+    if (this.#connection === undefined && this.#lost === undefined) return;
     this.#reason = reason;
     this.#settleLoss();
   }
 
-  submit(item: Item, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
+  submit(item: T, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
     if (this.#isClosed) throw closed();
     const checked = this.#check(tensors);
     const bytes = this.#itemFrames.bytesOf(checked.tensors);
@@ -146,8 +153,7 @@ export class RemoteEngine implements Engine {
     const ownLane = this.#pending.laneOf(item.lane);
     this.#itemFrames.write(block, bytes, { number, lane: ownLane.number, heldBytes, isAlone: false }, checked.tensors);
     this.#pending.add({
-      lane: item.lane,
-      index: item.index,
+      item,
       number,
       ownLane,
       bytes: checked.bytes + heldBytes,
@@ -161,7 +167,7 @@ export class RemoteEngine implements Engine {
       before: undefined,
       after: undefined,
     });
-    if (this.#isReady) this.#send(block, from, block.end);
+    if (this.isReady) this.#send(block, from, block.end);
   }
 
   cancel(lane: object): void {
@@ -178,16 +184,16 @@ export class RemoteEngine implements Engine {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#isReady = false;
     const left = [...this.#pending.all()];
     for (const pending of left) this.#pending.remove(pending);
+    if (this.#connection !== undefined) this.#connection.isReady = false;
     this.#connection?.socket?.end();
-    for (const pending of left) this.listener?.failed(pending, closed());
+    for (const { item } of left) this.listener?.failed(item, closed());
   }
 
   /** Sends a frame of one number; to nobody when there is no process. */
   #tell(kind: number, number: number): void {
-    if (!this.#isReady) return;
+    if (!this.isReady) return;
     const bytes = 2 * HEADER_BYTES;
     const block = this.#blocks.withRoomFor(bytes);
     const from = block.end;
@@ -231,7 +237,7 @@ export class RemoteEngine implements Engine {
     const before = this.#info?.maxBatchSize ?? 0;
     this.#info = info;
     if (info.maxBatchSize < before) this.#options.onShrink?.(info.maxBatchSize);
-    this.#isReady = true;
+    connection.isReady = true;
     for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
     if (this.#isHurried) this.hurry();
     connection.ready.resolve(info);
@@ -239,13 +245,13 @@ export class RemoteEngine implements Engine {
 
   #dispatched({ words }: FrameMemory, at: number, isAlone: boolean): void {
     const count = words[at / 4 + 2] ?? 0;
-    const items: Pending[] = [];
+    const items: T[] = [];
     for (let i = 0, word = at / 4 + 3; i < count; i++) {
       const pending = this.#pending.get(words[word + i] ?? 0);
       // Its lane may have been cancelled.
       if (pending === undefined) continue;
       this.#pending.dispatched(pending, isAlone);
-      items.push(pending);
+      items.push(pending.item);
     }
     if (items.length > 0) this.listener?.dispatched(items);
   }
@@ -261,7 +267,7 @@ export class RemoteEngine implements Engine {
       const pending = this.#pending.get(words[first + i] ?? 0);
       if (pending === undefined) continue;
       this.#pending.remove(pending);
-      this.listener?.finished(pending, this.#rowsOf(outputs, i, pending.padded));
+      this.listener?.finished(pending.item, this.#rowsOf(outputs, i, pending.padded));
     }
   }
 
@@ -274,27 +280,27 @@ export class RemoteEngine implements Engine {
   #ended(connection: Connection): void {
     connection.outbox?.drop();
     this.#connection = undefined;
-    this.#isReady = false;
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
     // Nobody need wait for it.
     connection.ready.promise.catch(() => {});
-    this.#isLost = true;
+    this.#lost = connection;
     this.#settleLoss();
   }
 
   #settleLoss(): void {
-    const reason = this.#reason;
-    if (!this.#isLost || reason === undefined) return;
-    this.#isLost = false;
+    const [lost, reason] = [this.#lost, this.#reason];
+    if (lost === undefined || reason === undefined) return;
+    this.#lost = undefined;
     this.#reason = undefined;
-    for (const culprit of this.#pending.lost()) {
-      this.listener?.failed(culprit, new SconceError("run_failed", `${reason} while it ran this input alone`));
+    if (!lost.isReady) return;
+    for (const { item } of this.#pending.lost()) {
+      this.listener?.failed(item, new SconceError("run_failed", `${reason} while it ran this input alone`));
     }
   }
 
-  #fail(pending: Pending, error: SconceError): void {
+  #fail(pending: Pending<T>, error: SconceError): void {
     this.#pending.remove(pending);
-    this.listener?.failed(pending, error);
+    this.listener?.failed(pending.item, error);
   }
 }
 

@@ -1,0 +1,65 @@
+/** A front's way to the engine process: connects to each one that is started, and hears of each one's end. */
+import { RemoteEngine } from "./engine/remote/remote-engine.ts";
+import { messageOf } from "./errors.ts";
+import type { FrontTools } from "./front.ts";
+import { log } from "./log.ts";
+import type { ListItem } from "./serving/item-list.ts";
+import { ItemPipeline } from "./serving/item-pipeline.ts";
+import { type RunningModel, runSetup } from "./serving/set-up.ts";
+import type { PackagedModel } from "./store/packaged-model.ts";
+
+/** What a front is told of the engine process. */
+export interface EngineEvents {
+  /** It listens at this path from now on. */
+  ready(socket: string): void;
+  /** @param reason follows "the engine process" */
+  ended(reason: string): void;
+}
+
+export class EngineLink implements EngineEvents {
+  #socket: string | undefined;
+  #engine: RemoteEngine<ListItem> | undefined;
+  readonly #first = Promise.withResolvers<void>();
+
+  ready(socket: string): void {
+    this.#socket = socket;
+    void this.#connect();
+  }
+
+  ended(reason: string): void {
+    this.#socket = undefined;
+    this.#engine?.engineEnded(`the engine process ${reason}`);
+  }
+
+  /**
+   * Gets the model's code ready and connects; resolves when there is an engine.
+   * @throws SconceError `model_invalid` of the model's `setup`
+   */
+  async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics }: FrontTools): Promise<RunningModel> {
+    const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onShrink: logShrink });
+    this.#engine = engine;
+    await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#first.promise]);
+    const { info } = engine;
+    if (info === undefined) throw new RangeError("an engine that is connected has said what it is");
+    return { engine, pipeline: new ItemPipeline(model, fetcher, fileCaps), facts: info };
+  }
+
+  async #connect(): Promise<void> {
+    const socket = this.#socket;
+    if (socket === undefined || this.#engine === undefined) return;
+    try {
+      await this.#engine.connect(socket);
+      this.#first.resolve();
+    } catch (error) {
+      // It has ended meanwhile, which will be told.
+      log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
+    }
+  }
+}
+
+/** One warning each time: the batches that failed are run again and do not matter. */
+export function logShrink(maxBatchSize: number): void {
+  log.warn(
+    `The device has too little memory for larger batches: they have at most ${maxBatchSize} from now on; --batch-size ${maxBatchSize} makes that so from the start`,
+  );
+}

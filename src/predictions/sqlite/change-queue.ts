@@ -1,0 +1,216 @@
+/** The changes that are still to be written: those that something waits for, and ends of predictions that were never kept as a request. */
+import { Fifo } from "../../engine/fifo.ts";
+import type { EndedRecord } from "../record.ts";
+import type { KeptRequest, RetentionLimits } from "../store.ts";
+import { type BegunChange, type Change, type CreateChange, type EndChange, merged, type Waiting } from "./change.ts";
+import { MAX_INLINE_LENGTH } from "./kept-files.ts";
+
+/** Changes of each sort in one transaction: a creation waits for no more than that. */
+const MAX_URGENT = 2000;
+const MAX_LAZY = 500;
+/** Lazy ends that are written before their time. */
+const MAX_LAZY_BYTES = 8 * 1024 * 1024;
+
+export interface Batch {
+  readonly changes: Change[];
+  /** To be written to files first. */
+  readonly large: EndChange[];
+}
+
+export class ChangeQueue {
+  readonly #limits: RetentionLimits;
+  #urgent = new Map<string, Change>();
+  readonly #lazy = new Fifo<EndChange>();
+  #lazyBytes = 0;
+  /** Lazy ends whose time has come. */
+  #due = 0;
+  #nextNumber = 0;
+
+  constructor(limits: RetentionLimits) {
+    this.#limits = limits;
+  }
+
+  /** The number that the next change gets. */
+  get nextNumber(): number {
+    return this.#nextNumber;
+  }
+
+  get hasDue(): boolean {
+    return this.#urgent.size > 0 || this.#due > 0;
+  }
+
+  get hasLazy(): boolean {
+    return this.#lazy.length > 0;
+  }
+
+  create(change: {
+    request: KeptRequest;
+    file: string | undefined;
+    begunAtMs: number | undefined;
+    waiting: Waiting;
+  }): void {
+    const { id } = change.request;
+    const created: CreateChange = {
+      op: "create",
+      number: this.#nextNumber++,
+      id,
+      toldMs: performance.now(),
+      ...change,
+    };
+    this.#add(created);
+  }
+
+  begun(id: string, begunAtMs: number): void {
+    const begun: BegunChange = { op: "begun", number: this.#nextNumber++, id, begunAtMs };
+    this.#add(begun);
+  }
+
+  /** An unfinished prediction goes without an outcome. */
+  drop(id: string): void {
+    this.#add({ op: "drop", number: this.#nextNumber++, id });
+  }
+
+  /** @param isCreated whether a request of it may be in the database; else there is no hurry */
+  end(record: EndedRecord, bytes: number, isCreated: boolean): void {
+    const toldMs = performance.now();
+    const change: EndChange = {
+      op: "end",
+      number: this.#nextNumber++,
+      id: record.id,
+      record,
+      bytes,
+      file: undefined,
+      toldMs,
+      isCreated,
+      waiting: undefined,
+    };
+    if (isCreated) {
+      this.#add(change);
+      return;
+    }
+    this.#lazy.push(change);
+    this.#lazyBytes += bytes;
+    this.#dropLazy(toldMs);
+    if (this.#lazyBytes > MAX_LAZY_BYTES) this.hasten();
+  }
+
+  /** Takes the next changes; no more than `files` of them need files first. */
+  take(files: number): Batch {
+    const batch: Batch = { changes: [], large: [] };
+    for (const change of this.#urgent.values()) {
+      if (batch.changes.length === MAX_URGENT) break;
+      if (needsFile(change) && batch.large.length === files) continue;
+      this.#urgent.delete(change.id);
+      sort(change, batch);
+    }
+    this.#dropLazy(performance.now());
+    for (let taken = 0; taken < MAX_LAZY && this.#due > 0; taken++) {
+      const next = this.#lazy.first;
+      if (next === undefined || (needsFile(next) && batch.large.length === files)) break;
+      this.#shiftLazy();
+      sort(next, batch);
+    }
+    return batch;
+  }
+
+  /** Takes creations alone. */
+  takeCreations(): Batch {
+    const changes = this.#urgent
+      .values()
+      .filter(({ op }) => op === "create")
+      .take(MAX_URGENT)
+      .toArray();
+    for (const { id } of changes) this.#urgent.delete(id);
+    return { changes, large: [] };
+  }
+
+  /** The outcome of a change lies in a file now. */
+  addFiled(change: EndChange): void {
+    this.#add(change);
+  }
+
+  /** Takes back what could not be written, as far as retention allows. */
+  putBack(changes: readonly Change[]): void {
+    const later = this.#urgent;
+    this.#urgent = new Map(changes.map((change) => [change.id, change]));
+    for (const change of later.values()) this.#add(change);
+    this.#dropUrgent();
+  }
+
+  /** The time of all lazy ends has come. */
+  hasten(): void {
+    this.#due = this.#lazy.length;
+  }
+
+  find(id: string): EndedRecord | undefined {
+    const urgent = this.#urgent.get(id);
+    if (urgent?.op === "end") return urgent.record;
+    return this.#lazy.rest().find((change) => change.id === id)?.record;
+  }
+
+  /** Of all that are not written. */
+  oldestNumber(): number {
+    const lazy = this.#lazy.first?.number ?? Infinity;
+    return this.#urgent.values().reduce((oldest, { number }) => Math.min(oldest, number), lazy);
+  }
+
+  /** Outcomes that are not written, and their bytes. */
+  get unwritten(): { count: number; bytes: number } {
+    const total = { count: this.#lazy.length, bytes: this.#lazyBytes };
+    for (const change of this.#urgent.values()) {
+      if (change.op !== "end") continue;
+      total.count += 1;
+      total.bytes += change.bytes;
+    }
+    return total;
+  }
+
+  #add(change: Change): void {
+    this.#urgent.set(change.id, merged(this.#urgent.get(change.id), change));
+  }
+
+  /** Those that would be removed as soon as they were written are not. */
+  #dropLazy(nowMs: number): void {
+    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
+    for (let oldest = this.#lazy.first; oldest !== undefined; oldest = this.#lazy.first) {
+      const isOver = this.#lazy.length > maxCount || (this.#lazyBytes > maxBytes && this.#lazy.length > 1);
+      if (!isOver && nowMs - oldest.toldMs <= maxAgeMs) return;
+      this.#shiftLazy();
+    }
+  }
+
+  #shiftLazy(): void {
+    this.#lazyBytes -= this.#lazy.shift()?.bytes ?? 0;
+    this.#due = Math.max(0, this.#due - 1);
+  }
+
+  #dropUrgent(): void {
+    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
+    const ends = this.#urgent
+      .values()
+      .filter((change) => change.op === "end")
+      .toArray();
+    let { length: count } = ends;
+    let bytes = ends.reduce((sum, end) => sum + end.bytes, 0);
+    const nowMs = performance.now();
+    for (const { id, number, isCreated, waiting, ...end } of ends) {
+      const isOver = count > maxCount || (bytes > maxBytes && count > 1) || nowMs - end.toldMs > maxAgeMs;
+      if (!isOver) continue;
+      waiting?.resolve();
+      if (isCreated) this.#urgent.set(id, { op: "drop", number, id });
+      else this.#urgent.delete(id);
+      count -= 1;
+      bytes -= end.bytes;
+    }
+  }
+}
+
+function needsFile(change: Change): boolean {
+  if (change.op !== "end" || change.file !== undefined) return false;
+  return change.record.outcome.members.length + change.record.logs.length > MAX_INLINE_LENGTH;
+}
+
+function sort(change: Change, batch: Batch): void {
+  if (change.op === "end" && needsFile(change)) batch.large.push(change);
+  else batch.changes.push(change);
+}

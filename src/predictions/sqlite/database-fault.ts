@@ -1,0 +1,29 @@
+/** What a disk or a database refuses, in words. */
+
+const reasons: Readonly<Record<string, string>> = {
+  SQLITE_FULL: "its disk has no room left",
+  ENOSPC: "its disk has no room left",
+  EDQUOT: "its disk has no room left for this user",
+  SQLITE_READONLY: "it is read-only",
+  EROFS: "it is read-only",
+  EACCES: "this user may not write there",
+  EPERM: "this user may not write there",
+  ENOENT: "its folder is gone",
+  ENOTDIR: "a part of its path is a file",
+  EISDIR: "it is a folder",
+  SQLITE_CANTOPEN: "it cannot be opened or created",
+  SQLITE_IOERR: "its disk fails",
+  EIO: "its disk fails",
+  SQLITE_CORRUPT: "it is damaged",
+  SQLITE_NOTADB: "it is no database",
+  SQLITE_BUSY: "another process keeps it locked",
+};
+
+/** Why something that was thrown could not be done, as a part of a sentence. */
+export function databaseFault(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = "code" in error ? String(error.code) : "";
+  // SQLITE_IOERR_WRITE is a kind of SQLITE_IOERR.
+  const reason = reasons[code] ?? reasons[code.split("_").slice(0, 2).join("_")];
+  return reason === undefined ? error.message : `${reason} (${code})`;
+}

@@ -1,0 +1,277 @@
+/** The database of predictions, on the thread that has it: commits batches, reads, and forgets what retention no longer allows. */
+import { Database, type Statement } from "bun:sqlite";
+import { chmodSync, closeSync, openSync } from "node:fs";
+import { SconceError } from "../../errors.ts";
+import { databaseFault } from "./database-fault.ts";
+import { prepareFolder } from "./database-lock.ts";
+import { ElapsedClock } from "./elapsed-clock.ts";
+import { KeptFiles } from "./kept-files.ts";
+import { prepareSchema, unusable } from "./prediction-schema.ts";
+import { statements } from "./prediction-statements.ts";
+import type { CreateRow, EndRow, Row } from "./sqlite-batch.ts";
+import type {
+  OpenMessage,
+  Owners,
+  StoredRecord,
+  StoredRequest,
+  TakeMessage,
+  Totals,
+  Written,
+} from "./sqlite-messages.ts";
+
+/** Other processes hold the lock for milliseconds. */
+const BUSY_TIMEOUT_MS = 10_000;
+/** The write-ahead log is copied into the database when it is larger, or when there is nothing else to do. */
+const MAX_LOG_BYTES = 16 * 1024 * 1024;
+const PAGE_BYTES = 4096;
+/** Rows that are removed in one transaction beyond those that were added. */
+const SWEEP_ROWS = 256;
+/** Free pages that are given back to the disk at a time, and that are kept for what comes. */
+const VACUUM_PAGES = 512;
+const SPARE_PAGES = 1024;
+
+export class PredictionDatabase {
+  readonly #database: Database;
+  readonly #limits: OpenMessage;
+  readonly #files: KeptFiles;
+  readonly #clock: ElapsedClock;
+  readonly #sql: ReturnType<typeof statements>;
+  #totals: Totals;
+
+  /** @throws SconceError `predictions_unusable` */
+  static open(options: OpenMessage): PredictionDatabase {
+    const { path } = options;
+    try {
+      prepareFolder(path);
+      makePrivate(path);
+      const files = new KeptFiles(path, options.sync === "full");
+      files.prepare();
+      return new PredictionDatabase(connect(options), files, options);
+    } catch (error) {
+      throw error instanceof SconceError ? error : unusable(path, databaseFault(error), error);
+    }
+  }
+
+  private constructor(database: Database, files: KeptFiles, options: OpenMessage) {
+    this.#database = database;
+    this.#limits = options;
+    this.#files = files;
+    this.#sql = statements(database);
+    const meta = this.#meta();
+    this.#totals = meta;
+    this.#clock = new ElapsedClock(meta, options.wallMs);
+    if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
+  }
+
+  get totals(): Totals {
+    return this.#totals;
+  }
+
+  /** Commits all of it or nothing. */
+  write(rows: Iterable<Row>, wallMs: number): Written {
+    const refused: string[] = [];
+    const gone: string[] = [];
+    this.#database
+      .transaction(() => {
+        const before = this.#meta();
+        this.#clock.follow(before.elapsedMs);
+        const nowMs = this.#clock.now();
+        let { totalCount, totalBytes } = before;
+        let added = 0;
+        for (const row of rows) {
+          if (row.op === "create") this.#create(row, nowMs, gone);
+          else if (row.op === "begun") this.#sql.begun.run(row.begunAtMs, row.id);
+          else gone.push(...this.#removeUnfinished(row.id));
+          if (row.op !== "end") continue;
+          if (this.#end(row, nowMs)) {
+            added += 1;
+            totalCount += 1;
+            totalBytes += row.bytes;
+          } else {
+            refused.push(row.id);
+            if (row.file !== null) gone.push(row.file);
+          }
+        }
+        const swept = this.#sweep({ totalCount, totalBytes }, { nowMs, limit: 2 * added + 16 });
+        gone.push(...swept.files);
+        this.#sql.setMeta.run(swept.totalCount, swept.totalBytes, nowMs, wallMs);
+        this.#totals = swept;
+      })
+      .immediate();
+    for (const file of gone) this.#files.removeNow(file);
+    return { totalCount: this.#totals.totalCount, totalBytes: this.#totals.totalBytes, refused: refused.join(" ") };
+  }
+
+  get(id: string): StoredRecord | undefined {
+    const ended = this.#sql.getEnded.get(id);
+    if (ended === null) return this.#sql.getUnfinished.get(id) ?? undefined;
+    const { endedMs, ...record } = ended;
+    return this.#clock.now() - endedMs > this.#limits.maxAgeMs ? undefined : record;
+  }
+
+  owners(): Owners {
+    const owners = this.#sql.owners.values().map(([owner]) => String(owner));
+    return { owners: owners.join(""), upTo: this.#sql.newest.get()?.seq ?? 0 };
+  }
+
+  take({ owners, after, upTo }: TakeMessage): StoredRequest | undefined {
+    return this.#database
+      .transaction(() => {
+        const taken = this.#sql.oldestOf.get(after, upTo, owners);
+        if (taken === null) return undefined;
+        const { deadlineMs, begunAtMs, deaths, ...request } = taken;
+        if (begunAtMs !== null) this.#sql.died.run(request.row);
+        const leftMs = deadlineMs - this.#clock.now();
+        return { ...request, leftMs, deaths: begunAtMs === null ? deaths : deaths + 1 };
+      })
+      .immediate();
+  }
+
+  /** Copies a write-ahead log that has grown large into the database. */
+  checkLog(): void {
+    const { log, checkpointed } = this.#log("NOOP");
+    if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
+    // While other processes write all the time the log can be begun anew only by making them wait.
+    this.#log(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
+  }
+
+  /** One short step of what can wait until there is nothing else to do; true when there is more. */
+  tend(): boolean {
+    if (this.#forget()) return true;
+    const { log, checkpointed } = this.#log("NOOP");
+    if (log > checkpointed) this.#log("PASSIVE");
+    const free = this.#pragma("freelist_count");
+    if (free <= Math.max(SPARE_PAGES, this.#pragma("page_count") / 4)) return false;
+    this.#database.run(`PRAGMA incremental_vacuum(${VACUUM_PAGES})`);
+    return true;
+  }
+
+  /** When the oldest record will have been kept long enough, in milliseconds from now; undefined where there is none. */
+  msUntilExpiry(): number | undefined {
+    const [oldest] = this.#sql.oldest.all(1);
+    return oldest === undefined ? undefined : oldest.endedMs + this.#limits.maxAgeMs - this.#clock.now();
+  }
+
+  close(): void {
+    // While it has a statement, SQLite keeps the file open and the log beside it.
+    for (const statement of Object.values(this.#sql)) statement.finalize();
+    this.#database.close(true);
+  }
+
+  #create(row: CreateRow, nowMs: number, gone: string[]): void {
+    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body } = row;
+    const deadlineMs = nowMs - ageMs + timeoutMs;
+    const { changes } = this.#sql.create.run(
+      id,
+      kind,
+      count,
+      createdAtMs,
+      timeoutMs,
+      deadlineMs,
+      begunAtMs,
+      file,
+      body,
+    );
+    if (changes === 0 && file !== null) gone.push(file);
+  }
+
+  /** False where there was an outcome. */
+  #end(row: EndRow, nowMs: number): boolean {
+    const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status } = row;
+    const { ageMs, bytes, file, fileMembersBytes, members, logs } = row;
+    const kept = [id, bytes, nowMs - ageMs, file, fileMembersBytes] as const;
+    const times = [createdAtMs, startedAtMs, finishedAtMs] as const;
+    return this.#sql.end.run(...kept, kind, count, itemsDone, ...times, status, members, logs).changes > 0;
+  }
+
+  /** The files of the row that goes. */
+  #removeUnfinished(id: string): string[] {
+    const removed = this.#sql.removeUnfinished.get(id);
+    return removed === null || removed.file === null ? [] : [removed.file];
+  }
+
+  /** One transaction in which retention alone is seen to; true when there is more of it. */
+  #forget(): boolean {
+    const [nowMs, oldest] = [this.#clock.now(), this.#sql.oldest.all(1)[0]];
+    if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
+    const { files } = this.#database
+      .transaction(() => {
+        const { wallMs, elapsedMs, ...before } = this.#meta();
+        const swept = this.#sweep(before, { nowMs, limit: SWEEP_ROWS });
+        this.#sql.setMeta.run(swept.totalCount, swept.totalBytes, elapsedMs, wallMs);
+        this.#totals = swept;
+        return swept;
+      })
+      .immediate();
+    for (const file of files) this.#files.removeNow(file);
+    return true;
+  }
+
+  #sweep(before: Totals, { nowMs, limit }: { nowMs: number; limit: number }): Totals & { files: string[] } {
+    let { totalCount, totalBytes } = before;
+    const files: string[] = [];
+    let last: number | undefined;
+    const [first] = this.#sql.oldest.all(1);
+    const candidates = first !== undefined && this.#isOver(before, first, nowMs) ? this.#sql.oldest.all(limit) : [];
+    for (const old of candidates) {
+      if (!this.#isOver({ totalCount, totalBytes }, old, nowMs)) break;
+      totalCount -= 1;
+      totalBytes -= old.bytes;
+      if (old.file !== null) files.push(old.file);
+      last = old.seq;
+    }
+    if (last !== undefined) this.#sql.removeUpTo.run(last);
+    return { totalCount, totalBytes, files };
+  }
+
+  #isOver({ totalCount, totalBytes }: Totals, oldest: { endedMs: number }, nowMs: number): boolean {
+    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
+    return totalCount > maxCount || (totalBytes > maxBytes && totalCount > 1) || nowMs - oldest.endedMs > maxAgeMs;
+  }
+
+  #meta(): Totals & { elapsedMs: number; wallMs: number } {
+    const meta = this.#sql.meta.get();
+    if (meta === null) throw new Error("its table of totals is empty");
+    return meta;
+  }
+
+  #log(mode: "NOOP" | "PASSIVE" | "RESTART"): { log: number; checkpointed: number } {
+    const checkpoint: Statement<{ log: number; checkpointed: number }, []> = this.#database.query(
+      `PRAGMA wal_checkpoint(${mode})`,
+    );
+    return checkpoint.get() ?? { log: 0, checkpointed: 0 };
+  }
+
+  #pragma(name: string): number {
+    const [[value] = []] = this.#database.query(`PRAGMA ${name}`).values();
+    return Number(value);
+  }
+}
+
+function connect({ path, sync }: OpenMessage): Database {
+  const database = new Database(path, { readwrite: true, create: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    prepareSchema(database, path);
+    database.run("PRAGMA journal_mode = WAL");
+    database.run(`PRAGMA synchronous = ${sync}`);
+    database.run("PRAGMA wal_autocheckpoint = 0");
+    database.run(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
+    database.run("PRAGMA cache_size = -16000");
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** SQLite gives its other files the mode of this one. */
+function makePrivate(path: string): void {
+  try {
+    // Only where it is new: closing a file takes this process's locks of it away.
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    chmodSync(path, 0o600);
+  }
+}

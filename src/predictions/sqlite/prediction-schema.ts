@@ -1,0 +1,75 @@
+/** The tables of a prediction database, and whether a file has them. */
+import type { Database } from "bun:sqlite";
+import { statSync } from "node:fs";
+import { SconceError } from "../../errors.ts";
+
+/** "scnc": tells a prediction database from those of other programs. */
+const APPLICATION_ID = 0x73636e63;
+const VERSION = 1;
+/** A whole check reads a whole file: of a larger one only what is opened with is looked at. */
+const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
+
+/** Times are real numbers: milliseconds of the wall clock, or of the clock that is never set (`ended_ms`, `deadline_ms`). */
+const tables = `
+  CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    elapsed_ms REAL NOT NULL, wall_ms REAL NOT NULL
+  ) STRICT;
+  INSERT INTO meta VALUES (1, 0, 0, 0, 0);
+  CREATE TABLE unfinished (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
+    created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
+    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, body TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE ended (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
+    file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
+    created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
+    members TEXT NOT NULL, logs TEXT NOT NULL
+  ) STRICT;
+`;
+
+/**
+ * Makes the tables in an empty database.
+ * @throws SconceError `predictions_unusable` for one of another program or of a newer sconce
+ */
+export function prepareSchema(database: Database, path: string): void {
+  if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
+    // Kept before the tables are there: later it would take a rewrite of the file.
+    database.run("PRAGMA auto_vacuum = INCREMENTAL");
+  }
+  database
+    .transaction(() => {
+      const [application, version] = [number(database, "application_id"), number(database, "user_version")];
+      const hasTables = database.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== null;
+      if (application === 0 && version === 0 && !hasTables) {
+        database.run(tables);
+        database.run(`PRAGMA application_id = ${APPLICATION_ID}`);
+        database.run(`PRAGMA user_version = ${VERSION}`);
+        return;
+      }
+      if (application !== APPLICATION_ID)
+        throw unusable(path, "it is a database of another program; name another file");
+      if (version > VERSION) {
+        const versions = `its format is ${version} and this sconce knows ${VERSION}`;
+        throw unusable(path, `a newer sconce wrote it (${versions}); use that one, or name another file`);
+      }
+    })
+    .immediate();
+  if (statSync(path).size > MAX_CHECKED_BYTES) return;
+  const fault = text(database, "quick_check(1)");
+  if (fault !== "ok") throw unusable(path, "it is damaged (SQLITE_CORRUPT); move it away to begin anew");
+}
+
+export function unusable(path: string, reason: string, cause?: unknown): SconceError {
+  return new SconceError("predictions_unusable", `the predictions in ${path} cannot be used: ${reason}`, { cause });
+}
+
+function number(database: Database, pragma: string): number {
+  return Number(text(database, pragma));
+}
+
+function text(database: Database, pragma: string): string {
+  const [[value] = []] = database.query(`PRAGMA ${pragma}`).values();
+  return String(value);
+}

@@ -1,0 +1,89 @@
+/** Every statement that a prediction database runs, with the types of its parameters and rows. */
+import type { Database, Statement } from "bun:sqlite";
+import type { StoredRecord, StoredRequest, Totals } from "./sqlite-messages.ts";
+
+type Name = string | null;
+type Taken = Omit<StoredRequest, "leftMs"> & { readonly deadlineMs: number; readonly begunAtMs: number | null };
+
+interface Oldest {
+  readonly seq: number;
+  readonly bytes: number;
+  readonly endedMs: number;
+  readonly file: Name;
+}
+
+const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
+
+export function statements(database: Database) {
+  const meta: Statement<Totals & { elapsedMs: number; wallMs: number }, []> = database.prepare(
+    "SELECT count totalCount, bytes totalBytes, elapsed_ms elapsedMs, wall_ms wallMs FROM meta",
+  );
+  const setMeta: Statement<null, [number, number, number, number]> = database.prepare(
+    "UPDATE meta SET count = ?, bytes = ?, elapsed_ms = ?, wall_ms = ?",
+  );
+  const create: Statement<null, [string, string, number, number, number, number, number | null, Name, string]> =
+    database.prepare(
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)
+       ON CONFLICT (id) DO NOTHING`,
+    );
+  const begun: Statement<null, [number, string]> = database.prepare(
+    "UPDATE unfinished SET begun_at_ms = ? WHERE id = ?",
+  );
+  const died: Statement<null, [number]> = database.prepare(
+    "UPDATE unfinished SET begun_at_ms = NULL, deaths = deaths + 1 WHERE seq = ?",
+  );
+  const end: Statement<
+    null,
+    [
+      string,
+      number,
+      number,
+      Name,
+      number,
+      string,
+      number,
+      number,
+      number,
+      number | null,
+      number,
+      string,
+      string,
+      string,
+    ]
+  > = database.prepare(
+    `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
+       created_at_ms, started_at_ms, finished_at_ms, status, members, logs)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+  );
+  const removeUnfinished: Statement<{ file: Name }, [string]> = database.prepare(
+    "DELETE FROM unfinished WHERE id = ? RETURNING file",
+  );
+  const oldest: Statement<Oldest, [number]> = database.prepare(
+    "SELECT seq, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?",
+  );
+  const removeUpTo: Statement<null, [number]> = database.prepare("DELETE FROM ended WHERE seq <= ?");
+  const getEnded: Statement<StoredRecord & { endedMs: number }, [string]> = database.prepare(
+    `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, file,
+       file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
+  );
+  const getUnfinished: Statement<StoredRecord, [string]> = database.prepare(
+    `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
+       NULL status, '' members, '' logs, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
+  );
+  const owners: Statement<{ owner: string }, []> = database.prepare("SELECT DISTINCT substr(id, 1, 1) FROM unfinished");
+  const newest: Statement<{ seq: number }, []> = database.prepare(
+    "SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1",
+  );
+  const oldestOf: Statement<Taken, [number, number, string]> = database.prepare(
+    `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
+       begun_at_ms begunAtMs, deaths, file, body
+     FROM unfinished WHERE seq > ? AND seq <= ? AND instr(?, substr(id, 1, 1)) ORDER BY seq LIMIT 1`,
+  );
+  const files: Statement<{ file: string }, []> = database.prepare(
+    "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
+  );
+  const ofRecords = { getEnded, getUnfinished, end, oldest, removeUpTo };
+  const ofRequests = { create, begun, died, removeUnfinished, owners, newest, oldestOf };
+  return { meta, setMeta, files, ...ofRecords, ...ofRequests };
+}

@@ -1,0 +1,150 @@
+/**
+ * A batch of changes as two texts, and back: one posted text costs a hundredth of as many posted objects.
+ * A change is one line of fields in `heads`; its body or outcome stands in `texts`, cut by the lengths that the line gives.
+ */
+import type { Change } from "./change.ts";
+
+export interface CreateRow {
+  readonly op: "create";
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly createdAtMs: number;
+  readonly timeoutMs: number;
+  /** Milliseconds since the store was told. */
+  readonly ageMs: number;
+  readonly begunAtMs: number | null;
+  readonly file: string | null;
+  readonly body: string;
+}
+
+export interface BegunRow {
+  readonly op: "begun";
+  readonly id: string;
+  readonly begunAtMs: number;
+}
+
+export interface EndRow {
+  readonly op: "end";
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly itemsDone: number;
+  readonly createdAtMs: number;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number;
+  readonly status: string;
+  readonly ageMs: number;
+  readonly bytes: number;
+  readonly file: string | null;
+  readonly fileMembersBytes: number;
+  readonly members: string;
+  readonly logs: string;
+}
+
+export interface DropRow {
+  readonly op: "drop";
+  readonly id: string;
+}
+
+export type Row = CreateRow | BegunRow | EndRow | DropRow;
+
+/** Stands for a field that is not there. */
+const NONE = "-";
+
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
+export function encodeBatch(changes: Iterable<Change>, nowMs: number): { heads: string; texts: string } {
+  let heads = "";
+  let texts = "";
+  for (const change of changes) {
+    switch (change.op) {
+      case "create": {
+        const { id, kind, count, createdAtMs, timeoutMs, body: kept } = change.request;
+        const body = change.file !== undefined ? "" : typeof kept === "string" ? kept : utf8.decode(kept);
+        const age = nowMs - change.toldMs;
+        heads += `c ${id} ${kind} ${count} ${createdAtMs} ${timeoutMs} ${age} ${change.begunAtMs ?? NONE} ${change.file ?? NONE} ${body.length}\n`;
+        texts += body;
+        break;
+      }
+      case "begun":
+        heads += `b ${change.id} ${change.begunAtMs}\n`;
+        break;
+      case "end": {
+        const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs } = change.record;
+        const { status, members } = outcome;
+        const times = `${createdAtMs} ${startedAtMs ?? NONE} ${finishedAtMs}`;
+        const kept = `${status} ${nowMs - change.toldMs} ${change.bytes}`;
+        if (change.file === undefined) {
+          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${NONE} 0 ${members.length} ${logs.length}\n`;
+          texts += logs === "" ? members : members + logs;
+        } else {
+          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${change.file} ${Buffer.byteLength(members)} 0 0\n`;
+        }
+        break;
+      }
+      case "drop":
+        heads += `d ${change.id}\n`;
+    }
+  }
+  return { heads, texts };
+}
+
+export function* decodeBatch({ heads, texts }: { heads: string; texts: string }): Generator<Row> {
+  let end = 0;
+  const text = (length: string | undefined) => {
+    const start = end;
+    end += Number(length);
+    return texts.slice(start, end);
+  };
+  for (const line of heads.split("\n")) {
+    const [op, id = "", ...rest] = line.split(" ");
+    if (op === "c") {
+      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length] = rest;
+      const times = { createdAtMs: Number(createdAtMs), timeoutMs: Number(timeoutMs), ageMs: Number(ageMs) };
+      const body = text(length);
+      yield {
+        op: "create",
+        id,
+        kind,
+        count: Number(count),
+        ...times,
+        begunAtMs: time(begunAtMs),
+        file: name(file),
+        body,
+      };
+    } else if (op === "b") {
+      yield { op: "begun", id, begunAtMs: Number(rest[0]) };
+    } else if (op === "e") {
+      const [kind = "", count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status = "", ageMs, bytes] = rest;
+      const [file, fileMembersBytes, membersLength, logsLength] = rest.slice(9);
+      yield {
+        op: "end",
+        id,
+        kind,
+        count: Number(count),
+        itemsDone: Number(itemsDone),
+        createdAtMs: Number(createdAtMs),
+        startedAtMs: time(startedAtMs),
+        finishedAtMs: Number(finishedAtMs),
+        status,
+        ageMs: Number(ageMs),
+        bytes: Number(bytes),
+        file: name(file),
+        fileMembersBytes: Number(fileMembersBytes),
+        members: text(membersLength),
+        logs: text(logsLength),
+      };
+    } else if (op === "d") {
+      yield { op: "drop", id };
+    }
+  }
+}
+
+function time(field: string | undefined): number | null {
+  return field === undefined || field === NONE ? null : Number(field);
+}
+
+function name(field: string | undefined): string | null {
+  return field === undefined || field === NONE ? null : field;
+}

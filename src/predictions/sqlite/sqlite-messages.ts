@@ -1,0 +1,108 @@
+/** The messages between a prediction database's users and the thread that has it. All are flat: Bun posts those without a deep copy. */
+
+/** How the database is opened; the first message of every thread. */
+export interface OpenMessage {
+  readonly type: "open";
+  readonly path: string;
+  readonly sync: "normal" | "full";
+  /** Removes files that belong to no row; only where no other process can be writing one. */
+  readonly isMain: boolean;
+  readonly maxCount: number;
+  readonly maxAgeMs: number;
+  readonly maxBytes: number;
+  /** Milliseconds since 1970. */
+  readonly wallMs: number;
+}
+
+/** Changes that are committed together; the texts are those of sqlite-batch.ts. */
+export interface WriteMessage {
+  readonly type: "write";
+  readonly heads: string;
+  readonly texts: string;
+  readonly wallMs: number;
+}
+
+export interface GetMessage {
+  readonly type: "get";
+  readonly id: string;
+}
+
+/** Asks for the first characters of the ids of all unfinished predictions, and the row number of the newest. */
+export interface OwnersMessage {
+  readonly type: "owners";
+}
+
+/** Takes over the oldest unfinished prediction of these owners between two row numbers. */
+export interface TakeMessage {
+  readonly type: "take";
+  readonly owners: string;
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export interface CloseMessage {
+  readonly type: "close";
+}
+
+export type StoreMessage = OpenMessage | WriteMessage | GetMessage | OwnersMessage | TakeMessage | CloseMessage;
+
+export type Numbered = StoreMessage & { readonly number: number };
+
+/** Ended predictions in the database and the bytes that they count with. */
+export interface Totals {
+  readonly totalCount: number;
+  readonly totalBytes: number;
+}
+
+export interface Written extends Totals {
+  /** Ids, apart by blanks, of outcomes that were not the first. */
+  readonly refused: string;
+}
+
+export interface Owners {
+  readonly owners: string;
+  readonly upTo: number;
+}
+
+/** An ended or an unfinished prediction as it lies in the database. */
+export interface StoredRecord {
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly itemsDone: number;
+  readonly createdAtMs: number;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number | null;
+  readonly status: string | null;
+  readonly members: string;
+  readonly logs: string;
+  /** Where members and logs lie instead, and how many bytes of the file are members. */
+  readonly file: string | null;
+  readonly fileMembersBytes: number;
+}
+
+/** An unfinished prediction that was taken over. */
+export interface StoredRequest {
+  readonly row: number;
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly createdAtMs: number;
+  readonly timeoutMs: number;
+  readonly leftMs: number;
+  readonly deaths: number;
+  readonly body: string;
+  /** Where the body lies instead. */
+  readonly file: string | null;
+}
+
+/** The answer to a message; a row that is not there is left out, and `fault` says in words why it could not be done. */
+export interface Answer {
+  readonly number: number;
+  readonly totals?: Totals;
+  readonly written?: Written;
+  readonly record?: StoredRecord | undefined;
+  readonly owners?: Owners;
+  readonly taken?: StoredRequest | undefined;
+  readonly fault?: string;
+}

@@ -1,0 +1,170 @@
+/** Keeps predictions in a SQLite database that outlives this process. The database is on a thread of its own: see sqlite-worker.ts. */
+
+import { messageOf, SconceError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import type { FileLock } from "../../store/lock.ts";
+import { MemoryStore } from "../memory-store.ts";
+import type { EndedRecord, PredictionRecord } from "../record.ts";
+import type { KeptRequest, LeftRequest, PredictionStore, RetentionLimits } from "../store.ts";
+import { databaseFault } from "./database-fault.ts";
+import { lockDatabase } from "./database-lock.ts";
+import { KeptFiles, MAX_INLINE_LENGTH } from "./kept-files.ts";
+import { unusable } from "./prediction-schema.ts";
+import { SqliteLink } from "./sqlite-link.ts";
+import type { OpenMessage } from "./sqlite-messages.ts";
+import { SqliteWriter, unwritable } from "./sqlite-writer.ts";
+import { kindOf, recordOf } from "./stored-record.ts";
+
+/** Of ended predictions that are answered without asking the database. */
+const RECENT_BYTES = 32 * 1024 * 1024;
+
+export interface SqliteOptions {
+  readonly path: string;
+  readonly retention: RetentionLimits;
+  /** `normal` survives the end of a process, however it ends; `full` also a loss of power. */
+  readonly sync?: "normal" | "full" | undefined;
+  /** `main` has the file to itself but for members: other processes of the same server, which open it after it. */
+  readonly role?: "main" | "member" | undefined;
+  /** Milliseconds since 1970: tells how long there was no process. */
+  readonly wallClock?: (() => number) | undefined;
+  /** Starts the database's thread. */
+  readonly newWorker?: (() => Worker) | undefined;
+}
+
+/** A prediction that this process has created or taken over, and that has not ended. */
+interface Live {
+  begunAtMs: number | undefined;
+  /** False while its body is being written to a file. */
+  isQueued: boolean;
+}
+
+export class SqliteStore implements PredictionStore {
+  readonly #path: string;
+  readonly #wallClock: () => number;
+  readonly #link: SqliteLink;
+  readonly #files: KeptFiles;
+  readonly #lock: FileLock | undefined;
+  readonly #writer: SqliteWriter;
+  /** Answers without the database. */
+  readonly #recent: MemoryStore;
+  readonly #live = new Map<string, Live>();
+
+  /** @throws SconceError `predictions_unusable` */
+  static async open(options: SqliteOptions): Promise<SqliteStore> {
+    const lock = options.role === "member" ? undefined : lockDatabase(options.path);
+    try {
+      const store = new SqliteStore(options, lock);
+      store.#writer.totals = await store.#link.open();
+      return store;
+    } catch (error) {
+      lock?.release();
+      throw error instanceof SconceError ? error : unusable(options.path, messageOf(error), error);
+    }
+  }
+
+  private constructor(options: SqliteOptions, lock: FileLock | undefined) {
+    const { path, retention, sync = "normal", role = "main", wallClock = Date.now } = options;
+    let isMain = role === "main";
+    const openMessage = (): OpenMessage => {
+      const message = { type: "open", path, sync, isMain, wallMs: wallClock(), ...retention } as const;
+      // A later thread of this process finds files that are being written.
+      isMain = false;
+      return message;
+    };
+    this.#path = path;
+    this.#wallClock = wallClock;
+    this.#lock = lock;
+    this.#link = new SqliteLink(openMessage, options.newWorker);
+    this.#files = new KeptFiles(path, sync === "full");
+    this.#recent = new MemoryStore({ ...retention, maxBytes: Math.min(retention.maxBytes, RECENT_BYTES) });
+    const onRefused = (id: string) => this.#recent.forget(id);
+    this.#writer = new SqliteWriter({ path, retention, wallClock, link: this.#link, files: this.#files, onRefused });
+  }
+
+  get retained(): { count: number; bytes: number } {
+    return this.#writer.retained;
+  }
+
+  async create(request: KeptRequest): Promise<void> {
+    const { id, body } = request;
+    const live: Live = { begunAtMs: undefined, isQueued: false };
+    this.#live.set(id, live);
+    let file: string | undefined;
+    try {
+      if (body.length > MAX_INLINE_LENGTH) file = await this.#files.write(id, [body]);
+      // Else it has ended meanwhile.
+      if (this.#live.get(id) === live) {
+        live.isQueued = true;
+        await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
+      }
+    } catch (error) {
+      this.#live.delete(id);
+      throw error instanceof SconceError ? error : unwritable(databaseFault(error), error);
+    } finally {
+      if (file !== undefined && this.#live.get(id) !== live) await this.#files.remove(file);
+    }
+  }
+
+  begun(id: string): void {
+    const live = this.#live.get(id);
+    if (live === undefined) return;
+    live.begunAtMs = this.#wallClock();
+    if (live.isQueued) this.#writer.begun(id, live.begunAtMs);
+  }
+
+  finish(record: EndedRecord): void {
+    const bytes = this.#recent.keep(record);
+    if (bytes === undefined) return;
+    this.#writer.end(record, bytes, this.#live.delete(record.id));
+  }
+
+  async get(id: string): Promise<PredictionRecord | undefined> {
+    const known = this.#recent.recall(id) ?? this.#writer.find(id);
+    if (known !== undefined) return known;
+    return this.#read(async () => {
+      const stored = await this.#link.get(id);
+      return stored === undefined ? undefined : await recordOf(stored, this.#files);
+    });
+  }
+
+  async *left(owners: (owner: string) => boolean): AsyncGenerator<LeftRequest> {
+    const found = await this.#read(() => this.#link.owners());
+    const chosen = [...found.owners].filter(owners).join("");
+    let after = 0;
+    while (chosen !== "") {
+      const taken = await this.#read(() => this.#link.take({ owners: chosen, after, upTo: found.upTo }));
+      if (taken === undefined) return;
+      const { row, file, kind, ...request } = taken;
+      after = row;
+      const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
+      if (body === undefined) {
+        log.warn(`The body of prediction ${request.id} is gone from ${this.#files.folder}: it is not begun again.`);
+        this.#writer.drop(request.id);
+        continue;
+      }
+      this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
+      yield { ...request, kind: kindOf(kind), body };
+    }
+  }
+
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+
+  async close(): Promise<void> {
+    await this.#writer.stop();
+    try {
+      await this.#link.close();
+    } finally {
+      this.#lock?.release();
+    }
+  }
+
+  async #read<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      throw unusable(this.#path, messageOf(error), error);
+    }
+  }
+}

@@ -1,0 +1,192 @@
+/** Frames come out of a socket as they went in, however it is cut and however full it is. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { itemCheck } from "../src/engine/item-check.ts";
+import { type FrameMemory, frameKinds, KIND_MASK } from "../src/engine/remote/frame.ts";
+import { BLOCK_BYTES, beginFrame, FrameBlocks } from "../src/engine/remote/frame-blocks.ts";
+import { FrameReader } from "../src/engine/remote/frame-reader.ts";
+import { heldBytesAt, ItemFrames } from "../src/engine/remote/item-frame.ts";
+import { Outbox } from "../src/engine/remote/outbox.ts";
+import { RowsFrames } from "../src/engine/remote/rows-frame.ts";
+import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/model/tensor.ts";
+
+/** Takes so many bytes at a time as `sizes` say, in turn, and then all. */
+class SlowSocket {
+  readonly #sizes: number[];
+  readonly chunks: Uint8Array[] = [];
+
+  constructor(sizes: readonly number[]) {
+    this.#sizes = [...sizes];
+  }
+
+  write(bytes: Uint8Array, byteOffset: number, byteLength: number): number {
+    const taken = Math.min(byteLength, this.#sizes.shift() ?? byteLength);
+    if (taken > 0) this.chunks.push(bytes.slice(byteOffset, byteOffset + taken));
+    return taken;
+  }
+
+  get bytes(): Uint8Array {
+    return new Uint8Array(Buffer.concat(this.chunks));
+  }
+}
+
+/** Reads bytes that come in pieces of these sizes, and then all. */
+function read(bytes: Uint8Array, sizes: readonly number[], handle: (memory: FrameMemory, at: number) => void): void {
+  const reader = new FrameReader(handle);
+  let begin = 0;
+  for (const size of [...sizes, bytes.length]) {
+    if (begin === bytes.length) break;
+    reader.push(bytes.slice(begin, begin + size));
+    begin = Math.min(bytes.length, begin + size);
+  }
+}
+
+const cuts = fc.array(fc.integer({ min: 1, max: 300 }), { maxLength: 40 });
+
+const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
+
+function randomTensor(dtype: DType, shape: readonly number[]): Tensor {
+  const data = new arrayTypes[dtype](shape.reduce((product, size) => product * size, 1));
+  crypto.getRandomValues(new Uint8Array(data.buffer));
+  return { dtype, shape, data };
+}
+
+const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+function expectSame(got: readonly Tensor[], given: readonly Tensor[]): void {
+  expect(got.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
+    given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),
+  );
+  for (const [i, tensor] of given.entries()) expect(bytesOf(got[i] ?? tensor)).toEqual(bytesOf(tensor));
+}
+
+test("items of every dtype, of fixed, free and padded sizes, come through any cuts bit by bit", () => {
+  const specs: TensorSpecs = Object.fromEntries(
+    dtypes.flatMap((dtype) => [
+      [`${dtype} fixed`, { dtype, dims: [3] }],
+      [`${dtype} open`, { dtype, dims: ["n", 2, pad("p", 0)] }],
+    ]),
+  );
+  const items = fc.array(fc.record({ n: fc.nat(4), p: fc.nat(5), lane: fc.nat(9), isAlone: fc.boolean() }), {
+    minLength: 1,
+    maxLength: 6,
+  });
+  const check = itemCheck(specs);
+  fc.assert(
+    fc.property(items, cuts, cuts, (given, writes, reads) => {
+      const [frames, blocks, socket] = [new ItemFrames(specs), new FrameBlocks(), new SlowSocket(writes)];
+      const outbox = new Outbox(socket, blocks);
+      const sent = given.map(({ n, p, lane, isAlone }, number) => {
+        const tensors = dtypes.flatMap((dtype) => [randomTensor(dtype, [3]), randomTensor(dtype, [n, 2, p])]);
+        const bytes = frames.bytesOf(tensors);
+        const block = blocks.withRoomFor(bytes);
+        const from = block.end;
+        frames.write(block, bytes, { number, lane, heldBytes: 2 ** 40 + number, isAlone }, tensors);
+        outbox.add(block, from, block.end);
+        return check(
+          Object.fromEntries(Object.keys(specs).map((name, i) => [name, tensors[i] ?? randomTensor("bool", [])])),
+        );
+      });
+      outbox.flush();
+      for (let i = 0; i < writes.length; i++) outbox.drained();
+      let count = 0;
+      read(socket.bytes, reads, (memory, at) => {
+        const [expected, got] = [sent[count], frames.read(memory, at)];
+        if (expected === undefined) throw new Error("more items than were sent");
+        expectSame(got.tensors, expected.tensors);
+        const { key, padded, length, bytes } = expected;
+        expect(got).toMatchObject({ key, padded, length, bytes });
+        expect(memory.words[at / 4 + 2]).toBe(count);
+        expect(memory.words[at / 4 + 3]).toBe(given[count]?.lane ?? -1);
+        expect(heldBytesAt(memory, at)).toBe(2 ** 40 + count);
+        count += 1;
+      });
+      expect(count).toBe(given.length);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("rows come through whole or in parts, copied or not", () => {
+  const specs: TensorSpecs = Object.fromEntries(dtypes.map((dtype) => [dtype, { dtype, dims: [2, "n"] }]));
+  const frames = new RowsFrames(specs);
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 8 }), fc.constantFrom(0, 1, 3, 500), cuts, (rows, n, reads) => {
+      const outputs = dtypes.map((dtype) => randomTensor(dtype, [rows, 2, n]));
+      const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
+      const outbox = new Outbox(socket, blocks);
+      const numbers = Array.from({ length: rows }, (_, i) => 100 + i);
+      const odd = numbers.flatMap((_, i) => (i % 2 === 1 || i > 4 ? [i] : []));
+      frames.add(outbox, blocks, { numbers, places: undefined, outputs, observation: undefined });
+      const observation = { size: rows, waitMs: 0.25, runMs: 1e9 };
+      frames.add(outbox, blocks, { numbers: odd, places: odd, outputs, observation });
+      outbox.flush();
+      const got: Tensor[][] = [];
+      read(socket.bytes, reads, (memory, at) => void got.push(frames.outputsAt(memory, at)));
+      expectSame(got[0] ?? [], outputs);
+      const parts = outputs.map(({ dtype, data }) => {
+        const part = new arrayTypes[dtype](odd.length * 2 * n);
+        const size = data.byteLength / rows;
+        for (const [i, place] of odd.entries()) {
+          bytesOf({ dtype, shape: [], data: part }).set(new Uint8Array(data.buffer, place * size, size), i * size);
+        }
+        return { dtype, shape: [odd.length, 2, n], data: part };
+      });
+      expectSame(got[1] ?? [], parts);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("a large frame that comes in many pieces is put together once, in memory of its own", () => {
+  const bytes = new Uint8Array(8 * 2 ** 20);
+  new Uint32Array(bytes.buffer).set([bytes.length / 8, frameKinds.submit]);
+  const got: FrameMemory[] = [];
+  read(bytes, Array<number>(127).fill(2 ** 16 + 3), (memory) => void got.push(memory));
+  expect(got.map(({ buffer }) => buffer.byteLength)).toEqual([bytes.length]);
+});
+
+test("what comes in one piece is read where it lies", () => {
+  const bytes = new Uint8Array(64);
+  new Uint32Array(bytes.buffer).set([4, frameKinds.cancel]);
+  new Uint32Array(bytes.buffer, 32).set([4, frameKinds.hurry]);
+  const got: [ArrayBuffer, number, number][] = [];
+  const reader = new FrameReader((memory, at) => {
+    got.push([memory.buffer, at, (memory.words[at / 4 + 1] ?? 0) & KIND_MASK]);
+  });
+  reader.push(bytes);
+  expect(got).toEqual([
+    [bytes.buffer, 0, frameKinds.cancel],
+    [bytes.buffer, 32, frameKinds.hurry],
+  ]);
+});
+
+test("frames are written with the one before, as long as the memory goes on", () => {
+  const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
+  const outbox = new Outbox(socket, blocks);
+  for (let i = 0; i < 100; i++) {
+    const block = blocks.withRoomFor(64);
+    const from = block.end;
+    beginFrame(block, 64, frameKinds.submit);
+    outbox.add(block, from, block.end);
+  }
+  expect(socket.chunks).toEqual([]);
+  outbox.flush();
+  expect(socket.chunks.map(({ length }) => length)).toEqual([6400]);
+});
+
+test("memory is used again once nobody holds a frame in it, and not before", () => {
+  const blocks = new FrameBlocks();
+  const first = blocks.withRoomFor(BLOCK_BYTES / 4);
+  beginFrame(first, BLOCK_BYTES / 4, frameKinds.submit);
+  first.holders += 1;
+  const fill = () => {
+    const block = blocks.withRoomFor(BLOCK_BYTES / 4);
+    beginFrame(block, BLOCK_BYTES / 4, frameKinds.submit);
+    return block;
+  };
+  const others = Array.from({ length: 12 }, fill);
+  expect(others.slice(3)).not.toContain(first);
+  blocks.release(first);
+  expect(Array.from({ length: 12 }, fill)).toContain(first);
+});

@@ -1,0 +1,16 @@
+/** An engine process whose runner doubles numbers, and ends the process when it is given the number -9. Arguments: path of its socket. */
+import { EngineServer } from "../../src/engine/remote/engine-server.ts";
+import type { Tensor } from "../../src/model/tensor.ts";
+import { DoublingRunner, info, one } from "./remote.ts";
+
+class DeadlyRunner extends DoublingRunner {
+  override run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+    if (items.some(([x]) => x?.data[0] === -9)) process.kill(process.pid, "SIGKILL");
+    return super.run(items);
+  }
+}
+
+const [path = ""] = process.argv.slice(2);
+const server = new EngineServer({ ...one, info, runners: [new DeadlyRunner()], maxBatchSize: 1, maxQueueDelayMs: 0 });
+server.listen(path);
+process.send?.("listening");

@@ -1,0 +1,27 @@
+/**
+ * A front that keeps predictions until it is killed: `bun prediction-child.ts PATH ROLE OWNER`. Prints a line for each that is kept and
+ * for each that it ended, so that a test can kill it at any point of its work.
+ */
+import { SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
+import { endOf, keepAll, largeEndOf, requestOf } from "./predictions.ts";
+
+const [path = "", role = "", owner = ""] = process.argv.slice(2);
+const store = await SqliteStore.open({ path, retention: keepAll, role: role === "main" ? "main" : "member" });
+process.stdout.write("open\n");
+
+/** Every few are large: their body, or their outcome, is a file. */
+async function work(lane: number): Promise<void> {
+  for (let index = 0; ; index++) {
+    const id = `${owner}${lane}-${index}`;
+    const body = index % 7 === 3 ? JSON.stringify([id, "y".repeat(100_000)]) : JSON.stringify([id]);
+    await store.create(requestOf(id, { body }));
+    process.stdout.write(`created ${id}\n`);
+    if (index % 5 === 4) continue;
+    store.begun(id);
+    if (index % 3 === 2) continue;
+    store.finish(index % 11 === 6 ? largeEndOf(id, 100_000) : endOf(id));
+    process.stdout.write(`ended ${id}\n`);
+  }
+}
+
+await Promise.all(Array.from({ length: 8 }, (_, lane) => work(lane)));

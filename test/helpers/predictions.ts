@@ -1,0 +1,23 @@
+/** Requests and ended records for tests of stores. */
+import type { EndedRecord } from "../../src/predictions/record.ts";
+import type { KeptRequest, RetentionLimits } from "../../src/predictions/store.ts";
+
+export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
+
+/** A request whose body names it. */
+export function requestOf(id: string, changes: Partial<KeptRequest> = {}): KeptRequest {
+  const body = JSON.stringify([id]);
+  return { id, kind: "prediction", count: 1, createdAtMs: 1000, timeoutMs: 60_000, body, ...changes };
+}
+
+/** An ended record whose outcome names it. */
+export function endOf(id: string, changes: Partial<EndedRecord> = {}): EndedRecord {
+  const times = { createdAtMs: 1000, startedAtMs: 2000, finishedAtMs: 3000 };
+  const outcome = { status: "success", members: `"outputs":[${JSON.stringify(id)}]` } as const;
+  return { id, kind: "prediction", count: 1, itemsDone: 1, ...times, outcome, logs: "", ...changes };
+}
+
+/** The same with an outcome of so many bytes, and a bit. */
+export function largeEndOf(id: string, bytes: number): EndedRecord {
+  return endOf(id, { outcome: { status: "success", members: `"outputs":["${id}${"x".repeat(bytes)}"]` } });
+}

@@ -1,0 +1,196 @@
+/** Both sides of the engine's wire for tests: a front that can be asked what became of its items, and engines that do what tests say. */
+import type { UnixSocketListener } from "bun";
+import type { Rows } from "../../src/engine/engine.ts";
+import { type EngineInfo, frameKinds, IS_ALONE, KIND_MASK } from "../../src/engine/remote/frame.ts";
+import { beginFrame, FrameBlocks, jsonFrame } from "../../src/engine/remote/frame-blocks.ts";
+import { FrameReader } from "../../src/engine/remote/frame-reader.ts";
+import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
+import { Outbox } from "../../src/engine/remote/outbox.ts";
+import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/remote-engine.ts";
+import { RowsFrames } from "../../src/engine/remote/rows-frame.ts";
+import type { Runner } from "../../src/engine/runner.ts";
+import type { SconceError } from "../../src/errors.ts";
+import { float32, type Tensor, tensor } from "../../src/model/tensor.ts";
+import { aligned } from "../../src/model/tensor-memory.ts";
+
+export const info = { devices: ["cpu"], threads: 1, forwardMs: [] };
+/** Of the models whose items are one number. */
+export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
+
+/** A front with what it was told of its items, by index. */
+export class Front {
+  readonly engine: RemoteEngine;
+  readonly dispatched: number[] = [];
+  readonly rows = new Map<number, Rows>();
+  readonly errors = new Map<number, SconceError>();
+  #waiting: { isMet: () => boolean; resolve: () => void }[] = [];
+
+  constructor(options: RemoteEngineOptions = one) {
+    this.engine = new RemoteEngine(options);
+    this.engine.listener = {
+      dispatched: (items) => {
+        this.dispatched.push(...items.map(({ index }) => index));
+        this.#look();
+      },
+      finished: ({ index }, rows) => this.#end(this.rows, index, rows),
+      failed: ({ index }, error) => this.#end(this.errors, index, error),
+    };
+  }
+
+  /** Submits items that are one number each, with their number as index. */
+  submit(lane: object, ...values: readonly number[]): void {
+    for (const value of values) {
+      this.engine.submit({ lane, index: value }, { x: tensor(Float32Array.of(value), []) });
+    }
+  }
+
+  /** Resolves once it was told of something that makes this true. */
+  until(isMet: () => boolean): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push({ isMet, resolve });
+    this.#look();
+    return promise;
+  }
+
+  untilEnded(count: number): Promise<void> {
+    return this.until(() => this.rows.size + this.errors.size >= count);
+  }
+
+  /** What came back of items that are one number. */
+  get values(): [number, number][] {
+    return [...this.rows].map(([index, { y }]) => [index, Number(y?.data[0])]);
+  }
+
+  #end<T>(ends: Map<number, T>, index: number, end: T): void {
+    if (this.rows.has(index) || this.errors.has(index)) throw new Error(`item ${index} ended twice`);
+    ends.set(index, end);
+    this.#look();
+  }
+
+  #look(): void {
+    const met = this.#waiting.filter(({ isMet }) => isMet());
+    this.#waiting = this.#waiting.filter((waiting) => !met.includes(waiting));
+    for (const { resolve } of met) resolve();
+  }
+}
+
+/** Gives twice each number; with `hold` its batches end when told to. */
+export class DoublingRunner implements Runner {
+  readonly batches: number[][] = [];
+  readonly #ends: (() => void)[] = [];
+  readonly #isHeld: boolean;
+
+  constructor({ hold = false }: { readonly hold?: boolean } = {}) {
+    this.#isHeld = hold;
+  }
+
+  async run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+    const values = items.map(([x]) => Number(x?.data[0]));
+    this.batches.push(values);
+    if (this.#isHeld) await new Promise<void>((resolve) => this.#ends.push(resolve));
+    if (values.includes(-1)) throw new Error("-1 can't be doubled");
+    return [
+      tensor(
+        Float32Array.from(values, (value) => 2 * value),
+        [values.length],
+      ),
+    ];
+  }
+
+  /** Ends the oldest batch. */
+  end(): void {
+    this.#ends.shift()?.();
+  }
+
+  settle(): void {}
+  async setThreads(): Promise<void> {}
+  async dispose(): Promise<void> {
+    for (const end of this.#ends) end();
+  }
+}
+
+/** An engine process as one front sees it, in the hands of a test. Its items are one number. */
+export class ScriptedEngine implements Disposable {
+  /** What it was sent since it began. */
+  readonly submitted: { readonly value: number; readonly number: number; readonly isAlone: boolean }[] = [];
+  cancels = 0;
+  readonly #blocks = new FrameBlocks();
+  readonly #listener: UnixSocketListener<undefined>;
+  #outbox: Outbox | undefined;
+  #waiting: (() => void) | undefined;
+
+  constructor(path: string, hello: Partial<EngineInfo> = {}) {
+    const items = new ItemFrames(one.inputs);
+    const reader = new FrameReader((memory, at) => {
+      const [kind = 0, number = 0] = [memory.words[at / 4 + 1], memory.words[at / 4 + 2]];
+      if ((kind & KIND_MASK) === frameKinds.cancel) this.cancels += 1;
+      if ((kind & KIND_MASK) === frameKinds.submit) {
+        const value = Number(items.read(memory, at).tensors[0]?.data[0]);
+        this.submitted.push({ value, number, isAlone: (kind & IS_ALONE) !== 0 });
+      }
+      this.#waiting?.();
+    });
+    this.#listener = Bun.listen({
+      unix: path,
+      socket: {
+        open: (socket) => {
+          this.#outbox = new Outbox(socket, this.#blocks);
+          const content = { ...info, maxBatchSize: 4, instances: 1, ...hello };
+          const { block, from } = jsonFrame(this.#blocks, frameKinds.hello, content);
+          this.#outbox.add(block, from, block.end);
+          this.#outbox.flush();
+        },
+        data: (_, chunk) => reader.push(chunk),
+      },
+    });
+  }
+
+  async untilSubmitted(count: number): Promise<void> {
+    while (this.submitted.length < count) await this.#next();
+  }
+
+  async untilCancelled(): Promise<void> {
+    while (this.cancels === 0) await this.#next();
+  }
+
+  /** Tells that these items are in a batch; `isAlone`: with no other beside it. */
+  dispatch(values: readonly number[], { isAlone = false } = {}): void {
+    const block = this.#blocks.withRoomFor(aligned(12 + 4 * values.length));
+    const from = block.end;
+    const word = beginFrame(block, aligned(12 + 4 * values.length), frameKinds.dispatched | (isAlone ? IS_ALONE : 0));
+    block.memory.words.set([values.length, ...values.map((value) => this.#numberOf(value))], word + 2);
+    this.#outbox?.add(block, from, block.end);
+    this.#outbox?.flush();
+  }
+
+  /** Gives twice each number. */
+  finish(values: readonly number[]): void {
+    const outbox = this.#outbox;
+    if (outbox === undefined) return;
+    const outputs = [
+      tensor(
+        Float32Array.from(values, (value) => 2 * value),
+        [values.length],
+      ),
+    ];
+    const numbers = values.map((value) => this.#numberOf(value));
+    const rows = { numbers, places: undefined, outputs, observation: undefined };
+    new RowsFrames(one.outputs).add(outbox, this.#blocks, rows);
+    outbox.flush();
+  }
+
+  /** Ends as a process does. */
+  [Symbol.dispose](): void {
+    this.#listener.stop(true);
+  }
+
+  #numberOf(value: number): number {
+    return this.submitted.findLast((item) => item.value === value)?.number ?? -1;
+  }
+
+  #next(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
+    });
+  }
+}

@@ -1,0 +1,97 @@
+/** Which ended predictions are kept in memory, by count, age and bytes. */
+import { describe, expect, test } from "bun:test";
+import { MemoryStore } from "../src/predictions/memory-store.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import type { RetentionLimits } from "../src/predictions/store.ts";
+import { endOf, keepAll, largeEndOf } from "./helpers/predictions.ts";
+
+function storeWith(limits: Partial<RetentionLimits>) {
+  const clock = { nowMs: 0 };
+  const store = new MemoryStore({ ...keepAll, ...limits }, () => clock.nowMs);
+  const keptOf = async (...records: EndedRecord[]) =>
+    Promise.all(records.map(async (record) => (await store.get(record.id)) === record));
+  return { store, clock, keptOf };
+}
+
+describe("an ended prediction is forgotten", () => {
+  test("when more than the allowed number ended after it", async () => {
+    const { store, keptOf } = storeWith({ maxCount: 2 });
+    const [first, second, third] = [endOf("1"), endOf("2"), endOf("3")];
+    for (const record of [third, first, second]) store.finish(record);
+    expect(await keptOf(first, second, third)).toEqual([true, true, false]);
+  });
+
+  test("when it is older than allowed by the clock that is never set, whatever its times say", async () => {
+    const { store, keptOf, clock } = storeWith({ maxAgeMs: 1000 });
+    const [record, fromTheFuture] = [endOf("1", { finishedAtMs: 0 }), endOf("2", { finishedAtMs: 9e15 })];
+    store.finish(record);
+    store.finish(fromTheFuture);
+    clock.nowMs += 900;
+    expect(await keptOf(record, fromTheFuture)).toEqual([true, true]);
+    clock.nowMs += 200;
+    expect(await keptOf(record, fromTheFuture)).toEqual([false, false]);
+    expect(store.retained).toEqual({ count: 0, bytes: 0 });
+  });
+
+  test("when the results that ended after it take the bytes", async () => {
+    const { store, keptOf } = storeWith({ maxBytes: 10_000 });
+    const records = [largeEndOf("1", 4000), largeEndOf("2", 4000), largeEndOf("3", 4000)];
+    for (const record of records) store.finish(record);
+    expect(await keptOf(...records)).toEqual([false, true, true]);
+  });
+
+  test("at once where none may be kept", async () => {
+    const { store, keptOf } = storeWith({ maxCount: 0 });
+    const record = endOf("1");
+    store.finish(record);
+    expect(await keptOf(record)).toEqual([false]);
+  });
+});
+
+describe("what is kept", () => {
+  test("is the newest result, even one that is larger than all may be", async () => {
+    const { store, keptOf } = storeWith({ maxBytes: 1000 });
+    const record = largeEndOf("1", 100_000);
+    store.finish(record);
+    expect(await keptOf(record)).toEqual([true]);
+  });
+
+  test("is counted in bytes of UTF-8, with its logs, and no longer when it is forgotten", () => {
+    const { store } = storeWith({ maxCount: 1 });
+    const outcome = { status: "success", members: `"outputs":["${"語".repeat(1000)}"]` } as const;
+    store.finish(endOf("1", { outcome, logs: "é".repeat(1000) }));
+    expect(store.retained.bytes).toBeGreaterThan(5000);
+    expect(store.retained.bytes).toBeLessThan(6000);
+    store.finish(endOf("2"));
+    expect(store.retained).toEqual({ count: 1, bytes: expect.any(Number) });
+    expect(store.retained.bytes).toBeLessThan(1000);
+  });
+
+  test("is the first outcome", async () => {
+    const { store } = storeWith({});
+    const first = endOf("1");
+    store.finish(first);
+    store.finish(endOf("1", { outcome: { status: "failed", members: '"error_message":"Canceled"' } }));
+    expect(await store.get("1")).toBe(first);
+    expect(store.retained.count).toBe(1);
+  });
+
+  test("is forgotten when it is asked to, and may end anew", async () => {
+    const { store, keptOf } = storeWith({ maxCount: 2 });
+    const [first, other, again] = [endOf("1"), endOf("2"), endOf("1")];
+    store.finish(first);
+    store.forget("1");
+    store.forget("1");
+    expect(store.retained).toEqual({ count: 0, bytes: 0 });
+    store.finish(other);
+    store.finish(again);
+    expect(await keptOf(other, again)).toEqual([true, true]);
+  });
+
+  test("is no request: another process finds nothing", async () => {
+    const { store } = storeWith({});
+    await store.create();
+    store.begun();
+    expect(await Array.fromAsync(store.left())).toEqual([]);
+  });
+});

@@ -1,0 +1,239 @@
+/** What the processes of one server share: a folder, numbers; and how they notice that one of them is held. */
+import { expect, test } from "bun:test";
+import { chmod, mkdir, readdir, stat } from "node:fs/promises";
+import { createServer } from "node:net";
+import { Child } from "../src/processes/child.ts";
+import { EventLoopLag } from "../src/processes/event-loop-lag.ts";
+import { makeRunFolder } from "../src/processes/run-folder.ts";
+import { SharedCounters } from "../src/processes/shared-counters.ts";
+import { Supervised } from "../src/processes/supervised.ts";
+import { Watchdog } from "../src/processes/watchdog.ts";
+import { program } from "./helpers/process-roles.ts";
+import { SimulatedClock } from "./helpers/simulation.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+test("a run folder is private, and gone when it is let go", async () => {
+  await using place = await tempDir();
+  {
+    await using folder = await makeRunFolder([place.path]);
+    expect((await stat(folder.path)).mode & 0o777).toBe(0o700);
+    expect(folder.join("engine.sock")).toBe(`${folder.path}/engine.sock`);
+    expect(() => folder.join("a-name-of-more-than-24-bytes")).toThrow(RangeError);
+  }
+  expect(await readdir(place.path)).toEqual([]);
+});
+
+test("folders that killed servers left are swept, those of running ones and what is somebody else's stay", async () => {
+  await using place = await tempDir();
+  const folders: string[] = [];
+  for (let i = 0; i < 3; i++) folders.push(await leftFolder(place.path));
+  await using living = await makeRunFolder([place.path]);
+  await mkdir(place.join("sconce-run-abc"));
+  await mkdir(place.join("sconce-run-abcdef"));
+  await using next = await makeRunFolder([place.path]);
+  const expected = [living.path, next.path, place.join("sconce-run-abc"), place.join("sconce-run-abcdef")];
+  expect((await readdir(place.path)).map((name) => place.join(name)).sort()).toEqual(expected.sort());
+});
+
+/** Of a process that was killed. */
+async function leftFolder(place: string): Promise<string> {
+  const ready = Promise.withResolvers<string>();
+  const ended = Promise.withResolvers<void>();
+  const child = new Child({
+    role: "folder",
+    start: { place },
+    program,
+    onMessage: (message) => ready.resolve(JSON.stringify(message)),
+    onEnd: () => ended.resolve(),
+  });
+  const told = await ready.promise;
+  child.kill();
+  await ended.promise;
+  return told;
+}
+
+test("the first place that will do is taken", async () => {
+  await using place = await tempDir();
+  await mkdir(place.join("x".repeat(100)));
+  await using folder = await makeRunFolder(["/nowhere", place.join("x".repeat(100)), place.path]);
+  expect(folder.path).toStartWith(place.path);
+});
+
+test("without any place one line says what was wrong with each", async () => {
+  await using place = await tempDir();
+  const long = place.join("x".repeat(100));
+  await mkdir(long);
+  const error: unknown = await makeRunFolder(["/proc", long]).catch((error) => error);
+  expect(error).toHaveProperty("code", "processes_unavailable");
+  expect(error).toHaveProperty("message", expect.stringContaining("/proc (ENOENT"));
+  expect(error).toHaveProperty("message", expect.stringContaining(`${long} (too long a path for sockets)`));
+  expect(error).toHaveProperty("message", expect.not.stringContaining("\n"));
+});
+
+test("the longest socket of the longest place can be listened on", async () => {
+  await using dir = await tempDir();
+  for (let length = 40; length < 107; length++) {
+    const place = dir.join("x".repeat(length - dir.path.length - 1));
+    await mkdir(place);
+    const folder = await makeRunFolder([place]).catch(() => undefined);
+    if (folder === undefined) return expect(length).toBeGreaterThan(50);
+    await using held = folder;
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(held.join("n".repeat(24)), resolve);
+    });
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+test("numbers of real processes add up, and those of one that died go with it", async () => {
+  await using dir = await tempDir();
+  const path = dir.join("counters");
+  const counters = SharedCounters.create({ path, names: ["items"], rows: 2 });
+  const own = counters.counter("items", 0);
+  own.add(7);
+  let told = Promise.withResolvers<unknown>();
+  let ready = Promise.withResolvers<unknown>();
+  const other = new Supervised({
+    role: "worker",
+    start: () => ({ counters: { path, row: 1 } }),
+    program,
+    onMessage: (message) => told.resolve(message),
+    onReady: (message) => ready.resolve(message),
+    onEnd: () => counters.clear(1),
+  });
+  await other.start();
+  other.send({ add: 5 });
+  expect(await told.promise).toEqual({ sum: 12 });
+  expect([own.own, own.sum()]).toEqual([7, 12]);
+  [told, ready] = [Promise.withResolvers(), Promise.withResolvers()];
+  other.restart("for the test");
+  await ready.promise;
+  expect(own.sum()).toBe(7);
+  other.send({ add: 2.5 });
+  expect(await told.promise).toEqual({ sum: 9.5 });
+  await other.stop(60_000);
+});
+
+test("counters are made once, and refuse a file of another shape", async () => {
+  await using dir = await tempDir();
+  const options = { path: dir.join("counters"), names: ["items", "bytes"], rows: 3 } as const;
+  const counters = SharedCounters.create(options);
+  expect(() => SharedCounters.create(options)).toThrow("EEXIST");
+  expect(() => new SharedCounters({ ...options, rows: 4 })).toThrow(RangeError);
+  expect(() => counters.counter("items", 3)).toThrow(RangeError);
+  await chmod(options.path, 0o400);
+  counters.counter("bytes", 2).set(9);
+  expect([counters.counter("bytes", 0).sum(), counters.counter("items", 0).sum()]).toEqual([9, 0]);
+});
+
+/** A clock whose timers may come late. */
+class HeldClock extends SimulatedClock {
+  #heldMs = 0;
+
+  override now(): number {
+    return super.now() + this.#heldMs;
+  }
+
+  /** Time passes, and no timer comes. */
+  hold(ms: number): void {
+    this.#heldMs += ms;
+  }
+}
+
+test("a hook that held the thread is named, at most once a second, with a count of the rest", async () => {
+  const clock = new HeldClock();
+  const warnings: string[] = [];
+  const lags: number[] = [];
+  const lag = new EventLoopLag({ clock, warn: (line) => warnings.push(line), onLag: (seconds) => lags.push(seconds) });
+  lag.start();
+  const hold = async (ms: number) => {
+    clock.hold(ms);
+    await clock.advanceTo(clock.nextAtMs);
+  };
+  expect(lag.during("preprocess", () => 42)).toBe(42);
+  await hold(1300);
+  expect(warnings.splice(0)).toEqual(["preprocess held the server for 1.3 s: nothing else was answered meanwhile"]);
+  for (let i = 0; i < 2; i++) {
+    lag.ran("preprocess");
+    await hold(300);
+  }
+  expect(warnings).toEqual([]);
+  lag.ran("predict");
+  await hold(260);
+  expect(warnings.splice(0)).toEqual(["predict held the server for 0.26 s: nothing else was answered meanwhile"]);
+  lag.ran("preprocess");
+  await hold(2000);
+  expect(warnings.splice(0)).toEqual([
+    "preprocess held the server for 2.0 s: nothing else was answered meanwhile (2 more times since the last warning)",
+  ]);
+  // Held by something else, or not for long.
+  await hold(5000);
+  lag.ran("demo");
+  await hold(100);
+  expect(warnings).toEqual([]);
+  expect(lags.map((seconds) => Number(seconds.toFixed(2)))).toEqual([1.3, 0.3, 0.3, 0.26, 2, 5, 0.1]);
+  expect(lag.maxMs).toBeCloseTo(5000);
+  lag.stop();
+  expect(clock.nextAtMs).toBe(Infinity);
+});
+
+test("a hook that holds the thread of a real process is named", async () => {
+  const slow = new Supervised({ role: "slow", start: () => ({}), program });
+  expect(await slow.start()).toEqual({
+    line: expect.stringMatching(/^preprocess held the server for \d\.\d+ s: nothing else was answered meanwhile$/),
+  });
+  await slow.stop(0);
+});
+
+function watch(clock: HeldClock) {
+  const reasons: string[] = [];
+  let asked = 0;
+  const watchdog = new Watchdog({
+    limitMs: 5000,
+    ask: () => asked++,
+    onStuck: (reason) => reasons.push(reason),
+    clock,
+  });
+  watchdog.start();
+  return { watchdog, reasons, asked: () => asked };
+}
+
+test("one question is asked at a time, and no answer within the limit is an end", async () => {
+  const clock = new HeldClock();
+  const { watchdog, reasons, asked } = watch(clock);
+  await clock.advanceTo(1000);
+  watchdog.answered(0);
+  await clock.advanceTo(6900);
+  expect([asked(), reasons]).toEqual([2, []]);
+  await clock.advanceTo(60_000);
+  expect([asked(), reasons]).toEqual([2, ["it gave no answer for 5 s"]]);
+});
+
+test("a batch that runs for longer than the limit is an end, and is told once", async () => {
+  const clock = new HeldClock();
+  const { watchdog, reasons } = watch(clock);
+  await clock.advanceTo(1000);
+  watchdog.answered(5000);
+  expect(reasons).toEqual([]);
+  await clock.advanceTo(2000);
+  watchdog.answered(5001);
+  watchdog.answered(5002);
+  expect(reasons).toEqual(["a batch did not end within 5 s"]);
+  expect(clock.nextAtMs).toBe(Infinity);
+});
+
+test("time in which the watching process was held itself is no reproach", async () => {
+  const clock = new HeldClock();
+  const { watchdog, reasons } = watch(clock);
+  await clock.advanceTo(1000);
+  clock.hold(60_000);
+  await clock.advanceTo(2000);
+  watchdog.answered(61_000);
+  expect(reasons).toEqual([]);
+  await clock.advanceTo(3000);
+  watchdog.answered(0);
+  await clock.advanceTo(9000);
+  expect(reasons).toEqual(["it gave no answer for 5 s"]);
+});

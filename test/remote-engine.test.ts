@@ -1,0 +1,452 @@
+/** An engine in another process does what one in this process does, and its end costs nobody but the item that ended it. */
+import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { LocalEngine } from "../src/engine/local-engine.ts";
+import { openRunners } from "../src/engine/open-runners.ts";
+import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
+import type { Rows } from "../src/engine/rows.ts";
+import type { Runner } from "../src/engine/runner.ts";
+import { SconceError } from "../src/errors.ts";
+import { arrayTypes, type DType, float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/model/tensor.ts";
+import { DoublingRunner, Front, info, one, ScriptedEngine } from "./helpers/remote.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import references from "./models/dtypes.json" with { type: "json" };
+
+const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
+
+/** A server that is closed with the scope. */
+async function served(path: string, runner: Runner, options: Partial<EngineServerOptions> = {}) {
+  const server = new EngineServer({ ...one, info, runners: [runner], maxBatchSize: 4, maxQueueDelayMs: 0, ...options });
+  server.listen(path);
+  return { [Symbol.asyncDispose]: () => server.close() };
+}
+
+describe("values are those of PyTorch, bit by bit:", () => {
+  const columns = 6;
+  for (const dtype of dtypes) {
+    test(dtype, async () => {
+      const reference = z
+        .object({ input: z.base64(), outputs: z.array(z.base64()) })
+        .parse(Reflect.get(references, dtype));
+      const elements = (text: string) => new arrayTypes[dtype](Uint8Array.fromBase64(text).buffer);
+      const input = elements(reference.input);
+      const path = join(import.meta.dir, "models/dtypes.pt");
+      for (const dim of [columns, "columns", pad("columns", 1)]) {
+        const spec = { dtype, dims: [dim] };
+        const specs = { inputs: { x: spec }, outputs: { flipped: spec, larger: spec, twice: spec } };
+        await using dir = await tempDir();
+        const open = { weights: { main: path }, operators: [], predict: undefined, threads: 1, instances: 1 };
+        const runners = await openRunners({ ...specs, ...open, devices: ["cpu"] });
+        await using _ = await served(dir.join("s"), new DoublingRunner(), { ...specs, runners });
+        const front = new Front(specs);
+        await front.engine.connect(dir.join("s"));
+        for (const row of [0, 1]) {
+          const data = input.slice(row * columns, (row + 1) * columns);
+          front.engine.submit({ lane: front, index: row }, { x: { dtype, shape: [columns], data } });
+        }
+        await front.untilEnded(2);
+        for (const row of [0, 1]) {
+          const names = ["flipped", "larger", "twice"];
+          const expected = names.map((name, i): [string, Tensor] => {
+            const data = elements(reference.outputs[i] ?? "").slice(row * columns, (row + 1) * columns);
+            return [name, { dtype, shape: [columns], data }];
+          });
+          expect(front.rows.get(row)).toEqual(Object.fromEntries(expected));
+        }
+        await front.engine.close();
+      }
+    });
+  }
+});
+
+describe("an item", () => {
+  test("of padded and free sizes gets the rows that the engine in this process gives it", async () => {
+    const dims = ["rows", pad("tokens", 0)];
+    const specs: TensorSpecs = { x: { dtype: "float32", dims } };
+    /** Gives what it was given, in the size of the longest. */
+    const runner = (): Runner => ({
+      async run(items) {
+        const shapes = items.map(([x]) => x?.shape ?? []);
+        const [rows = 0, longest] = [shapes[0]?.[0], Math.max(...shapes.map(([, tokens = 0]) => tokens))];
+        const data = new Float32Array(items.length * rows * longest);
+        for (const [i, [x]] of items.entries()) {
+          const tokens = x?.shape[1] ?? 0;
+          for (const [at, value] of [...(x?.data ?? [])].entries()) {
+            data[(i * rows + Math.floor(at / tokens)) * longest + (at % tokens)] = Number(value);
+          }
+        }
+        return [tensor(data, [items.length, rows, longest])];
+      },
+      settle() {},
+      async setThreads() {},
+      async dispose() {},
+    });
+    await using dir = await tempDir();
+    await using _ = await served(dir.join("s"), runner(), { inputs: specs, outputs: specs });
+    const front = new Front({ inputs: specs, outputs: specs });
+    await front.engine.connect(dir.join("s"));
+    const local = new LocalEngine({
+      inputs: specs,
+      outputs: specs,
+      runners: [runner()],
+      maxBatchSize: 4,
+      maxQueueDelayMs: 0,
+    });
+    const expected = new Map<number, Rows>();
+    local.listener = { dispatched() {}, failed() {}, finished: ({ index }, rows) => void expected.set(index, rows) };
+    for (let index = 0; index < 40; index++) {
+      const shape = [1 + (index % 2), 1 + (index % 7)];
+      const x = tensor(
+        Float32Array.from({ length: (shape[0] ?? 0) * (shape[1] ?? 0) }, (_, i) => 100 * index + i),
+        shape,
+      );
+      front.engine.submit({ lane: front, index }, { x });
+      local.submit({ lane: front, index }, { x });
+    }
+    await front.untilEnded(40);
+    expect(front.rows).toEqual(expected);
+  });
+
+  test("is refused at once when its tensors are not the declared ones", () => {
+    const { engine } = new Front();
+    const refused = () => engine.submit({ lane: {}, index: 0 }, { x: tensor(new Float32Array(2), [2]) });
+    expect(refused).toThrow('input "x": float32() was declared, preprocess gave float32(2)');
+    expect(engine.ready).toEqual({ items: 0, bytes: 0 });
+  });
+
+  test("is copied before `submit` returns", async () => {
+    await using dir = await tempDir();
+    await using _ = await served(dir.join("s"), new DoublingRunner());
+    const front = new Front();
+    await front.engine.connect(dir.join("s"));
+    const data = Float32Array.of(3);
+    front.engine.submit({ lane: {}, index: 3 }, { x: tensor(data, []) });
+    data[0] = 4;
+    await front.untilEnded(1);
+    expect(front.values).toEqual([[3, 6]]);
+  });
+
+  test("of 5 MB goes there and back", async () => {
+    const specs = { x: float32(5, 2 ** 18) };
+    await using dir = await tempDir();
+    const same: Runner = {
+      run: async ([item]) => (item ?? []).map(({ dtype, shape, data }) => ({ dtype, shape: [1, ...shape], data })),
+      settle() {},
+      async setThreads() {},
+      async dispose() {},
+    };
+    await using _ = await served(dir.join("s"), same, { inputs: specs, outputs: specs, maxBatchSize: 1 });
+    const front = new Front({ inputs: specs, outputs: specs });
+    await front.engine.connect(dir.join("s"));
+    const data = new Float32Array(5 * 2 ** 18);
+    for (let i = 0; i < data.length; i++) data[i] = i;
+    for (const index of [0, 1, 2]) front.engine.submit({ lane: {}, index }, { x: tensor(data, [5, 2 ** 18]) });
+    await front.untilEnded(3);
+    for (const { x } of front.rows.values()) expect(Bun.hash(x?.data ?? "")).toBe(Bun.hash(data));
+  });
+
+  test("that fails says why, and its neighbours do not notice", async () => {
+    await using dir = await tempDir();
+    await using _ = await served(dir.join("s"), new DoublingRunner());
+    const front = new Front();
+    await front.engine.connect(dir.join("s"));
+    front.submit({}, 1, -1, 2);
+    await front.untilEnded(3);
+    expect(front.values.toSorted()).toEqual([
+      [1, 2],
+      [2, 4],
+    ]);
+    expect(front.errors.get(-1)).toEqual(new SconceError("run_failed", "-1 can't be doubled"));
+  });
+});
+
+describe("a front", () => {
+  test("knows what the engine process says of itself", async () => {
+    await using dir = await tempDir();
+    await using _ = await served(dir.join("s"), new DoublingRunner(), { info: { ...info, forwardMs: [[1, 0.5]] } });
+    const { engine } = new Front();
+    expect([engine.isReady, engine.info]).toEqual([false, undefined]);
+    await engine.connect(dir.join("s"));
+    expect([engine.isReady, engine.maxBatchSize, engine.instances]).toEqual([true, 4, 1]);
+    expect(engine.info).toEqual({ ...info, maxBatchSize: 4, instances: 1, forwardMs: [[1, 0.5]] });
+  });
+
+  test("counts its own items that wait for a batch, and what they hold", async () => {
+    await using dir = await tempDir();
+    const runner = new DoublingRunner({ hold: true });
+    await using _ = await served(dir.join("s"), runner);
+    const [front, other] = [new Front(), new Front()];
+    await Promise.all([front.engine.connect(dir.join("s")), other.engine.connect(dir.join("s"))]);
+    front.engine.submit({ lane: {}, index: 1 }, { x: tensor(Float32Array.of(1), []) }, 1000);
+    expect(front.engine.ready).toEqual({ items: 1, bytes: 1004 });
+    await front.until(() => front.dispatched.length === 1);
+    front.submit({}, 2);
+    expect([front.engine.ready, other.engine.ready]).toEqual([
+      { items: 1, bytes: 4 },
+      { items: 0, bytes: 0 },
+    ]);
+  });
+
+  test("shares batches with others and is given its own rows", async () => {
+    await using dir = await tempDir();
+    const runner = new DoublingRunner({ hold: true });
+    await using _ = await served(dir.join("s"), runner);
+    const [a, b] = [new Front(), new Front()];
+    await Promise.all([a.engine.connect(dir.join("s")), b.engine.connect(dir.join("s"))]);
+    a.submit({}, 0);
+    await a.until(() => a.dispatched.length === 1);
+    a.submit({}, 1, 2);
+    b.submit({}, 11, 12);
+    await Promise.all([a.until(() => a.dispatched.length === 3), b.until(() => b.dispatched.length === 2)]);
+    expect(runner.batches.at(-1)?.toSorted()).toEqual([1, 11, 12, 2]);
+    runner.end();
+    runner.end();
+    await Promise.all([a.untilEnded(3), b.untilEnded(2)]);
+    expect(a.values.toSorted()).toEqual([
+      [0, 0],
+      [1, 2],
+      [2, 4],
+    ]);
+    expect(b.values.toSorted()).toEqual([
+      [11, 22],
+      [12, 24],
+    ]);
+  });
+
+  test("is told once how each batch ran", async () => {
+    await using dir = await tempDir();
+    await using _ = await served(dir.join("s"), new DoublingRunner());
+    const sizes: number[] = [];
+    const front = new Front({ ...one, observer: { ran: ({ size }) => void sizes.push(size) } });
+    await front.engine.connect(dir.join("s"));
+    front.submit({}, 1, 2, 3);
+    await front.untilEnded(3);
+    expect(sizes).toEqual([3]);
+  });
+
+  test("is told of no item of a lane that it cancelled, and its other lanes go on", async () => {
+    await using dir = await tempDir();
+    const runner = new DoublingRunner({ hold: true });
+    await using _ = await served(dir.join("s"), runner);
+    const front = new Front();
+    await front.engine.connect(dir.join("s"));
+    const [gone, stays] = [{}, {}];
+    front.submit(gone, 1);
+    await front.until(() => front.dispatched.length === 1);
+    front.submit(gone, 2);
+    front.submit(stays, 3);
+    front.engine.cancel(gone);
+    expect(front.engine.ready.items).toBe(1);
+    runner.end();
+    await front.until(() => front.dispatched.includes(3));
+    runner.end();
+    await front.untilEnded(1);
+    expect(front.values).toEqual([[3, 6]]);
+    expect(runner.batches).toEqual([[1], [3]]);
+  });
+
+  test("that goes away leaves no items behind", async () => {
+    await using dir = await tempDir();
+    const runner = new DoublingRunner({ hold: true });
+    await using _ = await served(dir.join("s"), runner);
+    const [gone, stays] = [new Front(), new Front()];
+    await Promise.all([gone.engine.connect(dir.join("s")), stays.engine.connect(dir.join("s"))]);
+    gone.submit({}, 1);
+    await gone.until(() => gone.dispatched.length === 1);
+    gone.submit({}, 2, 3);
+    await gone.engine.close();
+    expect([...gone.errors.values()].map(({ code }) => code)).toEqual(Array(3).fill("session_closed"));
+    stays.submit({}, 4);
+    runner.end();
+    await stays.until(() => stays.dispatched.length === 1);
+    runner.end();
+    await stays.untilEnded(1);
+    expect(runner.batches.flat()).not.toContain(3);
+  });
+
+  test("hears of smaller batches", async () => {
+    await using dir = await tempDir();
+    const runner = new (class extends DoublingRunner {
+      override run(items: readonly (readonly Tensor[])[]) {
+        return items.length > 2 ? Promise.reject(new SconceError("out_of_memory", "full")) : super.run(items);
+      }
+    })();
+    await using _ = await served(dir.join("s"), runner);
+    const shrunk: number[] = [];
+    const front = new Front({ ...one, onShrink: (size) => void shrunk.push(size) });
+    await front.engine.connect(dir.join("s"));
+    front.submit({}, 1, 2, 3, 4);
+    await front.untilEnded(4);
+    expect([front.engine.maxBatchSize, shrunk]).toEqual([2, [2]]);
+  });
+});
+
+describe("when the engine process ends,", () => {
+  const reason = "the engine was ended by SIGSEGV";
+  async function untilLost({ engine }: Front): Promise<void> {
+    while (engine.isReady) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Both ways to hear of it, in both orders. */
+  async function end(front: Front, engine: ScriptedEngine, isToldFirst: boolean): Promise<void> {
+    if (isToldFirst) front.engine.engineEnded(reason);
+    engine[Symbol.dispose]();
+    await untilLost(front);
+    if (!isToldFirst) front.engine.engineEnded(reason);
+  }
+
+  for (const isToldFirst of [true, false]) {
+    const order = isToldFirst ? "before" : "after";
+    test(`and the reason comes ${order} that, items go to the next in their order, and those of a batch to be run alone`, async () => {
+      await using dir = await tempDir();
+      const front = new Front();
+      const [lane, cancelled] = [{}, {}];
+      const first = new ScriptedEngine(dir.join("1"));
+      await front.engine.connect(dir.join("1"));
+      front.submit(lane, 1, 2, 3);
+      front.submit(cancelled, 4);
+      front.submit(lane, 5);
+      await first.untilSubmitted(5);
+      first.dispatch([1]);
+      first.finish([1]);
+      first.dispatch([2, 4]);
+      await front.until(() => front.dispatched.length === 3);
+      await end(front, first, isToldFirst);
+      expect([front.engine.isReady, front.engine.ready.items]).toEqual([false, 4]);
+      front.engine.cancel(cancelled);
+      front.submit(lane, 6);
+      using second = new ScriptedEngine(dir.join("2"));
+      await front.engine.connect(dir.join("2"));
+      await second.untilSubmitted(4);
+      expect(second.submitted.map(({ value, isAlone }) => ({ value, isAlone }))).toEqual([
+        { value: 2, isAlone: true },
+        { value: 3, isAlone: false },
+        { value: 5, isAlone: false },
+        { value: 6, isAlone: false },
+      ]);
+      expect(front.engine.ready.items).toBe(4);
+      second.dispatch([2], { isAlone: true });
+      second.dispatch([3, 5, 6]);
+      second.finish([2]);
+      second.finish([3, 5, 6]);
+      await front.untilEnded(5);
+      expect(front.values.map(([index]) => index)).toEqual([1, 2, 3, 5, 6]);
+      expect(front.errors.size).toBe(0);
+    });
+
+    test(`and the reason comes ${order} that, an item that ran alone fails with it`, async () => {
+      await using dir = await tempDir();
+      const front = new Front();
+      const engine = new ScriptedEngine(dir.join("1"));
+      await front.engine.connect(dir.join("1"));
+      front.submit({}, 1, 2);
+      await engine.untilSubmitted(2);
+      engine.dispatch([1], { isAlone: true });
+      await front.until(() => front.dispatched.length === 1);
+      await end(front, engine, isToldFirst);
+      expect([...front.errors]).toEqual([
+        [1, new SconceError("run_failed", "the engine was ended by SIGSEGV while it ran this input alone")],
+      ]);
+      expect(front.engine.ready.items).toBe(1);
+    });
+  }
+
+  test("no other is connected to before the reason is known", async () => {
+    await using dir = await tempDir();
+    const front = new Front();
+    const first = new ScriptedEngine(dir.join("1"));
+    await front.engine.connect(dir.join("1"));
+    first[Symbol.dispose]();
+    await untilLost(front);
+    using _ = new ScriptedEngine(dir.join("2"));
+    await expect(front.engine.connect(dir.join("2"))).rejects.toThrow("has not ended");
+    front.engine.engineEnded(reason);
+    await front.engine.connect(dir.join("2"));
+    expect(front.engine.isReady).toBe(true);
+  });
+
+  test("an item that saw two ends is run alone, as nobody may have heard that it was dispatched", async () => {
+    await using dir = await tempDir();
+    const front = new Front();
+    front.submit({}, 1);
+    for (const path of ["1", "2", "3"]) {
+      const engine = new ScriptedEngine(dir.join(path));
+      await front.engine.connect(dir.join(path));
+      await engine.untilSubmitted(1);
+      expect(engine.submitted[0]?.isAlone).toBe(path === "3");
+      await end(front, engine, true);
+    }
+  });
+
+  test("before it was ready, no item is taken for a suspect, and the next can be connected to", async () => {
+    await using dir = await tempDir();
+    const front = new Front();
+    front.submit({}, 1);
+    await expect(front.engine.connect(dir.join("none"))).rejects.toThrow();
+    for (const name of ["a", "b", "c"]) {
+      using _ = Bun.listen({ unix: dir.join(name), socket: { open: (socket) => void socket.end(), data() {} } });
+      await expect(front.engine.connect(dir.join(name))).rejects.toThrow("ended before it was ready");
+      front.engine.engineEnded(reason);
+    }
+    using engine = new ScriptedEngine(dir.join("d"));
+    await front.engine.connect(dir.join("d"));
+    await engine.untilSubmitted(1);
+    expect(engine.submitted[0]?.isAlone).toBe(false);
+  });
+
+  test("the memory of its frames and its sockets are used again, also after a hundred ends", async () => {
+    await using dir = await tempDir();
+    const specs = { inputs: { x: float32(2 ** 18) }, outputs: { y: float32() } };
+    const front = new Front(specs);
+    const x = tensor(new Float32Array(2 ** 18), [2 ** 18]);
+    const rss = () => {
+      Bun.gc(true);
+      return process.memoryUsage().rss;
+    };
+    let before = { bytes: 0, files: 0 };
+    for (let i = 0; i < 100; i++) {
+      const engine = new ScriptedEngine(dir.join(`${i}`));
+      await front.engine.connect(dir.join(`${i}`));
+      for (let j = 0; j < 4; j++) front.engine.submit({ lane: front, index: 4 * i + j }, { x });
+      await end(front, engine, true);
+      front.engine.cancel(front);
+      if (i === 20) before = { bytes: rss(), files: readdirSync("/dev/fd").length };
+    }
+    expect(front.engine.ready).toEqual({ items: 0, bytes: 0 });
+    expect(rss() - before.bytes).toBeLessThan(100 * 2 ** 20);
+    expect(readdirSync("/dev/fd").length - before.files).toBeLessThan(10);
+  });
+
+  test("killed by an item, all others are run, and what was told last is heard", async () => {
+    await using dir = await tempDir();
+    const front = new Front();
+    const values = Array.from({ length: 2000 }, (_, i) => i);
+    let deaths = 0;
+    const live = async (): Promise<void> => {
+      const path = dir.join(`${deaths}`);
+      const listening = Promise.withResolvers<void>();
+      const child = Bun.spawn([process.execPath, join(import.meta.dir, "helpers/engine-child.ts"), path], {
+        ipc: () => listening.resolve(),
+        stdout: "inherit",
+        stderr: "inherit",
+      });
+      await listening.promise;
+      await front.engine.connect(path);
+      await Promise.race([child.exited, front.untilEnded(values.length + 1)]);
+      if (front.rows.size === values.length) child.kill();
+      await child.exited;
+      deaths += 1;
+      front.engine.engineEnded(`the engine was ended by ${child.signalCode}`);
+      if (front.rows.size < values.length) await live();
+    };
+    front.submit({}, -9, ...values);
+    await live();
+    expect(deaths).toBe(3);
+    expect(front.values.toSorted(([a], [b]) => a - b)).toEqual(values.map((value) => [value, 2 * value]));
+    expect([...front.errors].map(([index, { message }]) => [index, message])).toEqual([
+      [-9, "the engine was ended by SIGKILL while it ran this input alone"],
+    ]);
+  }, 20_000);
+});

@@ -1,0 +1,271 @@
+/** What becomes of predictions when a process, its database's thread, its disk or its file fails. */
+import { Database } from "bun:sqlite";
+import { describe, expect, spyOn, test } from "bun:test";
+import { mkdirSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { problemOf } from "../src/http/problem.ts";
+import { log } from "../src/log.ts";
+import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
+import type { LeftRequest } from "../src/predictions/store.ts";
+import { failure, failureOf } from "./helpers/failure.ts";
+import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
+
+const onDisks = canMount ? describe : describe.skip;
+
+const silent = Object.assign(() => {}, { raw() {} });
+
+function open(dir: TempDir, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
+  return SqliteStore.open({ path: dir.join("predictions.db"), retention: keepAll, ...options });
+}
+
+/** Lets a front work until it has printed so many lines, and kills it. Gives the ids of those that it kept. */
+async function killedAfter(
+  lines: number,
+  path: string,
+  { role, owner }: { role: string; owner: string },
+): Promise<string[]> {
+  const script = require.resolve("./helpers/prediction-child.ts");
+  const child = Bun.spawn([process.execPath, script, path, role, owner], { stdout: "pipe", stderr: "inherit" });
+  let output = "";
+  for await (const chunk of child.stdout) {
+    output += Buffer.from(chunk).toString();
+    if (output.split("\n").length > lines) child.kill("SIGKILL");
+  }
+  await child.exited;
+  expect(child.signalCode).toBe("SIGKILL");
+  const complete = output.split("\n").slice(0, -1);
+  return complete.filter((line) => line.startsWith("created ")).map((line) => line.slice("created ".length));
+}
+
+describe("a process that is killed", () => {
+  test("at any moment leaves all that it kept, each with its own body or outcome, and may be followed at once", async () => {
+    await using dir = await tempDir();
+    const path = dir.join("predictions.db");
+    for (let round = 0; round < 6; round++) {
+      const owner = "abcdef"[round] ?? "";
+      const created = await killedAfter(1 + Math.floor(Math.random() * 600), path, { role: "main", owner });
+      const store = await open(dir);
+      const left = new Map<string, LeftRequest>();
+      for await (const request of store.left((name) => name === owner)) left.set(request.id, request);
+      for (const [id, { body, deaths }] of left) {
+        expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
+        // Every fifth never began.
+        if (Number(id.split("-")[1]) % 5 === 4) expect(deaths).toBe(0);
+      }
+      for (const id of created) {
+        if (left.has(id)) continue;
+        // It had ended, if not told so in time.
+        const record = await store.get(id);
+        expect(record?.outcome?.members).toStartWith(`"outputs":["${id}`);
+      }
+      await store.close();
+      const next = await open(dir);
+      for await (const { id } of next.left((name) => name === owner)) next.finish(endOf(id));
+      await next.close();
+    }
+    // Nothing is left but the files of outcomes.
+    const last = await open(dir);
+    expect(await Array.fromAsync(last.left(() => true))).toEqual([]);
+    const names = await readdir(dir.join("predictions.db-files"));
+    for (const name of names) expect((await last.get(name.split(".")[0] ?? ""))?.outcome).toBeDefined();
+    await last.close();
+  }, 120_000);
+
+  test("beside others of the same server leaves its predictions to them", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    const members = await Promise.all(
+      ["b", "c"].map((owner) => killedAfter(300, dir.join("predictions.db"), { role: "member", owner })),
+    );
+    const mine = Array.from({ length: 50 }, (_, index) => `a${index}`);
+    await Promise.all(mine.map((id) => store.create(requestOf(id))));
+    const left = new Set<string>();
+    for await (const { id } of store.left((owner) => owner !== "a")) left.add(id);
+    for (const created of members) {
+      for (const id of created) expect(left.has(id) || (await store.get(id))?.outcome !== undefined).toBe(true);
+    }
+    for (const id of mine) expect(left.has(id)).toBe(false);
+    await store.close();
+  }, 60_000);
+});
+
+describe("a thread that dies", () => {
+  test("refuses what it was to keep, and is followed by another that writes what had ended", async () => {
+    await using dir = await tempDir();
+    const warn = spyOn(log, "warn").mockImplementation(silent);
+    try {
+      const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
+      const store = await open(dir, { newWorker });
+      await store.create(requestOf("a1"));
+      store.finish(endOf("a1"));
+      const refused = await failureOf(store.create(requestOf("a2", { body: '["die now"]' })));
+      expect(refused.code).toBe("predictions_unwritable");
+      expect(warn).toHaveBeenCalledTimes(1);
+      expect(await store.get("a1")).toEqual(endOf("a1"));
+      await store.create(requestOf("a3"));
+      await store.flush();
+      await store.close();
+    } finally {
+      warn.mockRestore();
+    }
+    const next = await open(dir);
+    expect(await next.get("a1")).toEqual(endOf("a1"));
+    expect((await Array.fromAsync(next.left(() => true))).map(({ id }) => id)).toEqual(["a3"]);
+    await next.close();
+  });
+});
+
+onDisks("a disk (skipped where file systems cannot be mounted)", () => {
+  test("that is full refuses requests and keeps outcomes until it has room, and says so once", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
+    try {
+      const path = `${disk.path}/predictions.db`;
+      const store = await SqliteStore.open({ path, retention: keepAll });
+      await Promise.all(["a1", "a2", "a3"].map((id) => store.create(requestOf(id))));
+      const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
+      expect(filler.success).toBe(false);
+
+      const refused = await failureOf(store.create(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
+      expect(problemOf(refused)).toMatchObject({
+        status: 503,
+        code: "predictions_unwritable",
+        headers: { "Retry-After": "1" },
+      });
+      expect(refused.message).toBe(
+        "the prediction cannot be kept now: the store says that its disk has no room left (SQLITE_FULL)",
+      );
+      expect(await failure(store.create(requestOf("b2", { body: `["${"x".repeat(100_000)}"]` })))).toContain(
+        "(ENOSPC)",
+      );
+      const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
+      for (const end of ends) store.finish(end);
+      expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
+      for (const end of ends) expect(await store.get(end.id)).toEqual(end);
+      expect(warn).toHaveBeenCalledTimes(1);
+
+      await Bun.file(`${disk.path}/filler`).delete();
+      await store.create(requestOf("b3"));
+      await store.flush();
+      expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
+      await store.close();
+      const next = await SqliteStore.open({ path, retention: keepAll });
+      for (const end of ends) expect(await next.get(end.id)).toEqual(end);
+      expect((await Array.fromAsync(next.left(() => true))).map(({ id }) => id)).toEqual(["a3", "b3"]);
+      await next.close();
+    } finally {
+      warn.mockRestore();
+      info.mockRestore();
+    }
+  }, 30_000);
+
+  test("that is read-only is told at the start in one line, whether there is a database or not", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    const path = `${disk.path}/predictions.db`;
+    const expected = `predictions_unusable: the predictions in ${path} cannot be used: it is read-only (EROFS)`;
+    disk.setReadOnly(true);
+    expect(await failure(SqliteStore.open({ path, retention: keepAll }))).toBe(expected);
+    disk.setReadOnly(false);
+    await (await SqliteStore.open({ path, retention: keepAll })).close();
+    disk.setReadOnly(true);
+    expect(await failure(SqliteStore.open({ path, retention: keepAll }))).toBe(expected);
+    expect(await failure(SqliteStore.open({ path, retention: keepAll, role: "member" }))).toBe(expected);
+  });
+});
+
+describe("a file that cannot be used is told in one line", () => {
+  const path = (dir: TempDir) => dir.join("predictions.db");
+  const changes: [what: string, change: (path: string) => unknown, reason: string][] = [
+    ["is no database", (file) => Bun.write(file, "no database ".repeat(1000)), "it is no database (SQLITE_NOTADB)"],
+    ["is a folder", (file) => mkdirSync(file), "it cannot be opened or created (SQLITE_CANTOPEN)"],
+    [
+      "is of another program",
+      (file) => {
+        using database = new Database(file);
+        database.run("CREATE TABLE notes (text TEXT)");
+      },
+      "it is a database of another program; name another file",
+    ],
+  ];
+  for (const [what, change, reason] of changes) {
+    test(`when it ${what}`, async () => {
+      await using dir = await tempDir();
+      await change(path(dir));
+      const message = await failure(open(dir));
+      expect(message).toBe(`predictions_unusable: the predictions in ${path(dir)} cannot be used: ${reason}`);
+      // The lock was given back.
+      expect(await failure(open(dir))).toBe(message);
+    });
+  }
+
+  test("when it is damaged", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    for (let index = 0; index < 100; index++) store.finish(largeEndOf(`a${index}`, 5000));
+    await store.close();
+    const bytes = await Bun.file(path(dir)).bytes();
+    await Bun.write(path(dir), bytes.fill(0x5a, 4096, bytes.length / 2));
+    const error = await failureOf(open(dir));
+    expect(error.code).toBe("predictions_unusable");
+    expect(error.message).toContain("it is damaged (SQLITE_CORRUPT");
+    expect(error.message).not.toContain("\n");
+  });
+
+  test("when a newer sconce wrote it", async () => {
+    await using dir = await tempDir();
+    await (await open(dir)).close();
+    {
+      using database = new Database(path(dir));
+      database.run("PRAGMA user_version = 7");
+    }
+    expect((await failureOf(open(dir))).message).toEndWith(
+      "a newer sconce wrote it (its format is 7 and this sconce knows 1); use that one, or name another file",
+    );
+  });
+
+  test("when another server uses it, until that ends", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    expect(await failure(open(dir))).toBe(
+      `predictions_unusable: the predictions in ${path(dir)} cannot be used: another server uses them; stop it, or name another file`,
+    );
+    await (await open(dir, { role: "member" })).close();
+    await store.close();
+    await (await open(dir)).close();
+  });
+});
+
+describe("files that belong to nothing", () => {
+  test("are removed at the start of a server, and not of a member of it", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
+    const stray = dir.join("predictions.db-files/a2.being-written");
+    await Bun.write(stray, "");
+    await (await open(dir, { role: "member" })).close();
+    expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(2);
+    await store.close();
+    await (await open(dir)).close();
+    const names = await readdir(dir.join("predictions.db-files"));
+    expect(names.map((name) => name.split(".")[0])).toEqual(["a1"]);
+  });
+});
+
+describe("a store that is closed", () => {
+  test("keeps nothing more, and may be closed again", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await store.close();
+    await store.close();
+    expect((await failureOf(store.create(requestOf("a1")))).code).toBe("predictions_unwritable");
+    store.finish(endOf("a2"));
+    await store.flush();
+    const next = await open(dir);
+    expect(next.retained.count).toBe(0);
+    await next.close();
+  });
+});
