@@ -1,4 +1,5 @@
 // The addon's exports. src/native/binding.ts types them; nothing else calls them.
+#include <dlfcn.h>
 #include <napi.h>
 #include <torch/version.h>
 
@@ -8,7 +9,6 @@
 #include "device.h"
 #include "host.h"
 #include "memory_file.h"
-#include "operators.h"
 #include "call_value.h"
 #include "values.h"
 #include "weights.h"
@@ -85,7 +85,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, callable, freeze, instances, share}) → Promise of a session. */
+/** open({path, device, threads, inputs, outputs, callable, instances, share}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const auto [argument] = arguments_of<1>(env, info);
@@ -97,7 +97,6 @@ napi_value Open(napi_env env, napi_callback_info info) {
     options.inputs = specs_from_js(given.Get("inputs"));
     options.outputs = specs_from_js(given.Get("outputs"));
     options.callable = given.Get("callable").As<Napi::Boolean>();
-    options.freeze = given.Get("freeze").As<Napi::Boolean>();
     options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
     const Napi::Value share = given.Get("share");
     if (!share.IsUndefined()) options.share = session_from_js(env, share);
@@ -179,11 +178,15 @@ napi_value Call(napi_env env, napi_callback_info info) {
   });
 }
 
-/** loadOperators(path); see load_operators. */
+/**
+ * loadOperators(path): loads a library that registers operators with libtorch, for as long as the process lives. The same operators must
+ * not be loaded twice: libtorch refuses with what ends the process.
+ */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const auto [path] = arguments_of<1>(env, info);
-    load_operators(text_of(env, path));
+    // What it needs of libtorch it finds in this process.
+    if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
     return nullptr;
   });
 }
@@ -218,8 +221,7 @@ napi_value Close(napi_env env, napi_callback_info info) {
     job->session = session_from_js(env, handle);
     auto& host = host_of(env);
     const napi_value promise = host->promise_for(*job);
-    const auto session = job->session;
-    host->close(session, std::move(job));
+    host->close(std::move(job));
     return promise;
   });
 }
@@ -235,13 +237,6 @@ napi_value CloseAll(napi_env env, napi_callback_info) {
   return guarded(env, [&]() -> napi_value {
     host_of(env)->close_all();
     return nullptr;
-  });
-}
-
-napi_value Format(napi_env env, napi_callback_info info) {
-  return guarded(env, [&]() -> napi_value {
-    const auto [handle] = arguments_of<1>(env, info);
-    return Napi::String::New(env, session_from_js(env, handle)->format());
   });
 }
 
@@ -283,7 +278,6 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);
-  add("format", Format);
   add("cudaDeviceCount", CudaDeviceCount);
   exports.Set("torchVersion", TORCH_VERSION);
   auto dtypes = Napi::Array::New(env, kDTypes.size());

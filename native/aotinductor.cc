@@ -73,8 +73,6 @@ class AotInductor final : public Weights {
     if (!spec.output_names.empty()) places_ = places_of_outputs(options.outputs, spec.output_names);
   }
 
-  const char* format() const override { return "aotinductor"; }
-
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const int64_t rows = inputs.empty() ? 0 : inputs[0].size(0);
     std::vector<at::Tensor> slots;

@@ -36,7 +36,7 @@ napi_value Host::promise_for(Job& job) {
   return promise;
 }
 
-std::shared_ptr<Session> Host::open(SessionOptions options, std::unique_ptr<Job> job) {
+void Host::open(SessionOptions options, std::unique_ptr<Job> job) {
   if (left_) throw CodedError("session_closed", "the process is leaving");
   auto session = std::make_shared<Session>(std::move(options),
                                            [this](std::unique_ptr<Job> done) { finished(std::move(done)); });
@@ -44,7 +44,6 @@ std::shared_ptr<Session> Host::open(SessionOptions options, std::unique_ptr<Job>
   session->start(std::move(job));
   sessions_.insert(session);
   hold();
-  return session;
 }
 
 void Host::submit(std::unique_ptr<Job> job) {
@@ -54,7 +53,8 @@ void Host::submit(std::unique_ptr<Job> job) {
   hold();
 }
 
-void Host::close(const std::shared_ptr<Session>& session, std::unique_ptr<Job> job) {
+void Host::close(std::unique_ptr<Job> job) {
+  const auto session = job->session;
   if (sessions_.count(session) == 0) {  // its thread has ended already, or the process is leaving
     if (job->promise) resolve(*job);
     return;

@@ -143,14 +143,12 @@ void Session::load() {
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
     wanted.callable = options_.callable;
-    wanted.freeze = options_.freeze;
     wanted.instances = options_.instances * transport_->depth();
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     // Sessions that share the weights have streams of their own, which do not wait for this one.
     if (!device.is_cpu()) stream_.synchronize();
   }
-  format_ = weights->format();
   const std::lock_guard lock(mutex_);
   weights_ = std::move(weights);
 }

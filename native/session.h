@@ -25,9 +25,8 @@ struct SessionOptions {
   int threads = 1;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  /** For calls of methods only: no inputs and outputs are declared. */
+  /** For calls of methods: no inputs and outputs are declared. */
   bool callable = false;
-  bool freeze = true;
   size_t instances = 1;
   /** Weights to share instead of loading `path`. */
   std::shared_ptr<Session> share;
@@ -54,8 +53,6 @@ class Session {
   Stacker& stacker() { return stacker_; }
   BufferPool& pool() { return pool_; }
   const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
-  /** Valid once open. */
-  const char* format() const { return format_; }
   /** Throws `session_closed` where the weights are gone. */
   void require_open() const;
 
@@ -71,7 +68,6 @@ class Session {
   Done done_;
   Stacker stacker_;
   BufferPool pool_;
-  const char* format_ = "";
   /** One for as long as the session lives, so that instances on one device overlap; taken by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
   std::unique_ptr<Transport> transport_;  // gone when the thread has ended

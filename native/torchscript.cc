@@ -57,8 +57,6 @@ class TorchScript final : public Weights {
     if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
   }
 
-  const char* format() const override { return "torchscript"; }
-
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     torch::jit::Stack stack;
     stack.reserve(arguments_.size() + 1);
@@ -180,11 +178,11 @@ class TorchScript final : public Weights {
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   const torch::NoGradGuard no_grad;
   torch::jit::Module module = torch::jit::load(options.path, options.device);
-  if (!options.callable && !module.find_method("forward")) refuse("the TorchScript module has no method forward");
   module.eval();
-  if (options.freeze) {
+  if (!options.callable) {
+    if (!module.find_method("forward")) refuse("the TorchScript module has no method forward");
     // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
-    if (!options.callable) match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
+    match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
     try {
       module = torch::jit::freeze(module);
     } catch (const c10::Error&) {

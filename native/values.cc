@@ -163,7 +163,7 @@ napi_value session_to_js(napi_env env, const std::shared_ptr<Host>& host, const 
     const std::unique_ptr<SessionHandle> owned(static_cast<SessionHandle*>(data));
     auto job = std::make_unique<Job>(Job::Kind::close);
     job->session = owned->session;
-    owned->host->close(owned->session, std::move(job));
+    owned->host->close(std::move(job));
   };
   napi_value value;
   check(napi_create_external(env, handle.get(), lost, nullptr, &value));

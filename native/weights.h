@@ -17,10 +17,9 @@ struct WeightsOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  /** For `call` only: names are not compared, and `run` is not used. */
+  /** For `call` only: names are not compared, and `run` is not used. Else a TorchScript module is frozen: that folds constants in, and
+   *  drops every method but `forward`. */
   bool callable = false;
-  /** Freezing folds constants in, and drops every method but `forward`. */
-  bool freeze = true;
   /** How many batches will be under way at once on these weights; more of them wait for each other. */
   size_t instances = 1;
 };
@@ -29,8 +28,6 @@ struct WeightsOptions {
 class Weights {
  public:
   virtual ~Weights() = default;
-  /** `torchscript` or `aotinductor`. */
-  virtual const char* format() const = 0;
   /**
    * Takes tensors on the device that the weights are on, and works on the current stream. One tensor for each declared
    * output, in order; what they are is not checked yet, and a device with streams may still be at work on them.

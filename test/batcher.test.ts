@@ -336,6 +336,17 @@ describe("an item that was running when a process died", () => {
     expect(simulation.done).toEqual([0, 3]);
   });
 
+  test("that leaves while it waits gives the runners back at once", () => {
+    const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
+    const lane = {};
+    simulation.add({}, 1);
+    simulation.add(lane, 1, { isAlone: true });
+    simulation.add({}, 2);
+    expect(simulation.batches.length).toBe(1);
+    simulation.batcher.remove(lane);
+    expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2]);
+  });
+
   test("fails alone, and the others go on", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     simulation.add({}, 1, { isAlone: true, isBad: true });

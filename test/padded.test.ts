@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Item as EngineItem, Rows } from "../src/engine/engine.ts";
-import { itemCheck } from "../src/engine/item-check.ts";
+import { copied, itemCheck } from "../src/engine/item-check.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
@@ -285,6 +285,13 @@ describe("an item with padded dimensions", () => {
       padded: { x: 3, y: 2 },
     });
     expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
+  });
+
+  test("is copied when it is submitted, from a Buffer too", () => {
+    const data = Buffer.from([1, 2]);
+    const [own] = copied([{ dtype: "uint8", shape: [2], data }]);
+    data.fill(9);
+    expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
   });
 
   test("is refused when its tensors differ in a size of the same name", () => {

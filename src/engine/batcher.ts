@@ -101,7 +101,11 @@ export class Batcher<T extends Queued, R> {
 
   /** Takes the waiting items of a lane away; those that run now run on. */
   remove(lane: object): T[] {
-    return [...this.#alone.remove(lane), ...this.#parts.remove(lane), ...this.#queue.remove(lane)];
+    const alone = this.#alone.remove(lane);
+    const items = [...alone, ...this.#parts.remove(lane), ...this.#queue.remove(lane)];
+    // Runners that were kept free for it are for the others again.
+    if (alone.length > 0) this.pump();
+    return items;
   }
 
   /** From now on no item waits for a fuller batch: no others will come. */

@@ -1,6 +1,7 @@
 /** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
 import { SconceError } from "../errors.ts";
 import { arrayTypes, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { setAt } from "../model/tensor-memory.ts";
 
 /** An item's tensors in the order of their declarations, in the memory that they were given in. */
 export interface CheckedItem extends ShapeKey {
@@ -35,7 +36,12 @@ export function shapeKey({ free, padded }: Sizes): ShapeKey {
 
 /** In memory of their own: the author's code may use its buffers again while the item waits. */
 export function copied(tensors: readonly Tensor[]): Tensor[] {
-  return tensors.map(({ dtype, shape, data }) => ({ dtype, shape, data: data.slice() }));
+  return tensors.map(({ dtype, shape, data }) => {
+    // Not `slice`, which of a Buffer is a view.
+    const own = new arrayTypes[dtype](data.length);
+    setAt(own, data, 0);
+    return { dtype, shape, data: own };
+  });
 }
 
 /**

@@ -3,6 +3,7 @@ import { messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
 import { arrayTypes, describeTensor, type Tensor, type TensorSpec, type TensorSpecs } from "../model/tensor.ts";
 import { batchStacker, type NativeSession } from "../native/binding.ts";
+import { copied } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
 interface PredictRunnerOptions {
@@ -80,7 +81,7 @@ function checkedOutputs(specs: TensorSpecs, given: unknown, rows: number): reado
     }
   }
   const byName = new Map<string, unknown>(Object.entries(given));
-  return Object.entries(specs).map(([name, spec]) => {
+  const outputs = Object.entries(specs).map(([name, spec]) => {
     const output = byName.get(name);
     if (output === undefined) throw unfit(`no tensor "${name}"`);
     if (!isTensor(output)) throw unfit(`no tensor as "${name}"; make one with tensor(data, shape)`);
@@ -90,15 +91,9 @@ function checkedOutputs(specs: TensorSpecs, given: unknown, rows: number): reado
         `"${name}" as ${describeTensor(dtype, shape)} with ${data.length} elements in a ${data.constructor.name}; declared for ${rows} items: ${describeTensor(spec.dtype, [rows, ...spec.dims])}`,
       );
     }
-    return { dtype, shape, data: copyOf(output) };
+    return output;
   });
-}
-
-/** `slice` of the data would be a view where that is a Buffer. */
-function copyOf({ dtype, data: { buffer, byteOffset, byteLength } }: Tensor): Tensor["data"] {
-  const bytes = new Uint8Array(byteLength);
-  bytes.set(new Uint8Array(buffer, byteOffset, byteLength));
-  return new arrayTypes[dtype](bytes.buffer);
+  return copied(outputs);
 }
 
 function isTensor(value: unknown): value is Tensor {

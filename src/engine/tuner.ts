@@ -2,6 +2,7 @@
 import { hasCode } from "../errors.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Runner } from "./runner.ts";
+import { doublings } from "./warm-up.ts";
 
 export interface TunedSetting {
   readonly batchSize: number;
@@ -37,12 +38,6 @@ const MAX_SLICE_MS = 250;
 const IN_FLIGHT = 2;
 /** Settings that serve so much, as a part of the best, are as good: less is noise. */
 const AS_GOOD = 0.95;
-
-/** Powers of two up to `most`, and `most`. */
-function doublings(most: number): number[] {
-  const powers = Array.from({ length: 17 }, (_, i) => 2 ** i).filter((power) => power < most);
-  return [...powers, most];
-}
 
 export interface SettingLimits {
   readonly cores: number;

@@ -103,7 +103,7 @@ class Trials {
     const forwardMs = new Map([[1, itemMs]]);
     let maxBatchSize = asked;
     let leftMs = WARM_UP_BUDGET_MS;
-    const sizes = this.#everySize ? doublings(asked) : [asked];
+    const sizes = this.#everySize ? doublings(asked).slice(1) : [asked];
     for (let i = 0; i < sizes.length; i++) {
       const size = Math.min(sizes[i] ?? 1, maxBatchSize);
       leftMs -= itemMs * size * RUNS;
@@ -153,11 +153,10 @@ class Trials {
   }
 }
 
-/** 2, 4, 8, … and at last `max`. */
-function doublings(max: number): number[] {
-  const sizes: number[] = [];
-  for (let size = 2; size < max; size *= 2) sizes.push(size);
-  return [...sizes, max];
+/** 1, 2, 4, … and at last `max`. */
+export function doublings(max: number): number[] {
+  const powers = Array.from({ length: 17 }, (_, i) => 2 ** i).filter((power) => power < max);
+  return [...powers, max];
 }
 
 /** What one instance may take of the cores for a forward pass of this length. */

@@ -30,7 +30,6 @@ export interface Addon {
     inputs: NativeSpec[];
     outputs: NativeSpec[];
     callable: boolean;
-    freeze: boolean;
     instances: number;
     share: Handle | undefined;
   }): Promise<Handle>;
@@ -47,7 +46,6 @@ export interface Addon {
   settle(): void;
   close(session: Handle): Promise<void>;
   closeAll(): void;
-  format(session: Handle): "torchscript" | "aotinductor";
   cudaDeviceCount(): number;
 }
 
@@ -120,7 +118,6 @@ const functions = [
   "settle",
   "close",
   "closeAll",
-  "format",
   "cudaDeviceCount",
 ] as const;
 

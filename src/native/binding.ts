@@ -18,13 +18,11 @@ export interface SessionOptions {
   /** How many cores one forward pass may take. */
   readonly threads: number;
   /**
-   * What batches take and give, by name, of one item; the order of the names is the order of the tensors in a batch. Without inputs
-   * the session is for `call` alone.
+   * What batches take and give, by name, of one item; the order of the names is the order of the tensors in a batch. Then a TorchScript
+   * module's constants are folded in, and every method but `forward` is dropped. Without inputs the session is for `call` alone.
    */
   readonly inputs?: TensorSpecs;
   readonly outputs?: TensorSpecs;
-  /** Folds a TorchScript module's constants in, and drops every method but `forward`. Default: unless the session is for `call` alone. */
-  readonly freeze?: boolean;
   /** How many sessions will share these weights and run side by side (default 1); AOTInductor must know beforehand. */
   readonly instances?: number;
   /** An open session whose weights this one uses, with a thread of its own; `path` is not read then. */
@@ -32,8 +30,41 @@ export interface SessionOptions {
 }
 
 /** Loaded weights with a native thread of their own, on which they are loaded, run and freed. */
-export interface NativeSession {
-  readonly format: "torchscript" | "aotinductor";
+export class NativeSession {
+  readonly #addon: Addon;
+  readonly #handle: Handle;
+  readonly #packer: BatchPacker;
+  readonly #outputs: TensorPlan;
+  #closed: Promise<void> | undefined;
+
+  private constructor(addon: Addon, handle: Handle, { inputs = {}, outputs = {} }: SessionOptions) {
+    this.#addon = addon;
+    this.#handle = handle;
+    this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
+    this.#outputs = new TensorPlan(outputs);
+  }
+
+  /** As `openSession`. */
+  static async open(options: SessionOptions): Promise<NativeSession> {
+    const { path, device, threads, inputs, outputs, instances = 1, share } = options;
+    const addon = loadNative();
+    return told(async () => {
+      // Kept until the weights are loaded; shared ones are not read again.
+      await using file = await openNativeFile(share === undefined ? path : "", addon);
+      const handle = await addon.open({
+        path: file.path,
+        device,
+        threads,
+        inputs: nativeSpecs(addon, inputs ?? {}),
+        outputs: nativeSpecs(addon, outputs ?? {}),
+        callable: inputs === undefined,
+        instances,
+        share: share === undefined ? undefined : share.#handle,
+      });
+      return new NativeSession(addon, handle, options);
+    });
+  }
+
   /**
    * Runs items together: `batch[i][j]` is tensor `j` of item `i`. Gives one tensor for each declared output, of shape
    * [batch.length, ...]. The data is copied before this returns: its buffers may be rewritten or transferred at once.
@@ -42,51 +73,50 @@ export interface NativeSession {
    * Rejects with `tensor_invalid` (an item does not fit the declaration), `weights_invalid` (the results do not), `run_failed`,
    * `out_of_memory`, or `session_closed`.
    */
-  run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]>;
+  run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
+    return told(async () => {
+      const packed = this.#packer.pack(batch);
+      return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
+    });
+  }
+
   /**
-   * Runs a method of a TorchScript module (of a frozen one: `forward`), or `forward` of an AOTInductor package; in order with batches.
-   * What is given is copied before this returns.
+   * Runs a method of a TorchScript module (of one that takes batches: `forward`), or `forward` of an AOTInductor package; in order with
+   * batches. What is given is copied before this returns.
    *
    * Rejects with `tensor_invalid` (the method does not take the arguments), `run_failed` (it threw, or there is no such method),
    * `weights_invalid` (what it gives has no form in JavaScript), `out_of_memory`, or `session_closed`.
    */
-  call(method: string, args: readonly CallArgument[]): Promise<CallResult>;
+  call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
+    return told(async () => this.#addon.call(this.#handle, method, args));
+  }
+
   /**
    * Settles at once the promises of what has ended, in this session and all others. Without it that happens when the event loop turns,
    * which it does not while many sockets are read.
    */
-  settle(): void;
+  settle(): void {
+    this.#addon.settle();
+  }
+
   /** Takes effect between two batches. */
-  setThreads(threads: number): Promise<void>;
+  setThreads(threads: number): Promise<void> {
+    return told(async () => this.#addon.setThreads(this.#handle, threads));
+  }
+
   /** Rejects the batches that have not begun, lets the running one end, frees the weights. May be called again. */
-  dispose(): Promise<void>;
+  dispose(): Promise<void> {
+    this.#closed ??= this.#addon.close(this.#handle);
+    return this.#closed;
+  }
 }
 
 /**
  * Loads weights on a thread of their own. Rejects with `weights_invalid` (the file is not weights, or takes or gives other names
  * than declared), `device_unavailable`, `out_of_memory` or `native_unavailable`.
  */
-export async function openSession(options: SessionOptions): Promise<NativeSession> {
-  const addon = loadNative();
-  const { inputs = {}, outputs = {} } = options;
-  try {
-    // Kept until the weights are loaded; shared ones are not read again.
-    await using file = await openNativeFile(options.share === undefined ? options.path : "", addon);
-    const handle = await addon.open({
-      path: file.path,
-      device: options.device,
-      threads: options.threads,
-      inputs: nativeSpecs(addon, inputs),
-      outputs: nativeSpecs(addon, outputs),
-      callable: options.inputs === undefined,
-      freeze: options.freeze ?? options.inputs !== undefined,
-      instances: options.instances ?? 1,
-      share: options.share === undefined ? undefined : Session.handleOf(options.share),
-    });
-    return new Session(addon, handle, { inputs, outputs });
-  } catch (error) {
-    throw coded(error);
-  }
+export function openSession(options: SessionOptions): Promise<NativeSession> {
+  return NativeSession.open(options);
 }
 
 /**
@@ -156,59 +186,12 @@ export function torchVersion(): string {
   return loadNative().torchVersion;
 }
 
-class Session implements NativeSession {
-  readonly format: NativeSession["format"];
-  readonly #addon: Addon;
-  readonly #handle: Handle;
-  readonly #packer: BatchPacker;
-  readonly #outputs: TensorPlan;
-  #closed: Promise<void> | undefined;
-
-  constructor(addon: Addon, handle: Handle, { inputs, outputs }: { inputs: TensorSpecs; outputs: TensorSpecs }) {
-    this.#addon = addon;
-    this.#handle = handle;
-    this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
-    this.#outputs = new TensorPlan(outputs);
-    this.format = addon.format(handle);
-  }
-
-  async run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
-    try {
-      const packed = this.#packer.pack(batch);
-      return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
-    } catch (error) {
-      throw coded(error);
-    }
-  }
-
-  async call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
-    try {
-      return await this.#addon.call(this.#handle, method, args);
-    } catch (error) {
-      throw coded(error);
-    }
-  }
-
-  async setThreads(threads: number): Promise<void> {
-    try {
-      await this.#addon.setThreads(this.#handle, threads);
-    } catch (error) {
-      throw coded(error);
-    }
-  }
-
-  settle(): void {
-    this.#addon.settle();
-  }
-
-  dispose(): Promise<void> {
-    this.#closed ??= this.#addon.close(this.#handle);
-    return this.#closed;
-  }
-
-  static handleOf(session: NativeSession): Handle {
-    if (!(session instanceof Session)) throw new SconceError("usage", "only a session of this process can be shared");
-    return session.#handle;
+/** Does what the addon may reject. */
+async function told<T>(task: () => Promise<T>): Promise<T> {
+  try {
+    return await task();
+  } catch (error) {
+    throw coded(error);
   }
 }
 
