@@ -52,7 +52,8 @@ function table(rows: readonly [string, Counts | string][]): string {
   const width = Math.max(...rows.map(([name]) => name.length), 5);
   const titles = columns.map((column) => (column === "givenUp" ? "given up" : column).padStart(9)).join("");
   const lines = rows.map(([name, counts]) => {
-    const cells = typeof counts === "string" ? `  ${counts}` : columns.map((column) => String(counts[column]).padStart(9));
+    const cells =
+      typeof counts === "string" ? `  ${counts}` : columns.map((column) => String(counts[column]).padStart(9));
     return `${name.padEnd(width)}${typeof cells === "string" ? cells : cells.join("")}`;
   });
   return [`${"FAULT".padEnd(width)}${titles}`, ...lines].join("\n");
@@ -74,7 +75,8 @@ function read(argv: string[]) {
     if (unknown !== undefined) {
       return `torture: unknown fault ${unknown}; known: ${faults.map(({ name }) => name).join(", ")}`;
     }
-    if (!/^\d{1,9}$/.test(values.seed)) return `torture: --seed must be a whole number, not ${JSON.stringify(values.seed)}`;
+    if (!/^\d{1,9}$/.test(values.seed))
+      return `torture: --seed must be a whole number, not ${JSON.stringify(values.seed)}`;
     return { names: positionals, isLong: values.long, seed: Number(values.seed), help: values.help };
   } catch (error) {
     return `torture: ${error instanceof Error ? error.message : error}`;

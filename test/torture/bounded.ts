@@ -25,6 +25,10 @@ export async function comesTrue(condition: () => boolean | Promise<boolean>, lim
 }
 
 /** @throws Error when the condition does not come true in time */
-export async function until(condition: () => boolean | Promise<boolean>, what: string, limitMs = SOON_MS): Promise<void> {
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  limitMs = SOON_MS,
+): Promise<void> {
   if (!(await comesTrue(condition, limitMs))) throw new Error(`${what}: not within ${limitMs / 1000} s`);
 }

@@ -8,12 +8,4 @@ import { orphans } from "./faults/orphans.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
 
-export const faults: readonly Fault[] = [
-  serverKills,
-  engineKills,
-  killingInputs,
-  leaks,
-  frontKills,
-  orphans,
-  stops,
-];
+export const faults: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks, frontKills, orphans, stops];

@@ -96,7 +96,8 @@ export class Traffic {
       const told = await this.#post(path, body, isWaiting);
       if (told !== undefined) {
         this.done += 1;
-        if (told.record?.status === "success" || told.record?.status === "failed") this.#check(told.at, xs, told.record);
+        if (told.record?.status === "success" || told.record?.status === "failed")
+          this.#check(told.at, xs, told.record);
         else this.#told.push({ at: told.at, xs });
         return;
       }
@@ -111,7 +112,11 @@ export class Traffic {
   }
 
   /** @returns undefined when there was no answer, or one that asks to come again */
-  async #post(path: string, body: string, isWaiting: boolean): Promise<{ at: string; record?: ReadRecord } | undefined> {
+  async #post(
+    path: string,
+    body: string,
+    isWaiting: boolean,
+  ): Promise<{ at: string; record?: ReadRecord } | undefined> {
     const { url, tally } = this.#options;
     let at: string | null = null;
     try {
@@ -192,7 +197,8 @@ export async function predict(url: URL, inputs: readonly object[], path = "/pred
     signal: AbortSignal.timeout(150_000),
   });
   const text = await response.text();
-  if (response.status !== 200) throw new Error(`POST ${path} was answered with ${response.status}: ${text.slice(0, 500)}`);
+  if (response.status !== 200)
+    throw new Error(`POST ${path} was answered with ${response.status}: ${text.slice(0, 500)}`);
   return recordSchema.parse(JSON.parse(text));
 }
 

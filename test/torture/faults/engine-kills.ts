@@ -6,7 +6,8 @@ import { Traffic } from "../traffic.ts";
 
 export const engineKills: Fault = {
   name: "engine-kills",
-  title: "an engine process that is killed under load is started again, readiness says so, and every prediction ends with its own output",
+  title:
+    "an engine process that is killed under load is started again, readiness says so, and every prediction ends with its own output",
   async inject({ tally, home, random, isLong }) {
     const [kills, total] = isLong ? [10, 10_000] : [3, 600];
     await using server = await TestedServer.start({ home, args: ["--retain-count", "100000"] });
@@ -28,7 +29,8 @@ export const engineKills: Fault = {
         process.kill(engine, "SIGKILL");
         await until(async () => (await server.readiness()) === 503, "readiness to fall");
         await until(async () => (await server.readiness()) === 200, "readiness to come back");
-        if ((await server.child("engine")) === engine) tally.problem("the engine process has the id of the one that was killed");
+        if ((await server.child("engine")) === engine)
+          tally.problem("the engine process has the id of the one that was killed");
         const told = server.lines.slice(before).filter((line) => line.includes("was ended by SIGKILL"));
         if (told.length !== 1) tally.problem(`${told.length} lines of the log tell of a death:\n${server.lastLines}`);
       });

@@ -8,7 +8,8 @@ const FRONTS = 2;
 
 export const frontKills: Fault = {
   name: "front-kills",
-  title: "a front that is killed under load is started again, the port is served meanwhile, and no accepted prediction is lost",
+  title:
+    "a front that is killed under load is started again, the port is served meanwhile, and no accepted prediction is lost",
   async inject({ tally, home, random, isLong }) {
     const [kills, total] = isLong ? [10, 10_000] : [2, 400];
     await using server = await TestedServer.start({

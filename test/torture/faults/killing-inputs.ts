@@ -25,7 +25,8 @@ const ofCode: Deaths = {
 
 export const killingInputs: Fault = {
   name: "killing-inputs",
-  title: "an input that aborts, faults, exits or never ends fails alone, with a message that says how, and its neighbours succeed",
+  title:
+    "an input that aborts, faults, exits or never ends fails alone, with a message that says how, and its neighbours succeed",
   async inject({ tally, home, random, isLong }) {
     const rounds = isLong ? 3 : 1;
     await killEach(tally, home, { model: "torture", deaths: ofOperators, rounds, random });

@@ -32,7 +32,8 @@ async function dieOften({ tally, home }: Injection, deaths: number): Promise<voi
   grown("file", before.files, after.files);
   grown("shared memory", shared, sharedMemory());
   grown("process", before.processes, after.processes);
-  if (after.maps > before.maps) tally.found("leaked", `${after.maps - before.maps} memory maps, after ${deaths} deaths`);
+  if (after.maps > before.maps)
+    tally.found("leaked", `${after.maps - before.maps} memory maps, after ${deaths} deaths`);
   const megabytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0);
   tally.note(
     `${deaths} deaths: ${before.descriptors.length} descriptors before and ${after.descriptors.length} after, ${before.maps} and ${after.maps} maps, ${megabytes(before.residentBytes)} and ${megabytes(after.residentBytes)} MiB resident`,

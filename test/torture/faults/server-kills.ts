@@ -6,7 +6,8 @@ import { Traffic } from "../traffic.ts";
 
 export const serverKills: Fault = {
   name: "server-kills",
-  title: "a server that is killed under load and started again loses nothing that a client was told, and mixes nothing up",
+  title:
+    "a server that is killed under load and started again loses nothing that a client was told, and mixes nothing up",
   async inject({ tally, home, random, isLong }) {
     const [kills, total] = isLong ? [20, 10_000] : [3, 600];
     await using server = await TestedServer.start({ home, args: ["--retain-count", "100000"] });

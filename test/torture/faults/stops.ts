@@ -6,7 +6,8 @@ import { create, Traffic } from "../traffic.ts";
 
 export const stops: Fault = {
   name: "stops",
-  title: "SIGTERM lets accepted work end, a second one or --drain-timeout ends what does not, and a restart goes on with the rest",
+  title:
+    "SIGTERM lets accepted work end, a second one or --drain-timeout ends what does not, and a restart goes on with the rest",
   async inject(injection) {
     for (const fronts of injection.isLong ? [1, 2] : [1]) {
       await drainUnderLoad(injection, fronts);
@@ -76,7 +77,10 @@ async function drainForSoLong({ tally, home }: Injection, fronts: number): Promi
   });
 }
 
-async function expectGone({ tally, server }: Pick<Injection, "tally"> & { readonly server: TestedServer }): Promise<void> {
+async function expectGone({
+  tally,
+  server,
+}: Pick<Injection, "tally"> & { readonly server: TestedServer }): Promise<void> {
   if (await comesTrue(() => server.processes().length === 0, 10_000)) return;
   for (const pid of server.processes()) tally.found("leaked", `process ${pid} outlives its server`);
 }
