@@ -7,7 +7,7 @@ import { fetcherFor, fileCapsOf } from "./front.ts";
 import { log } from "./log.ts";
 import { loadModel } from "./model/load.ts";
 import type { Role } from "./processes/link.ts";
-import { settingsOf, warmModel } from "./serving/set-up.ts";
+import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
 
 /** What the supervisor gives. */
 export const engineStart = z.object({
@@ -40,6 +40,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       onShrink: (maxBatchSize) => log.debug(`Warm-up has found room for batches of at most ${maxBatchSize}`),
     });
     const { runners, facts, maxQueueDelayMs, latencyTarget } = warm;
+    logFacts(facts);
     const { maxBatchSize, ...info } = facts;
     const server = new EngineServer({
       ...model.tensors,

@@ -19,6 +19,8 @@ export const frontStart = z.object({
   /** That all fronts listen on. */
   port: z.int(),
   index: z.int(),
+  /** The others answer at the port. */
+  isRestart: z.boolean(),
   count: z.int(),
   /** The Unix sockets of all fronts, by index. */
   sockets: z.array(z.string()),
@@ -37,7 +39,8 @@ export const counterNames = ["items", "bytes"] as const;
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
-    const { argv, reference, config, port, index, count, sockets, counters, store } = frontStart.parse(start);
+    const { argv, reference, config, port, index, isRestart, count, sockets, counters, store } =
+      frontStart.parse(start);
     const engine = new EngineLink();
     link.onMessage((raw) => {
       const news = engineNews.parse(raw);
@@ -49,7 +52,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       packaged,
       config,
       listening: { port, isShared: true },
+      listensLate: isRestart,
       owner: ownerOf(index),
+      countsStore: store === undefined || index === 0,
       isOwn: (owner) => indexOf(owner, count) === index,
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
       ...sharedCounts(new SharedCounters({ path: counters, names: counterNames, rows: count }), index),

@@ -6,7 +6,7 @@ import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
-import { type ListenOptions, listen } from "./http/listener.ts";
+import { type Fetch, type ListenOptions, listen } from "./http/listener.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { listenForSiblings } from "./http/sibling-listener.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
@@ -43,6 +43,10 @@ export interface FrontOptions {
   readonly owner: string;
   /** Whose predictions this front goes on with after a restart; by default all. */
   readonly isOwn?: (owner: string) => boolean;
+  /** Whether what the store keeps is this front's to count: of several with one database, one does. */
+  readonly countsStore?: boolean;
+  /** Opens the port at the end: others answer at it meanwhile. */
+  readonly listensLate?: boolean;
   /** The other fronts of this server, where there are several. */
   readonly siblings?: SiblingsOptions;
   /** What this front has accepted and not ended, where the others see it, and what the others have. */
@@ -69,11 +73,28 @@ export interface Front {
  * @throws SconceError `address_in_use`, `predictions_unusable`, or of the model when it cannot be set up
  */
 export async function openFront(options: FrontOptions): Promise<Front> {
-  const { packaged, config, listening, owner, isOwn = () => true, run, openStore, unfinished, others } = options;
+  const {
+    packaged,
+    config,
+    listening,
+    owner,
+    isOwn = () => true,
+    run,
+    openStore,
+    unfinished,
+    others,
+    listensLate = false,
+    countsStore = true,
+  } = options;
   const lifecycle = new Lifecycle();
-  const listener = listen({ ...config, ...listening }, createStartingApp(lifecycle).fetch);
   await using opened = new AsyncDisposableStack();
-  opened.defer(() => listener.stop(true));
+  const open = (fetch: Fetch) => {
+    const listener = listen({ ...config, ...listening }, fetch);
+    opened.defer(() => listener.stop(true));
+    return listener;
+  };
+  const early = listensLate ? undefined : open(createStartingApp(lifecycle).fetch);
+  const store = opened.adopt(await openStore(), (it) => it.close());
   const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   const metrics = new Metrics();
   const fetcher = opened.use(fetcherFor(config));
@@ -82,12 +103,9 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   opened.defer(() => lag.stop());
   const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
   opened.defer(() => engine.close());
-  const store = await openStore();
-  opened.defer(() => store.close());
   const decoder = new InputDecoder(model.input);
   const bundle = { path: packaged.bundle.path, digest: packaged.digest };
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
-  log.info("Reading inputs from the input queue");
   const flow = new ItemFlow(engine, pipeline, config);
   const counts = unfinished === undefined ? {} : { unfinished };
   const service = new PredictionService({
@@ -113,12 +131,13 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     active: service.unfinished.predictions,
     queuedItems: service.unfinished.items,
     queuedBytes: service.unfinished.bytes,
-    retained: store.retained.count,
-    retainedBytes: store.retained.bytes,
+    retained: countsStore ? store.retained.count : 0,
+    retainedBytes: countsStore ? store.retained.bytes : 0,
     readyItems: flow.ready.items,
     readyBytes: flow.ready.bytes,
   }));
   const siblings = options.siblings && new Siblings(options.siblings);
+  let listener = early;
   const app = createApp({
     model: {
       name: packaged.repository,
@@ -144,14 +163,15 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     version,
     onInternalError: (error) => log.error(error),
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
-    onHold: (request, isHeld) => listener.timeout(request, isHeld ? 0 : config.idleTimeout),
+    onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
   });
   if (options.siblings !== undefined) opened.use(listenForSiblings(options.siblings, app.fetch, metrics));
   const resumed = await service.resume(isOwn);
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
-  log.info("Starting the prediction service");
-  listener.reload({ fetch: app.fetch });
+  listener = early ?? open(app.fetch);
+  early?.reload({ fetch: app.fetch });
   lifecycle.phase = "ready";
+  const { url } = listener;
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
@@ -160,10 +180,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     const { drainTimeout } = config;
     await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
     if (service.unfinished.predictions > 0) log.warn(`${service.unfinished.predictions} predictions have not ended`);
-    await Promise.race([listener.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
+    await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };
-  return { url: listener.url, stop: () => (stopped ??= stop()) };
+  return { url, stop: () => (stopped ??= stop()) };
 }
 
 /** Fetches files as the operator allows it. */

@@ -33,7 +33,7 @@ export class Fronts implements Front, EngineEvents {
     this.url = localUrl(config.host, port);
     const sockets = Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`));
     const counters = SharedCounters.create({ path: folder.join("counters"), names: counterNames, rows: count });
-    const reference = `${packaged.repository}@${packaged.digest}`;
+    const reference = packaged.byDigest;
     const shared = {
       argv: [...argv],
       reference,
@@ -45,13 +45,14 @@ export class Fronts implements Front, EngineEvents {
       store,
     };
     this.#fronts = sockets.map((_, index) => {
+      let starts = 0;
       const front = new Supervised({
         role: "front",
         name: `front process ${index + 1}`,
         start: (): FrontStart => {
           // Messages that a process gets before it asks for them wait.
           queueMicrotask(() => this.#tell(front));
-          return { ...shared, index };
+          return { ...shared, index, isRestart: starts++ > 0 };
         },
         onEnd: () => counters.clear(index),
       });

@@ -12,7 +12,7 @@ import { openStore, storePath } from "./predictions/open-store.ts";
 import { ownerOf } from "./predictions/owner.ts";
 import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
 import { Supervised } from "./processes/supervised.ts";
-import { type RunFacts, type RunningModel, settingsOf, setUp } from "./serving/set-up.ts";
+import { logFacts, type RunningModel, settingsOf, setUp } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
 
 export type Server = Front;
@@ -42,6 +42,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
   await using opened = new AsyncDisposableStack();
   const front = count > 1 ? await openFronts(options, count, opened) : await openOne(options, opened);
+  log.info("Reading inputs from the input queue");
+  log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
@@ -84,7 +86,6 @@ async function openEngine({ packaged, config, argv = [] }: ServerOptions, opened
   opened.defer(() => engine.stop(STOP_MS));
   return async (tools: FrontTools) => {
     const [running] = await Promise.all([link.open(packaged, tools), engine.start()]);
-    logRunning(running.facts);
     return running;
   };
 }
@@ -121,7 +122,7 @@ function engineProcess({ packaged, config, argv, folder, events }: EngineProcess
     start: (): EngineStart => {
       // Of its own for each: whoever connects to it meets that process or none.
       socket = folder.join(`engine-${starts++}.sock`);
-      return { argv: [...argv], reference: referenceOf(packaged), config, socket };
+      return { argv: [...argv], reference: packaged.byDigest, config, socket };
     },
     batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),
     onReady: () => events.ready(socket),
@@ -130,11 +131,6 @@ function engineProcess({ packaged, config, argv, folder, events }: EngineProcess
       events.ended(reason);
     },
   });
-}
-
-/** As another process finds the same model, whatever its tags stand for by then. */
-export function referenceOf({ repository, digest }: PackagedModel): string {
-  return `${repository}@${digest}`;
 }
 
 /** The engine in the front's own process. */
@@ -151,15 +147,6 @@ async function runHere(packaged: PackagedModel, config: ServeConfig, tools: Fron
     observer: metrics,
     onShrink: logShrink,
   });
-  logRunning(running.facts);
+  logFacts(running.facts);
   return running;
-}
-
-function logRunning({ devices, threads, instances, maxBatchSize, forwardMs }: RunFacts): void {
-  const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
-  const copies = instances === 1 ? "" : `, ${instances} instances`;
-  const times = forwardMs.map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
-  log.info(
-    `Running on ${devices.join(", ")} with ${cores}${copies}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
-  );
 }

@@ -16,8 +16,11 @@ export function listenForSiblings(
     unix: path,
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    fetch: async (request) =>
-      new URL(request.url).pathname === metricsPath ? Response.json(await metrics.json()) : fetch(request),
+    fetch: async (request, server) => {
+      // A sibling may wait for as long as its client does.
+      server.timeout(request, 0);
+      return new URL(request.url).pathname === metricsPath ? Response.json(await metrics.json()) : fetch(request);
+    },
   });
   return { [Symbol.asyncDispose]: () => listener.stop(true) };
 }

@@ -44,7 +44,7 @@ export class Siblings {
     const answers = await Promise.allSettled(
       others.map(async (other) => {
         const answer: unknown = await (await fetch(`http://front${metricsPath}`, { unix: socketOf(other) })).json();
-        return typeof answer === "object" && answer !== null ? answer : {};
+        return Array.isArray(answer) ? answer : [];
       }),
     );
     return answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));

@@ -9,6 +9,7 @@ import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
+import { log } from "../log.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { ItemFlow } from "./item-flow.ts";
@@ -130,6 +131,16 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
     instances: config.instances,
     threads: config.threads,
   };
+}
+
+/** What warm-up has found, for the operator. */
+export function logFacts({ devices, threads, instances, maxBatchSize, forwardMs }: RunFacts): void {
+  const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const copies = instances === 1 ? "" : `, ${instances} instances`;
+  const times = forwardMs.map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
+  log.info(
+    `Running on ${devices.join(", ")} with ${cores}${copies}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+  );
 }
 
 export interface OpenOptions

@@ -55,6 +55,11 @@ export class PackagedModel {
     this.layers = init.layers;
   }
 
+  /** As another process finds the same model, whatever its tags stand for by then. */
+  get byDigest(): string {
+    return `${this.repository}@${this.digest}`;
+  }
+
   /** `repository:tag` */
   get reference(): string {
     return `${this.repository}:${this.tag}`;
