@@ -3,9 +3,10 @@ import { z } from "zod";
 import type { ModelSource } from "./commands/model-source.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineServer } from "./engine/remote/engine-server.ts";
+import { logShrink } from "./engine-link.ts";
 import { fetcherFor, fileCapsOf } from "./front.ts";
-import { log } from "./log.ts";
 import { loadModel } from "./model/load.ts";
+import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
 import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
 
@@ -24,6 +25,7 @@ export type EngineStart = z.infer<typeof engineStart>;
 /** @param sourceOf the places that a command line names */
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
+    surviveStrayErrors();
     const { argv, reference, config, socket } = engineStart.parse(start);
     const source = sourceOf(argv);
     await source.prepareLibraries();
@@ -37,7 +39,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       settings: settingsOf(config),
       fetcher,
       fileCaps: fileCapsOf(config),
-      onShrink: (maxBatchSize) => log.debug(`Warm-up has found room for batches of at most ${maxBatchSize}`),
+      onShrink: logShrink,
     });
     const { runners, facts, maxQueueDelayMs, latencyTarget } = warm;
     logFacts(facts);

@@ -4,6 +4,7 @@ import type { ModelSource } from "./commands/model-source.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
+import { surviveStrayErrors } from "./model/stray-errors.ts";
 import { openStore } from "./predictions/open-store.ts";
 import { indexOf, ownerOf } from "./predictions/owner.ts";
 import type { Unfinished } from "./predictions/service.ts";
@@ -39,6 +40,7 @@ export const counterNames = ["items", "bytes"] as const;
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
+    surviveStrayErrors();
     const { argv, reference, config, port, index, isRestart, count, sockets, counters, store } =
       frontStart.parse(start);
     const engine = new EngineLink();

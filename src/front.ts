@@ -52,6 +52,8 @@ export interface FrontOptions {
   /** What this front has accepted and not ended, where the others see it, and what the others have. */
   readonly unfinished?: Unfinished;
   readonly others?: () => Readonly<Unfinished>;
+  /** Called when the port is open, before anything else is done. */
+  readonly onListening?: () => void;
   /** Opens the engine; called once the port is open. */
   readonly run: (tools: FrontTools) => Promise<RunningModel>;
   readonly openStore: () => Promise<PredictionStore>;
@@ -94,6 +96,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     return listener;
   };
   const early = listensLate ? undefined : open(createStartingApp(lifecycle).fetch);
+  options.onListening?.();
   const store = opened.adopt(await openStore(), (it) => it.close());
   const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   const metrics = new Metrics();
@@ -179,7 +182,9 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     engine.hurry();
     const { drainTimeout } = config;
     await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
-    if (service.unfinished.predictions > 0) log.warn(`${service.unfinished.predictions} predictions have not ended`);
+    const { predictions } = service.unfinished;
+    if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
+    service.abandon();
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };

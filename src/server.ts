@@ -34,12 +34,11 @@ const STOP_MS = 5000;
  * @throws SconceError `address_in_use`, or of the model when it cannot be set up
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { packaged, config } = options;
+  const { config } = options;
   const count = frontsOf(config);
   if (count > 1 && !config.isolate) {
     throw new SconceError("usage", `--fronts ${count} share an engine in a process of its own: leave --no-isolate out`);
   }
-  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
   await using opened = new AsyncDisposableStack();
   const front = count > 1 ? await openFronts(options, count, opened) : await openOne(options, opened);
   log.info("Reading inputs from the input queue");
@@ -73,6 +72,7 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
     packaged,
     config,
     owner: ownerOf(0),
+    onListening: () => logSetUp(packaged),
     run,
     openStore: () => openStore(storePath(packaged.repository, config), config, "main"),
   });
@@ -98,6 +98,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const store = path === undefined ? undefined : await openStore(path, config, "main");
   if (store !== undefined) opened.defer(() => store.close());
   const fronts = new Fronts({ packaged, config, argv, folder, count, store: path });
+  logSetUp(packaged);
   const engine = engineProcess({ packaged, config, argv, folder, events: fronts });
   opened.defer(() => engine.stop(STOP_MS));
   try {
@@ -107,6 +108,10 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     throw error;
   }
   return fronts;
+}
+
+function logSetUp({ reference, digest }: PackagedModel): void {
+  log.info(`Setting up the model ${reference} (${digest})`);
 }
 
 interface EngineProcessOptions extends Required<Pick<ServerOptions, "packaged" | "config" | "argv">> {

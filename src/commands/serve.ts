@@ -1,6 +1,7 @@
 /** `sconce serve [repo[:tag]]`, and what a compiled executable does by itself. */
 import { serveOptions } from "../config.ts";
 import { log } from "../log.ts";
+import { surviveStrayErrors } from "../model/stray-errors.ts";
 import { type Server, startServer } from "../server.ts";
 import { type Command, command } from "./command.ts";
 import { type ModelSource, modelStore } from "./model-source.ts";
@@ -24,11 +25,9 @@ export function serveCommand(source: ModelSource, example: string): Command {
         await prepareLibraries();
         return tuneModel(packaged, options);
       }
-      // What the model's code forgot, a promise or a timer, must not end the server for everybody.
-      process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
-      process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
+      surviveStrayErrors();
       let server: Server | undefined;
-      stopOnSignals(async () => server?.stop());
+      stopOnSignals(async () => server?.stop(), options.isolate);
       server = await startServer({ packaged, config: options, argv: process.argv.slice(2), prepareLibraries });
     },
   });
@@ -38,12 +37,14 @@ export function serveCommand(source: ModelSource, example: string): Command {
 const REPEAT_MS = 1000;
 
 /** The first signal drains, a second one ends at once; before the server is ready there is nothing to drain. */
-function stopOnSignals(stop: () => Promise<void>): void {
+function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (stoppingSince !== undefined) {
-      if (performance.now() - stoppingSince > REPEAT_MS) process.exit(130);
-      return;
+      if (performance.now() - stoppingSince <= REPEAT_MS) return;
+      // Leaving in order would wait for a forward pass that may never end.
+      if (!isIsolated) process.kill(process.pid, "SIGKILL");
+      process.exit(130);
     }
     stoppingSince = performance.now();
     log.info(`Stopping (${signal}): finishing what was accepted`);
@@ -51,6 +52,5 @@ function stopOnSignals(stop: () => Promise<void>): void {
     log.info("Stopped");
     process.exit(0);
   };
-  process.on("SIGTERM", onSignal);
-  process.on("SIGINT", onSignal);
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
 }

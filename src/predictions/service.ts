@@ -64,6 +64,7 @@ export class PredictionService implements Predictions {
   readonly #deadlines = new Deadlines<LivePrediction>((live) => expire(live));
   readonly #waits = new Waits();
   #isDraining = false;
+  #isAbandoned = false;
   readonly #drained = Promise.withResolvers<void>();
 
   constructor(options: ServiceOptions) {
@@ -144,6 +145,11 @@ export class PredictionService implements Predictions {
     this.#isDraining = true;
     if (this.#live.size === 0) this.#drained.resolve();
     return this.#drained.promise;
+  }
+
+  /** What has not ended from now on is left to the store as a request, for the next process to go on with. */
+  abandon(): void {
+    this.#isAbandoned = true;
   }
 
   #liveOf(kind: Kind, id: string): LivePrediction | undefined {
@@ -270,7 +276,7 @@ export class PredictionService implements Predictions {
     this.#deadlines.delete(live);
     this.#unfinished.items -= live.count;
     this.#unfinished.bytes -= live.bytes;
-    store.finish(record);
+    if (!(this.#isAbandoned && live.isKept)) store.finish(record);
     metrics.predictionEnded({
       status: record.outcome.status,
       seconds: (performance.now() - live.createdAtMs) / 1000,

@@ -302,6 +302,7 @@ export async function fetchFiles(
   }
 }
 
-function bytesOf(tensors: Tensors): number {
-  return Object.values(tensors).reduce((sum, { data }) => sum + (data?.byteLength ?? 0), 0);
+/** The author's code may not have been type-checked: what is no tensor is refused by the engine. */
+function bytesOf(tensors: Tensors | undefined): number {
+  return Object.values(tensors ?? {}).reduce((sum, tensor) => sum + (tensor?.data?.byteLength ?? 0), 0);
 }

@@ -8,8 +8,8 @@ import { MAX_INLINE_LENGTH } from "./kept-files.ts";
 /** Changes of each sort in one transaction: a creation waits for no more than that. */
 const MAX_URGENT = 2000;
 const MAX_LAZY = 500;
-/** Lazy ends that are written before their time. */
-const MAX_LAZY_BYTES = 8 * 1024 * 1024;
+/** Lazy ends beyond these bytes are written before their time. */
+const MAX_LAZY_BYTES = 16 * 1024 * 1024;
 
 export interface Batch {
   readonly changes: Change[];
@@ -137,9 +137,9 @@ export class ChangeQueue {
     this.#dropUrgent();
   }
 
-  /** The time of all lazy ends has come. */
-  hasten(): void {
-    this.#due = this.#lazy.length;
+  /** The time of so many lazy ends has come, the oldest first; by default of all. */
+  hasten(count = Infinity): void {
+    this.#due = Math.min(this.#lazy.length, Math.max(this.#due, count));
   }
 
   find(id: string): EndedRecord | undefined {
