@@ -26,6 +26,6 @@ export async function injectFault(fault: Fault, injection: Injection): Promise<v
   try {
     await fault.inject(injection);
   } catch (error) {
-    injection.tally.problem(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    injection.tally.problem(`${error}\n${error instanceof Error ? error.stack : ""}`);
   }
 }

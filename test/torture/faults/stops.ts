@@ -60,8 +60,8 @@ async function drainForSoLong({ tally, home }: Injection, fronts: number): Promi
   const args = ["--fronts", String(fronts), "--drain-timeout", "0.5"];
   await using server = await TestedServer.start({ home, args });
   // Longer than the drain may take, one after the other.
-  const xs = [1, 2, 3, 4];
-  const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 3000 }])));
+  const xs = [1, 2, 3];
+  const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 1500 }])));
   await tally.inject(async () => {
     server.signal("SIGTERM");
     await within(server.exited, `the end after --drain-timeout\n${server.lastLines}`);
