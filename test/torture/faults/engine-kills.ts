@@ -20,6 +20,7 @@ export const engineKills: Fault = {
       isGivenUp: (message) => /SIGKILL.* while it ran this input alone/.test(message),
     });
     const running = traffic.run(total);
+    let hasFallen = false;
     for (let i = 0; i < kills; i++) {
       const at = ((i + random()) * total) / (kills + 1);
       await until(() => traffic.done >= at, `${Math.ceil(at)} of ${total} predictions\n${server.lastLines}`, 120_000);
@@ -27,7 +28,11 @@ export const engineKills: Fault = {
         const engine = await server.child("engine");
         const before = server.lines.length;
         process.kill(engine, "SIGKILL");
-        await until(async () => (await server.readiness()) === 503, "readiness to fall");
+        const isBack = () => server.lines.slice(before).some((line) => line.includes("engine process is ready again"));
+        await until(async () => {
+          hasFallen ||= (await server.readiness()) === 503;
+          return isBack();
+        }, `the engine process to be ready again\n${server.lastLines}`);
         await until(async () => (await server.readiness()) === 200, "readiness to come back");
         if ((await server.child("engine")) === engine)
           tally.problem("the engine process has the id of the one that was killed");
@@ -37,6 +42,7 @@ export const engineKills: Fault = {
     }
     await running;
     await traffic.verify();
+    if (!hasFallen) tally.problem("readiness was never 503");
     tally.note(`${total} predictions and demos, ${kills} kills`);
   },
 };

@@ -64,7 +64,8 @@ async function drainForSoLong({ tally, home }: Injection, fronts: number): Promi
   const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 1500 }])));
   await tally.inject(async () => {
     server.signal("SIGTERM");
-    await within(server.exited, `the end after --drain-timeout\n${server.lastLines}`);
+    const code = await within(server.exited, `the end after --drain-timeout\n${server.lastLines}`);
+    if (code !== 0) tally.problem(`--drain-timeout ended the server with code ${code}\n${server.lastLines}`);
     await expectGone({ tally, server });
     await server.started();
     for (const [i, at] of told.entries()) {
