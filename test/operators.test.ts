@@ -1,11 +1,14 @@
 /** Operators that libtorch does not have are packed with the model and loaded before its weights. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { compiledOperators } from "./helpers/operators.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Executables are compiled beside whatever else is tested.
+setDefaultTimeout(60_000);
 
 let dir: TempDir;
 let made: string;

@@ -32,7 +32,10 @@ export interface Predictions {
   create(request: NewPrediction): Promise<PredictionRecord>;
   /** @returns undefined where there is none of this kind, or no longer */
   get(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
-  /** Ends a prediction; one that has ended stays as it is. */
+  /**
+   * Ends a prediction; one that has ended stays as it is.
+   * @throws SconceError `not_ready` for one whose process is starting again
+   */
   cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
   /** As `get`, at the end of the prediction, after about `waitMs`, or when the client has left, whichever comes first. */
   wait(

@@ -12,7 +12,7 @@ import { newId } from "./ids.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputList } from "./output-list.ts";
 import type { Client, NewPrediction, Predictions } from "./predictions.ts";
-import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
+import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Waits } from "./waits.ts";
 
@@ -112,7 +112,9 @@ export class PredictionService implements Predictions {
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const live = this.#liveOf(kind, id);
     live?.end("Canceled");
-    return live?.record ?? this.get(kind, id);
+    const record = live?.record ?? (await this.get(kind, id));
+    if (record === undefined || hasEnded(record)) return record;
+    throw new SconceError("not_ready", "the process that has this prediction is starting again; try again then");
   }
 
   async wait(

@@ -14,8 +14,22 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   while (!(await condition())) await Bun.sleep(10);
 }
 
-/** Ids of the children of this process. */
-export async function children(): Promise<number[]> {
-  const text = await readFile(`/proc/self/task/${process.pid}/children`, "utf8");
+/** Ids of the children of a process, by default this one. */
+export async function children(pid = process.pid): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
   return text.split(" ").filter(Boolean).map(Number);
+}
+
+/** Ids of the children of a server that are in a role. */
+export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of await children(server)) {
+    if ((await readFile(`/proc/${pid}/cmdline`, "utf8")).includes(`[${role}]`)) found.push(pid);
+  }
+  return found;
+}
+
+/** Whether a process has libtorch in its memory. */
+export async function hasLibtorch(pid: number): Promise<boolean> {
+  return (await readFile(`/proc/${pid}/maps`, "utf8")).includes("libtorch");
 }

@@ -1,0 +1,155 @@
+/** The processes of a server: fronts without libtorch, the engine that they share, and what the end of one costs. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { executable } from "./helpers/executable.ts";
+import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const spin =
+    "(rows, { input: { x } }) => { const end = performance.now() + x; while (performance.now() < end); return { y: x }; }";
+  store = await storeWith("lab", await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"));
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const serve = (model: string, ...args: string[]): RunningCli =>
+  startCli(["serve", model, "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
+
+/** Predictions that wait for `url`, until both of two fronts have some. */
+async function createOnBoth(client: Client, url: string): Promise<Map<string, number>> {
+  const owners = new Set<string>();
+  const created = new Map<string, number>();
+  for (let x = 0; x < 8 || owners.size < 2; x++) {
+    // A connection of its own for each, as the kernel shares connections out.
+    const { prediction_id: id } = await client.create([{ x, before: url }], { Connection: "close" });
+    owners.add(id.slice(0, 1));
+    created.set(id, x);
+  }
+  return created;
+}
+
+/** What each of them gave, in order. */
+async function outputsOf(client: Client, created: ReadonlyMap<string, number>): Promise<unknown[]> {
+  return Promise.all([...created.keys()].map(async (id) => (await client.end(id)).outputs?.[0]?.y));
+}
+
+const expected = (created: ReadonlyMap<string, number>) => [...created.values()].map((x) => 2 * x + 1);
+
+describe("a server", () => {
+  test("has libtorch in its engine process alone, which is started again when it is killed", async () => {
+    await using server = serve("lab");
+    const client = await clientOf(server);
+    const [engine = 0] = await inRole(server.pid, "engine");
+    expect([await hasLibtorch(server.pid), await hasLibtorch(engine)]).toEqual([false, true]);
+    process.kill(engine, "SIGKILL");
+    await until(async () => (await client.fetch("/health/ready")).status === 503);
+    // Taken all the same, and run by the next process.
+    expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
+    expect((await client.fetch("/health/ready")).status).toBe(200);
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+    expect(isRunning(engine)).toBe(false);
+  });
+
+  test("in one process runs the weights itself", async () => {
+    await using server = serve("lab", "--no-isolate");
+    const client = await clientOf(server);
+    expect((await client.predict([{ x: 3 }])).outputs).toMatchObject([{ y: 7 }]);
+    expect([await hasLibtorch(server.pid), await inRole(server.pid, "engine")]).toEqual([true, []]);
+  });
+
+  test("in one process has one front", async () => {
+    await using server = serve("lab", "--no-isolate", "--fronts", "2");
+    expect(await server.exited).toBe(2);
+    expect(server.lines.join()).toContain("--fronts 2 share an engine");
+  });
+
+  test("names the model's function that held it, and for how long", async () => {
+    await using server = serve("spin");
+    const client = await clientOf(server);
+    await client.predict([{ x: 600 }]);
+    expect(await server.line("held the server")).toContain("postprocess held the server for");
+    expect(await client.metric('sconce_event_loop_lag_seconds_bucket{le="0.25"}')).toBeLessThan(
+      await client.metric('sconce_event_loop_lag_seconds_bucket{le="+Inf"}'),
+    );
+  });
+});
+
+describe("a server of two fronts", () => {
+  test("answers for the predictions of both at each, and counts them together", async () => {
+    await using server = serve("lab", "--fronts", "2", "--max-queued-items", "100");
+    const client = await clientOf(server);
+    await using gate = hold();
+    const created = await createOnBoth(client, gate.url("a"));
+    expect(await client.metric("sconce_queued_items")).toBe(created.size);
+    const [canceled = ""] = created.keys();
+    expect(await client.cancel(canceled)).toMatchObject({ status: "failed", error_message: "Canceled" });
+    created.delete(canceled);
+    expect((await client.refused(Array.from({ length: 100 }, () => ({ x: 1 })))).status).toBe(429);
+    gate.release("a");
+    expect(await outputsOf(client, created)).toEqual(expected(created));
+    expect(await client.metric("sconce_queued_items")).toBe(0);
+    expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(created.size);
+    expect((await client.fetch(`/predictions/${canceled.slice(0, -1)}_`)).status).toBe(404);
+  });
+
+  test("loses nothing that it has accepted when one is killed", async () => {
+    await using server = serve("lab", "--fronts", "2", "--store", dir.join("killed.sqlite"));
+    const client = await clientOf(server);
+    await using gate = hold();
+    const created = await createOnBoth(client, gate.url("a"));
+    const [front = 0] = await inRole(server.pid, "front");
+    process.kill(front, "SIGKILL");
+    await server.line("is ready again");
+    gate.release("a");
+    expect(await outputsOf(client, created)).toEqual(expected(created));
+    expect(await inRole(server.pid, "front")).toHaveLength(2);
+  });
+
+  test("ends with 0, all processes of it, when it is told to", async () => {
+    await using server = serve("lab", "--fronts", "2");
+    const client = await clientOf(server);
+    const processes = [...(await inRole(server.pid, "front")), ...(await inRole(server.pid, "engine"))];
+    const body = client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
+    await until(
+      async () => (await client.metric("sconce_predictions_active")) > 0 || (await body).status === "success",
+    );
+    server.kill("SIGTERM");
+    expect((await body).status).toBe("success");
+    expect(await server.exited).toBe(0);
+    expect(processes.filter(isRunning)).toEqual([]);
+  });
+});
+
+test("an executable has the same processes, all of the one file", async () => {
+  await using file = await executable(modelFolder("lab"));
+  const child = Bun.spawn([file.path, "--host", "127.0.0.1", "-p", "0", "--fronts", "2"], {
+    env: { HOME: dir.path, PATH: "" },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  await using server = follow(child);
+  const client = await clientOf(server);
+  const [engine = 0] = await inRole(server.pid, "engine");
+  process.kill(engine, "SIGKILL");
+  expect((await client.predict([{ x: 3 }])).outputs).toMatchObject([{ y: 7 }]);
+  expect(await inRole(server.pid, "front")).toHaveLength(2);
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+});
