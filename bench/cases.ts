@@ -3,7 +3,7 @@ import { cudaDeviceCount } from "../src/native/binding.ts";
 import { executableAgainstServe, executableStart } from "./executable.ts";
 import { imagesByUrl, imagesReady } from "./images.ts";
 import { largeBody, longQueue, manyInputs } from "./large-requests.ts";
-import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
+import { atLeast, atMost, type CaseOptions, type Measurement } from "./measurement.ts";
 import { memory } from "./memory.ts";
 import { minilm } from "./minilm.ts";
 import { offeredLoad } from "./offered-load.ts";
@@ -15,6 +15,7 @@ import { rawAgainstPython } from "./raw-against-python.ts";
 import { resnetCuda } from "./resnet-cuda.ts";
 import { startUp } from "./start-up.ts";
 import { againstEcho, againstRaw } from "./under-load.ts";
+import { fronts, isolation, storing } from "./variants.ts";
 
 export type Cases = Readonly<Record<string, (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>>>;
 
@@ -38,6 +39,17 @@ const own: Cases = {
   "images-ready": (options) => imagesReady(1, options),
   minilm: (options) => minilm(options),
   ...(cudaDeviceCount() > 0 ? { "resnet-cuda": (options: CaseOptions) => resnetCuda(options) } : {}),
+  "isolation-mlp": (options) => isolation("mlp", { ...options, connections: 256, goal: atLeast(0.95) }),
+  "isolation-mlp-1": (options) => isolation("mlp", { ...options, connections: 1, goal: atMost(0.2) }),
+  "isolation-tiny": (options) => isolation("tiny", { ...options, connections: 64 }),
+  "isolation-tiny-1": (options) => isolation("tiny", { ...options, connections: 1, goal: atMost(0.2) }),
+  "store-tiny": (options) => storing("tiny", { ...options, connections: 64, goal: atLeast(0.95) }),
+  "store-create-get": (options) =>
+    storing("tiny", { ...options, connections: 64, way: "create-get", goal: atLeast(0.7) }),
+  "store-mlp": (options) => storing("mlp", { ...options, connections: 256, goal: atLeast(0.98) }),
+  "fronts-tiny": (options) => fronts("tiny", { ...options, connections: 64 }),
+  "fronts-mlp": (options) => fronts("mlp", { ...options, connections: 256 }),
+  "fronts-pictures": (options) => fronts("mean", { ...options, connections: 64 }),
   start: (options) => startUp(options),
   "executable-start": (options) => executableStart(options),
   "executable-tiny": (options) => executableAgainstServe("tiny", { ...options, connections: 64 }),

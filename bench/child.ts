@@ -62,6 +62,12 @@ export class Child implements AsyncDisposable {
     return mainThreadSeconds(this.#process.pid);
   }
 
+  /** The processes that it has started. */
+  children(): number[] {
+    const { pid } = this.#process;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+  }
+
   /** What its threads have done so far, the main one left out. */
   otherThreads(): ReadonlyMap<string, ThreadTimes> {
     return otherThreads(this.#process.pid);

@@ -152,7 +152,8 @@ export const serveOptions = {
     parse: number(0.1),
   }),
   isolate: option({
-    description: "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
+    description:
+      "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
     default: true,
     parse: flag,
   }),
@@ -184,6 +185,19 @@ export const serveOptions = {
     description: "Seconds that a stop waits for accepted work; with a file as store the rest goes on at the next start",
     valueHint: "seconds",
     described: "until it has ended",
+    parse: number(0),
+  }),
+  shutdownDelay: option({
+    description:
+      "Seconds after SIGTERM in which work is still taken, for routers that learn late that the server is not ready",
+    valueHint: "seconds",
+    default: 0,
+    parse: number(0),
+  }),
+  linger: option({
+    description: "Seconds that ended predictions can still be read at a stop, unless each was read before",
+    valueHint: "seconds",
+    default: 5,
     parse: number(0),
   }),
   tune: option({

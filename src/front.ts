@@ -178,13 +178,18 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
+    const { drainTimeout, shutdownDelay, linger } = config;
+    if (shutdownDelay > 0) {
+      lifecycle.phase = "leaving";
+      await Bun.sleep(1000 * shutdownDelay);
+    }
     lifecycle.phase = "draining";
     engine.hurry();
-    const { drainTimeout } = config;
     await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
     const { predictions } = service.unfinished;
     if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
     service.abandon();
+    await service.allRead(1000 * linger);
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };

@@ -143,7 +143,7 @@ describe("starting", () => {
   });
 });
 
-describe.each(["SIGTERM", "SIGINT"] as const)("%s", (signal) => {
+describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
   test("lets accepted work finish, answers those who wait, refuses new work, and ends with code 0", async () => {
     await using gate = hold();
     await using server = serve();
@@ -225,5 +225,48 @@ describe.each(["SIGTERM", "SIGINT"] as const)("%s", (signal) => {
     await gate.arrived("setup");
     server.kill(signal);
     expect(await server.exited).toBe(0);
+  });
+});
+
+describe("a server that is told to stop", () => {
+  test("can still be asked how the last predictions ended, and ends when each was read", async () => {
+    await using gate = hold();
+    await using server = serve(["lab", "--linger", "600"]);
+    const client = await clientOf(server);
+    const created = await Promise.all([1, 2].map((x) => client.create([{ x, before: gate.url("a") }])));
+    const [first = "", second = ""] = created.map(({ prediction_id: id }) => id);
+    await gate.arrived("a");
+    server.kill("SIGTERM");
+    await server.line("Stopping");
+    gate.release("a");
+    expect((await client.until(first, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 3 }]);
+    expect((await client.post([{ x: 1 }])).headers.get("connection")).toBe("close");
+    expect((await client.until(second, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 5 }]);
+    expect(await server.exited).toBe(0);
+  });
+
+  test("takes work until its routers have learnt that it is not ready", async () => {
+    await using server = serve(["lab", "--shutdown-delay", "2"]);
+    const client = await clientOf(server);
+    server.kill("SIGTERM");
+    await server.line("Stopping");
+    expect((await client.fetch("/health/ready")).status).toBe(503);
+    expect((await client.predict([{ x: 1 }])).status).toBe("success");
+    expect(await server.exited).toBe(0);
+  });
+
+  test("leaves what does not end in time to the next one", async () => {
+    await using dir = await tempDir();
+    await using gate = hold();
+    const args = ["lab", "--store", dir.join("left.sqlite"), "--drain-timeout", "0.1"];
+    await using server = serve(args);
+    const client = await clientOf(server);
+    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+    gate.release("a");
+    await using next = serve(args);
+    expect(await (await clientOf(next)).end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   });
 });

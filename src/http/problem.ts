@@ -40,7 +40,8 @@ const known: Partial<Record<ErrorCode, Partial<Problem> & Pick<Problem, "status"
   inputs_invalid: { status: 422 },
   queue_full: { status: 429, headers: { "Retry-After": "1" } },
   predictions_unwritable: { status: 503, headers: { "Retry-After": "1" } },
-  not_ready: { status: 503, headers: { "Retry-After": "1" } },
+  // Whoever keeps the connection would meet the same process again.
+  not_ready: { status: 503, headers: { "Retry-After": "1", Connection: "close" } },
 };
 
 export function problemOf(error: unknown): Problem {

@@ -14,6 +14,7 @@ import { OutputList } from "./output-list.ts";
 import type { Client, NewPrediction, Predictions } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
+import { Unread } from "./unread.ts";
 import { Waits } from "./waits.ts";
 
 export interface ServiceLimits {
@@ -63,6 +64,7 @@ export class PredictionService implements Predictions {
   readonly #unfinished: Unfinished;
   readonly #deadlines = new Deadlines<LivePrediction>((live) => expire(live));
   readonly #waits = new Waits();
+  readonly #unread = new Unread();
   #isDraining = false;
   #isAbandoned = false;
   readonly #drained = Promise.withResolvers<void>();
@@ -106,12 +108,15 @@ export class PredictionService implements Predictions {
 
   async get(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const record = this.#live.get(id)?.record ?? (await this.#options.store.get(id));
-    return record?.kind === kind ? record : undefined;
+    if (record?.kind !== kind) return undefined;
+    if (hasEnded(record)) this.#unread.read(id);
+    return record;
   }
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const live = this.#liveOf(kind, id);
     live?.end("Canceled");
+    this.#unread.read(id);
     const record = live?.record ?? (await this.get(kind, id));
     if (record === undefined || hasEnded(record)) return record;
     throw new SconceError("not_ready", "the process that has this prediction is starting again; try again then");
@@ -125,6 +130,7 @@ export class PredictionService implements Predictions {
     const live = this.#liveOf(kind, id);
     if (live === undefined) return this.get(kind, id);
     await this.#waits.until(live, client, waitMs);
+    if (live.isOver) this.#unread.read(id);
     return live.record;
   }
 
@@ -147,6 +153,11 @@ export class PredictionService implements Predictions {
     this.#isDraining = true;
     if (this.#live.size === 0) this.#drained.resolve();
     return this.#drained.promise;
+  }
+
+  /** Resolves when every outcome of late was read, or after about `maxMs`. */
+  allRead(maxMs: number): Promise<void> {
+    return this.#unread.all(maxMs);
   }
 
   /** What has not ended from now on is left to the store as a request, for the next process to go on with. */
@@ -275,6 +286,7 @@ export class PredictionService implements Predictions {
   #ended(live: LivePrediction, record: EndedRecord): void {
     const { metrics, store } = this.#options;
     this.#live.delete(live.id);
+    if (live.isKept) this.#unread.ended(live.id);
     this.#deadlines.delete(live);
     this.#unfinished.items -= live.count;
     this.#unfinished.bytes -= live.bytes;

@@ -44,7 +44,7 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
     serve: async (reference, config = {}) => {
       configureLog({ level: "error", format: "text" });
       const packaged = await new ModelStore(dir.path).resolve(reference);
-      const all = { ...defaults(), isolate: false, host: "127.0.0.1", port: 0, ...config };
+      const all = { ...defaults(), isolate: false, linger: 0, host: "127.0.0.1", port: 0, ...config };
       return testServer(await startServer({ packaged, config: all }));
     },
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),

@@ -25,6 +25,7 @@ export function createStartingApp(lifecycle: Lifecycle): Hono {
 const reasons: Readonly<Record<Phase, string>> = {
   starting: "the model is being set up",
   ready: "the process that runs the model has ended and is starting again",
+  leaving: "the server is about to stop",
   draining: "the server is stopping",
 };
 
