@@ -138,6 +138,22 @@ describe("a prediction that has not ended", () => {
     expect(await deaths(() => {})).toEqual(['a3 0 ["a3"]', 'a2 0 ["a2"]']);
   });
 
+  test("counts no death when its process ended in order", async () => {
+    await using dir = await tempDir();
+    for (const isWritten of [true, false]) {
+      const store = await open(dir);
+      if (isWritten) await store.create(requestOf("a1"));
+      else expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
+      store.begun("a1");
+      if (isWritten) await store.flush();
+      store.interrupted("a1");
+      await store.close();
+    }
+    const store = await open(dir);
+    expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
+    await store.close();
+  });
+
   test("is left to its owner", async () => {
     await using dir = await tempDir();
     const store = await open(dir);

@@ -217,3 +217,9 @@ export async function create(url: URL, inputs: readonly object[], path = "/predi
   }
   return at;
 }
+
+/** Of a prediction at a path. */
+export async function statusOf(url: URL, at: string): Promise<unknown> {
+  const record: unknown = await (await fetch(new URL(at, url))).json();
+  return typeof record === "object" && record !== null && "status" in record ? record.status : undefined;
+}

@@ -112,6 +112,13 @@ export class SqliteStore implements PredictionStore {
     if (live.isQueued) this.#writer.begun(id, live.begunAtMs);
   }
 
+  interrupted(id: string): void {
+    const live = this.#live.get(id);
+    if (live === undefined) return;
+    live.begunAtMs = undefined;
+    if (live.isQueued) this.#writer.begun(id, undefined);
+  }
+
   finish(record: EndedRecord): void {
     const bytes = this.#recent.keep(record);
     if (bytes === undefined) return;

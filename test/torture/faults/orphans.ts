@@ -2,7 +2,7 @@
 import { comesTrue, until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
-import { create } from "../traffic.ts";
+import { create, statusOf } from "../traffic.ts";
 
 export const orphans: Fault = {
   name: "orphans",
@@ -22,8 +22,3 @@ export const orphans: Fault = {
     }
   },
 };
-
-async function statusOf(url: URL, at: string): Promise<unknown> {
-  const record: unknown = await (await fetch(new URL(at, url))).json();
-  return typeof record === "object" && record !== null && "status" in record ? record.status : undefined;
-}
