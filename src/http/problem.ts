@@ -50,7 +50,9 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem;
   const entry = error instanceof SconceError ? known[error.code] : undefined;
   if (error instanceof SconceError && entry !== undefined) {
-    return { code: error.code, detail: error.message, errors: error.faults, ...entry };
+    const retry = error.retryAfterS === undefined ? {} : { "Retry-After": String(error.retryAfterS) };
+    const headers = { ...entry.headers, ...retry };
+    return { code: error.code, detail: error.message, errors: error.faults, ...entry, headers };
   }
   return { status: 500, code: "internal", detail: "The server failed to answer this request." };
 }
