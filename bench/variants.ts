@@ -96,7 +96,8 @@ async function ofVariants(name: NetworkName | "mean", compared: string, options:
       isLatency
         ? `p50 ${ms(median(loads.map(({ p50Ms }) => p50Ms)))} to ${ms(median(besides.map(({ p50Ms }) => p50Ms)))}`
         : `${perSecond(median(loads.map((each) => each.perSecond)))} to ${perSecond(median(besides.map((each) => each.perSecond)))}`,
-      `JS thread of the front ${jsThreadOf(loads)} to ${jsThreadOf(besides)}`,
+      // Of several fronts the process that was started is none.
+      `JS thread of the front ${options.flags.includes("2") ? "" : `${jsThreadOf(loads)} to `}${jsThreadOf(besides)}`,
       ...(engineS > 0 ? [`engine process ${((engineS / answered) * 1e6).toFixed(0)} µs of all its threads`] : []),
     ].join(", "),
     failed: sum(turns.map((turn) => turn.measured.failed)),

@@ -87,17 +87,26 @@ export interface Fault {
   readonly detail: string;
 }
 
+export interface ErrorDetails {
+  readonly cause?: unknown;
+  readonly faults?: readonly Fault[];
+  readonly retryAfterS?: number;
+}
+
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
 export class SconceError extends Error {
   override readonly name = "SconceError";
   readonly code: ErrorCode;
   /** Of a body with `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
+  /** When it is worth trying again, in seconds; with `queue_full`. */
+  readonly retryAfterS: number | undefined;
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; faults?: readonly Fault[] } = {}) {
+  constructor(code: ErrorCode, message: string, options: ErrorDetails = {}) {
     super(message, { cause: options.cause });
     this.code = code;
     this.faults = options.faults;
+    this.retryAfterS = options.retryAfterS;
   }
 }
 

@@ -84,8 +84,11 @@ async function openEngine({ packaged, config, argv = [] }: ServerOptions, opened
   const link = new EngineLink();
   const engine = engineProcess({ packaged, config, argv, folder, events: link });
   opened.defer(() => engine.stop(STOP_MS));
+  // Beside the front, which has code to load as well.
+  const started = engine.start();
+  started.catch(() => {});
   return async (tools: FrontTools) => {
-    const [running] = await Promise.all([link.open(packaged, tools), engine.start()]);
+    const [running] = await Promise.all([link.open(packaged, tools), started]);
     return running;
   };
 }

@@ -1,5 +1,6 @@
 /** What the server takes at once, how long it works on it, and what it keeps. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -154,6 +155,22 @@ test("files of one prediction that hang do not hold up another's", async () => {
   gate.release("soon");
   expect((await server.client.predict(quick)).status).toBe("success");
   expect((await server.client.read(stuck.prediction_id)).status).toBe("pending");
+});
+
+test("a request that would wait in vain is refused at once and told when to come back; one that polls is taken", async () => {
+  await using server = await store.serve("lab", { timeout: 600 });
+  const created = await Promise.all(Array.from({ length: 200 }, (_, x) => server.client.create([{ x, steps: 400 }])));
+  // How long they take is learned from the first of them.
+  let response: Response;
+  do response = await server.client.post([{ x: 1 }], { Prefer: "wait=1" });
+  while (response.ok);
+  expect(response.status).toBe(429);
+  expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+  expect((await response.json()) as ProblemBody).toMatchObject({ detail: expect.stringContaining("too long") });
+  const polled = await server.client.create([{ x: 1 }]);
+  expect((await server.client.refused([{ x: 1 }], { "Cancel-After": "1" })).status).toBe(429);
+  for (const { prediction_id: id } of [...created, polled]) await server.client.cancel(id);
+  expect((await server.client.predict([{ x: 1 }], { Prefer: "wait=60" })).status).toBe("success");
 });
 
 describe("ended predictions", () => {

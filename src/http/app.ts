@@ -38,7 +38,7 @@ export interface AppOptions {
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
   readonly version: string;
-  /** Told of errors that are answered with 500. */
+  /** Told of errors that say more than their answer does. */
   readonly onInternalError: (error: unknown) => void;
   readonly onHold?: OnHold;
 }
@@ -93,7 +93,7 @@ export function createApp({
   app.onError((error, c) => {
     const problem = problemOf(error);
     metrics.rejected(problem.status);
-    if (problem.status === 500) onInternalError(error);
+    if (problem.status === 500 || problem.code === "predictions_unusable") onInternalError(error);
     return problemResponse(c, problem);
   });
   return app;

@@ -39,6 +39,8 @@ const known: Partial<Record<ErrorCode, Partial<Problem> & Pick<Problem, "status"
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422 },
   queue_full: { status: 429, headers: { "Retry-After": "1" } },
+  // Its own words name files of the server.
+  predictions_unusable: { status: 503, detail: "kept predictions cannot be read now", headers: { "Retry-After": "1" } },
   predictions_unwritable: { status: 503, headers: { "Retry-After": "1" } },
   // Whoever keeps the connection would meet the same process again.
   not_ready: { status: 503, headers: { "Retry-After": "1", Connection: "close" } },
@@ -48,7 +50,9 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem;
   const entry = error instanceof SconceError ? known[error.code] : undefined;
   if (error instanceof SconceError && entry !== undefined) {
-    return { code: error.code, detail: error.message, errors: error.faults, ...entry };
+    const retry = error.retryAfterS === undefined ? {} : { "Retry-After": String(error.retryAfterS) };
+    const headers = { ...entry.headers, ...retry };
+    return { code: error.code, detail: error.message, errors: error.faults, ...entry, headers };
   }
   return { status: 500, code: "internal", detail: "The server failed to answer this request." };
 }

@@ -58,6 +58,9 @@ export interface ServiceOptions {
 /** A request that was running at this many deaths of its process may well be their cause. */
 const MAX_DEATHS = 2;
 
+/** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
+const MAX_RETRY_S = 60;
+
 export class PredictionService implements Predictions {
   readonly #options: ServiceOptions;
   readonly #live = new Map<string, LivePrediction>();
@@ -85,14 +88,15 @@ export class PredictionService implements Predictions {
     const decoding = bodies.decode(body, limits.maxInputs[kind]);
     const decoded = decoding instanceof Promise ? await decoding : decoding;
     const count = decoded.inputs.length;
-    this.#admit(count, bytes);
+    const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
+    this.#admit({ items: count, bytes, patienceMs: waitMs > 0 ? Math.min(timeLimitMs, waitMs) : timeLimitMs });
     const live = this.#begin(
       {
         id: newId(owner),
         kind,
         count,
         createdAtMs: Date.now(),
-        timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
+        timeoutMs: timeLimitMs,
         body: decoded.body,
       },
       { inputs: decoded.inputs, bytes },
@@ -186,21 +190,26 @@ export class PredictionService implements Predictions {
     }
   }
 
-  /** @throws SconceError `queue_full`, `not_ready` */
-  #admit(items: number, bytes: number): void {
+  /**
+   * @param patienceMs how long the request can wait for its turn
+   * @throws SconceError `queue_full`, `not_ready`
+   */
+  #admit({ items, bytes, patienceMs }: { items: number; bytes: number; patienceMs: number }): void {
     if (this.#isDraining) throw new SconceError("not_ready", "the server is stopping and takes no new predictions");
-    const { limits, others } = this.#options;
+    const { flow, limits, others } = this.#options;
     const elsewhere = others?.() ?? { items: 0, bytes: 0 };
     const allItems = this.#unfinished.items + elsewhere.items;
     const allBytes = this.#unfinished.bytes + elsewhere.bytes;
+    const waitMs = flow.waitMs();
     // A body alone in the queue is always taken: the limit of one body is the server's.
     const isFull =
       allItems + items > limits.maxQueuedItems || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
-    if (!isFull) return;
-    throw new SconceError(
-      "queue_full",
-      `the queue is full (${allItems} inputs of predictions that have not ended); try again later`,
-    );
+    if (!isFull && waitMs <= patienceMs) return;
+    const reason = isFull
+      ? `the queue is full (${allItems} inputs of predictions that have not ended)`
+      : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
+    const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(isFull ? waitMs : waitMs - patienceMs)));
+    throw new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
   }
 
   #begin(
@@ -300,6 +309,10 @@ export class PredictionService implements Predictions {
     });
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
   }
+}
+
+function secondsOf(ms: number): number {
+  return Math.ceil(ms / 1000);
 }
 
 function expire(live: LivePrediction): void {

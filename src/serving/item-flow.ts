@@ -2,6 +2,7 @@
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
+import { DrainRate } from "./drain-rate.ts";
 import { type Gate, LimitedGate } from "./gate.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -31,6 +32,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #waiting = new Ring<ItemList>();
   readonly #fetches: LimitedGate;
+  /** Of items that go to a runner, while there is no room for more. */
+  readonly #rate = new DrainRate();
   #ready = 0;
   #preparing = 0;
   #finishing = 0;
@@ -63,6 +66,11 @@ export class ItemFlow implements EngineListener<ListItem> {
     return { items: this.#ready, bytes: this.#bytes };
   }
 
+  /** Milliseconds until the first input of one more list is likely to be begun: one of each that waits comes before it. */
+  waitMs(): number {
+    return this.#hasRoom() ? 0 : this.#rate.waitMs(this.#waiting.size, performance.now());
+  }
+
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
     if (list.count > 0) this.#waiting.add(list);
@@ -90,6 +98,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       item.lane.dispatched();
     }
     this.#begin();
+    this.#rate.ended(items.length, performance.now(), this.#hasRoom());
   }
 
   finished({ lane, index }: ListItem, rows: Rows): void {
@@ -147,6 +156,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
     }
     this.#isBeginning = false;
+    if (this.#waiting.size > 0 && !this.#hasRoom()) this.#rate.begun(performance.now());
   }
 
   /** After whatever else is at hand. */

@@ -1,0 +1,36 @@
+/** How fast a full server takes inputs on, learned from those that it took: it says how long a new prediction waits for its turn. */
+
+/** Of busy time; what happened twice as long ago counts half as much. */
+const HALF_LIFE_MS = 5000;
+/** Before so much busy time was seen nothing is known. */
+const LEAST_BUSY_MS = 1000;
+
+export class DrainRate {
+  #items = 0;
+  #busyMs = 0;
+  /** Since when there has been something to do that is not in `#busyMs`; undefined while there is nothing. */
+  #busySinceMs: number | undefined;
+
+  /** There is something to do from now on; may be told again. */
+  begun(nowMs: number): void {
+    this.#busySinceMs ??= nowMs;
+  }
+
+  /** @param isIdle whether there is nothing left to do */
+  ended(items: number, nowMs: number, isIdle: boolean): void {
+    const passedMs = this.#busySinceMs === undefined ? 0 : Math.max(0, nowMs - this.#busySinceMs);
+    const kept = 0.5 ** (passedMs / HALF_LIFE_MS);
+    this.#items = this.#items * kept + items;
+    this.#busyMs = this.#busyMs * kept + passedMs;
+    this.#busySinceMs = isIdle ? undefined : nowMs;
+  }
+
+  /**
+   * Milliseconds until one more prediction has its first turn, behind one input of each of `predictions`; 0 while too little is known.
+   * What was busy and ended nothing so far counts too: a device that hangs gets slower by the second.
+   */
+  waitMs(predictions: number, nowMs: number): number {
+    const busyMs = this.#busyMs + (this.#busySinceMs === undefined ? 0 : Math.max(0, nowMs - this.#busySinceMs));
+    return busyMs < LEAST_BUSY_MS ? 0 : (predictions * busyMs) / Math.max(this.#items, 1);
+  }
+}

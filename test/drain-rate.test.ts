@@ -1,0 +1,48 @@
+/** How long a new prediction will wait, told from how fast others ended. */
+import { expect, test } from "bun:test";
+import { DrainRate } from "../src/serving/drain-rate.ts";
+
+/** Ends `perSecond` inputs a second for `seconds`, from `fromMs` on, with something left to do. */
+function work(
+  rate: DrainRate,
+  perSecond: number,
+  { seconds, fromMs = 0 }: { seconds: number; fromMs?: number },
+): number {
+  rate.begun(fromMs);
+  let nowMs = fromMs;
+  for (let i = 0; i < perSecond * seconds; i++) {
+    nowMs += 1000 / perSecond;
+    rate.ended(1, nowMs, false);
+  }
+  return nowMs;
+}
+
+test("nothing is known of a server that has hardly worked", () => {
+  const rate = new DrainRate();
+  expect(rate.waitMs(1_000_000, work(rate, 10, { seconds: 0.5 }))).toBe(0);
+});
+
+test("a prediction waits for one input of each that is before it", () => {
+  const rate = new DrainRate();
+  expect(rate.waitMs(300, work(rate, 100, { seconds: 20 }))).toBeCloseTo(3000, -2);
+});
+
+test("a device that gets slower makes for longer waits, within seconds", () => {
+  const rate = new DrainRate();
+  const thenMs = work(rate, 100, { seconds: 20 });
+  expect(rate.waitMs(100, work(rate, 10, { seconds: 30, fromMs: thenMs }))).toBeGreaterThan(8000);
+});
+
+test("time with nothing to do does not count", () => {
+  const rate = new DrainRate();
+  const thenMs = work(rate, 100, { seconds: 20 });
+  rate.ended(1, thenMs, true);
+  const laterMs = thenMs + 3_600_000;
+  expect(rate.waitMs(100, work(rate, 100, { seconds: 1, fromMs: laterMs }))).toBeCloseTo(1000, -2);
+});
+
+test("a device that hangs makes for longer waits while it does", () => {
+  const rate = new DrainRate();
+  const thenMs = work(rate, 100, { seconds: 20 });
+  expect(rate.waitMs(100, thenMs + 60_000)).toBeGreaterThan(9000);
+});
