@@ -92,11 +92,12 @@ export class SqliteStore implements PredictionStore {
     let file: string | undefined;
     try {
       if (body.length > MAX_INLINE_LENGTH) file = await this.#files.write(id, [body]);
-      // Else it has ended meanwhile.
       if (this.#live.get(id) === live) {
         live.isQueued = true;
         await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
       }
+      // It has ended meanwhile: until its outcome is kept, its body is what a next process begins it again from.
+      if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
     } catch (error) {
       this.#live.delete(id);
       throw error instanceof SconceError ? error : unwritable(databaseFault(error), error);
