@@ -25,7 +25,7 @@ export const disks: Fault = {
 
 async function fillDisk({ tally, home, random, isLong }: Injection): Promise<void> {
   await using dir = await tempDir();
-  using disk = tmpfs(dir.join("disk"), "8m");
+  using disk = tmpfs(dir.join("disk"), "64m");
   await using server = await TestedServer.start({ home, store: join(disk.path, "predictions.sqlite") });
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
   const filler = join(disk.path, "filler");
@@ -102,7 +102,7 @@ function fill(path: string): void {
 
 async function readOnly({ tally, home }: Injection): Promise<void> {
   await using dir = await tempDir();
-  using disk = tmpfs(dir.join("disk"), "8m");
+  using disk = tmpfs(dir.join("disk"), "64m");
   disk.setReadOnly(true);
   await tally.inject(async () => {
     const told = await refusedStart({ home, store: join(disk.path, "predictions.sqlite") });
@@ -111,7 +111,7 @@ async function readOnly({ tally, home }: Injection): Promise<void> {
 }
 
 async function damage({ tally, home, random, isLong }: Injection): Promise<void> {
-  await using server = await TestedServer.start({ home });
+  await using server = await TestedServer.start({ home, args: ["--linger", "0"] });
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
   await traffic.run(isLong ? 500 : 60);
   server.signal("SIGTERM");

@@ -18,7 +18,7 @@ export const stops: Fault = {
 };
 
 async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts: number): Promise<void> {
-  const args = ["--fronts", String(fronts), "--retain-count", "100000"];
+  const args = ["--fronts", String(fronts), "--retain-count", "100000", "--linger", "0.5"];
   await using server = await TestedServer.start({ home, args });
   const total = isLong ? 2000 : 200;
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
@@ -57,7 +57,7 @@ async function endAtOnce({ tally, home }: Injection, fronts: number): Promise<vo
 }
 
 async function drainForSoLong({ tally, home }: Injection, fronts: number): Promise<void> {
-  const args = ["--fronts", String(fronts), "--drain-timeout", "0.2"];
+  const args = ["--fronts", String(fronts), "--drain-timeout", "0.2", "--linger", "0"];
   await using server = await TestedServer.start({ home, args });
   // Longer than the drain may take, one after the other.
   const xs = [1, 2];
