@@ -102,17 +102,18 @@ export function refuseTooMany(count: number, maxInputs: number): void {
   ]);
 }
 
-/** @throws SconceError `body_invalid` */
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * The text of bytes, less a byte order mark.
+ * @throws SconceError `body_invalid`
+ */
 export function utf8(bytes: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return strictUtf8.decode(bytes);
   } catch (error) {
-    throw notUtf8(error);
+    throw notJson("the body is not JSON: it is not UTF-8", error);
   }
-}
-
-export function notUtf8(cause?: unknown): SconceError {
-  return notJson("the body is not JSON: it is not UTF-8", cause);
 }
 
 function notJson(message: string, cause?: unknown): SconceError {
