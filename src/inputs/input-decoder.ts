@@ -3,6 +3,8 @@
 import { type Fault, SconceError } from "../errors.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
+import { limitFaults } from "./fault-limit.ts";
+import { isTooDeep } from "./nesting.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
 const MAX_FAULTS = 1000;
@@ -11,8 +13,9 @@ export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
 
-  /** @param input the schema of one input */
+  /** @param input the schema of one input, which is changed to stop when there are more faults than are told */
   constructor(input: z.ZodType) {
+    limitFaults(input, MAX_FAULTS);
     this.#input = input;
     this.#isPlain = plainCheck(input);
   }
@@ -38,6 +41,7 @@ export class InputDecoder {
         inputs.push(element);
         continue;
       }
+      if (isTooDeep(element)) throw tooDeep();
       const parsed = safeParse(this.#input, element);
       if (parsed.success) inputs.push(parsed.data);
       else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
@@ -81,14 +85,14 @@ export class Faults {
 
 /** Before every element is looked at: a list that is too long is refused for its length alone. */
 function listOf(body: unknown, maxInputs: number): readonly unknown[] {
-  if (!Array.isArray(body)) {
-    throw unfit([
-      { pointer: "", detail: `expected a list of inputs, received ${nameOf(body)}; put a single input in [ ]` },
-    ]);
-  }
+  if (!Array.isArray(body)) throw notList(nameOf(body));
   if (body.length === 0) throw unfit([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
   refuseTooMany(body.length, maxInputs);
   return body;
+}
+
+export function notList(received: string): SconceError {
+  return unfit([{ pointer: "", detail: `expected a list of inputs, received ${received}; put a single input in [ ]` }]);
 }
 
 /** @throws SconceError `inputs_invalid` */
@@ -116,7 +120,7 @@ export function utf8(bytes: Uint8Array): string {
   }
 }
 
-function notJson(message: string, cause?: unknown): SconceError {
+export function notJson(message: string, cause?: unknown): SconceError {
   return new SconceError("body_invalid", message, { cause });
 }
 
@@ -148,9 +152,14 @@ function safeParse(schema: z.ZodType, input: unknown) {
   try {
     return schema.safeParse(input);
   } catch (error) {
-    if (error instanceof RangeError) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
+    if (error instanceof RangeError) throw tooDeep();
     throw error;
   }
+}
+
+/** @returns the error for an input of more levels than are taken */
+export function tooDeep(): SconceError {
+  return unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
 }
 
 /** zod's message in the words of all the others: what was expected, what was received. */

@@ -1,9 +1,12 @@
 /** Reads a large body part by part, so that it is never there as a whole but in bytes. */
-import { Faults, type InputDecoder, refuseTooMany, utf8 } from "./input-decoder.ts";
+import { Faults, type InputDecoder, notJson, notList, refuseTooMany, utf8 } from "./input-decoder.ts";
 import { type ListScan, scanList } from "./list-scan.ts";
 
 /** Elements are parsed together up to about this many bytes: a fraction of a millisecond of work. */
 const PART_BYTES = 16 * 1024;
+const SPACE = 0x20;
+/** A body that is no list is parsed as a whole up to this many bytes, for the parser's words: as values it may be twenty times as large. */
+const MAX_WHOLE_BYTES = 2 ** 20;
 
 /**
  * Checks a body and finds its parts; each is parsed, decoded and let go.
@@ -25,16 +28,24 @@ export function checkLargeBody(
   for (let part = 0; part < partsOf(scan) && !faults.isFull; part++) {
     const { first, count } = rangeOf(scan, part);
     const elements = parsePart(bytes, scan, part);
-    // The parser of the whole says what is wrong, in the words that it has for small bodies.
-    if (elements?.length !== count) return refuseWhole(bytes, decoder, maxInputs);
+    if (elements?.length !== count)
+      return refuseWhole(bytes, decoder, maxInputs, `in one of its inputs from ${first} on`);
     decoder.list(elements, first, faults);
   }
   faults.refuse();
   return scan;
 }
 
-function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): undefined {
-  decoder.body(utf8(bytes), maxInputs);
+/** The parser of the whole says what is wrong, in the words that it has for small bodies; of very large ones no more than is known is said. */
+function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number, where?: string): undefined {
+  if (bytes.length <= MAX_WHOLE_BYTES) {
+    decoder.body(utf8(bytes), maxInputs);
+    return undefined;
+  }
+  if (where !== undefined) throw notJson(`the body is not JSON: there is a fault ${where}`);
+  const first = String.fromCharCode(bytes.find((byte) => byte > SPACE) ?? SPACE);
+  if (first !== "[") throw notList(first === "{" ? "an object" : `text that begins with ${JSON.stringify(first)}`);
+  throw notJson("the body is not JSON: its list does not end, or more follows");
 }
 
 export function partsOf({ parts }: ListScan): number {

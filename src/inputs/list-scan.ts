@@ -1,4 +1,6 @@
 /** Finds the elements of a JSON list without parsing them, so that a large one can be parsed part by part. */
+import { tooDeep } from "./input-decoder.ts";
+import { MAX_LEVELS } from "./nesting.ts";
 
 /** Where the parts of a list begin and end. */
 export interface ListScan {
@@ -26,6 +28,7 @@ for (const byte of [QUOTE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJE
  * @param bytes UTF-8
  * @param partBytes a part ends with the element that makes it this long
  * @returns undefined for what cannot be a list with an element: then a parser says what is wrong
+ * @throws SconceError `inputs_invalid` for more levels than are taken
  */
 export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undefined {
   let at = afterSpace(bytes, 0);
@@ -49,6 +52,7 @@ export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undef
       if (at < 0) return undefined;
     } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       depth += 1;
+      if (depth > MAX_LEVELS) throw tooDeep();
     } else if (depth > 0) {
       depth -= 1;
     } else {
