@@ -3,21 +3,29 @@
 import { type Fault, SconceError } from "../errors.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
+import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { limitFaults } from "./fault-limit.ts";
 import { isTooDeep } from "./nesting.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
-const MAX_FAULTS = 1000;
+export const MAX_FAULTS = 1000;
 
 export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
+  #expected: Expected | undefined;
 
   /** @param input the schema of one input, which is changed to stop when there are more faults than are told */
   constructor(input: z.ZodType) {
     limitFaults(input, MAX_FAULTS);
     this.#input = input;
     this.#isPlain = plainCheck(input);
+  }
+
+  /** Kinds of JSON values that an input takes. */
+  get expected(): Expected {
+    this.#expected ??= expectedKinds(this.#input);
+    return this.#expected;
   }
 
   /**
@@ -57,6 +65,10 @@ export class Faults {
   /** Beyond what is told nothing more is looked for: finding a fault costs far more than finding none. */
   get isFull(): boolean {
     return this.#faults.length > MAX_FAULTS;
+  }
+
+  get count(): number {
+    return this.#faults.length;
   }
 
   /** A zod issue as faults: one for each unknown field, and for a union those of its nearest option. */
