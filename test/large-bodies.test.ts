@@ -195,7 +195,7 @@ describe("memory for a body of wrong inputs", () => {
       `'{"inputs":[' + "{},".repeat(4e6) + "{}]}"`,
       "expected a list of inputs, received an object",
     ],
-    ["too many levels", `"[" + "[".repeat(3e6) + "]".repeat(3e6) + "]"`, "an input is nested too deeply"],
+    ["too many levels", `"[" + "[".repeat(3e6) + "]".repeat(3e6) + "]"`, "/0: expected object, received array"],
   ])("is a few times the body (%s)", async (_, expression, expected) => {
     const { body, peak, message } = await peakOf(expression);
     expect(message).toContain(expected);

@@ -13,7 +13,7 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   for (const each of schemasOf(schema)) {
     if (limited.has(each)) continue;
     limited.add(each);
-    if (each instanceof z.core.$ZodArray) change(each, (parse) => slicedList(parse, max));
+    if (each instanceof z.core.$ZodArray) change(each, (parse) => slicedList(parse, max, each._zod.bag.maximum));
     if (each instanceof z.core.$ZodRecord && isOfAnyText(each._zod.def.keyType)) {
       change(each, (parse) => slicedRecord(parse, max));
     }
@@ -34,10 +34,12 @@ function change({ _zod }: z.core.$ZodType, changed: (parse: Parse) => Parse): vo
   if (run === parse) _zod.run = _zod.parse;
 }
 
-function slicedList(parse: Parse, max: number): Parse {
+function slicedList(parse: Parse, max: number, maxLength: unknown = Number.POSITIVE_INFINITY): Parse {
   return (payload, context) => {
     const list = payload.value;
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
+    // Of a list that is too long zod looks at no element.
+    if (list.length > Number(maxLength)) return parse(payload, context);
     const values = new Array<unknown>(list.length);
     payload.value = values;
     for (let first = 0; first < list.length; first += SLICE) {
@@ -101,15 +103,36 @@ function isOfAnyText(schema: z.core.$ZodType): boolean {
   return schema instanceof z.core.$ZodString && !schema._zod.def.checks?.length && !("format" in schema._zod.def);
 }
 
+/** Whether a schema is part of itself, so that it follows values to any depth. */
+export function isRecursive(schema: z.core.$ZodType): boolean {
+  const within = new Set<z.core.$ZodType>();
+  const done = new Set<z.core.$ZodType>();
+  const leadsBack = (each: z.core.$ZodType): boolean => {
+    if (within.has(each)) return true;
+    if (done.has(each)) return false;
+    within.add(each);
+    const found = [...partsOf(each)].some(leadsBack);
+    within.delete(each);
+    done.add(each);
+    return found;
+  };
+  return leadsBack(schema);
+}
+
 /** A schema and all that it is made of, each once. */
 function schemasOf(schema: z.core.$ZodType): Iterable<z.core.$ZodType> {
   const found = new Set([schema]);
   // What is added meanwhile has its turn too.
-  for (const each of found) {
-    collect(each._zod.def, found);
-    if (each instanceof z.core.$ZodLazy) collect(each._zod.innerType, found);
-  }
+  for (const each of found) for (const part of partsOf(each)) found.add(part);
   return found;
+}
+
+/** What a schema is directly made of. */
+function partsOf(schema: z.core.$ZodType): Set<z.core.$ZodType> {
+  const parts = new Set<z.core.$ZodType>();
+  collect(schema._zod.def, parts);
+  if (schema instanceof z.core.$ZodLazy) collect(schema._zod.innerType, parts);
+  return parts;
 }
 
 function collect(part: unknown, found: Set<z.core.$ZodType>): void {

@@ -4,7 +4,7 @@ import { type Fault, SconceError } from "../errors.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
-import { limitFaults } from "./fault-limit.ts";
+import { isRecursive, limitFaults } from "./fault-limit.ts";
 import { isTooDeep } from "./nesting.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
@@ -13,11 +13,13 @@ export const MAX_FAULTS = 1000;
 export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
+  readonly #isRecursive: boolean;
   #expected: Expected | undefined;
 
   /** @param input the schema of one input, which is changed to stop when there are more faults than are told */
   constructor(input: z.ZodType) {
     limitFaults(input, MAX_FAULTS);
+    this.#isRecursive = isRecursive(input);
     this.#input = input;
     this.#isPlain = plainCheck(input);
   }
@@ -49,8 +51,11 @@ export class InputDecoder {
         inputs.push(element);
         continue;
       }
-      if (isTooDeep(element)) throw tooDeep();
+      const isDeep = isTooDeep(element);
+      if (isDeep && this.#isRecursive) throw tooDeep();
       const parsed = safeParse(this.#input, element);
+      // A schema that does not follow it has faults to tell of; one that takes it unseen leaves it to others to follow.
+      if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
       else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
     }

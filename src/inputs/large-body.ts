@@ -1,5 +1,14 @@
 /** Reads a large body part by part, so that it is never there as a whole but in bytes. */
-import { Faults, type InputDecoder, MAX_FAULTS, notJson, notList, refuseTooMany, utf8 } from "./input-decoder.ts";
+import {
+  Faults,
+  type InputDecoder,
+  MAX_FAULTS,
+  notJson,
+  notList,
+  refuseTooMany,
+  tooDeep,
+  utf8,
+} from "./input-decoder.ts";
 import { type ListScan, scanList } from "./list-scan.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
@@ -31,6 +40,8 @@ export function checkLargeBody(
   for (let part = 0; part < partsOf(scan) && !faults.isFull; part++) {
     const { first, count } = rangeOf(scan, part);
     if (hasFaultsOfKind(bytes, scan, part, decoder, faults)) continue;
+    // Before millions of levels are made into values.
+    if (part === scan.deepPart) throw tooDeep();
     const elements = parsePart(bytes, scan, part);
     if (elements?.length !== count)
       return refuseWhole(bytes, decoder, maxInputs, `in one of its inputs from ${first} on`);
@@ -52,7 +63,7 @@ function hasFaultsOfKind(
   faults: Faults,
 ): boolean {
   const text = textOf(bytes, scan, part);
-  if (text.length < LARGE_PART_BYTES) return false;
+  if (text.length < LARGE_PART_BYTES && part !== scan.deepPart) return false;
   const left = withoutWrongKinds(text, decoder.expected, MAX_FAULTS);
   const elements = left && parseElements(left);
   if (elements === undefined) return false;

@@ -9,12 +9,18 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x
  * kind are empty: its first faults are the same.
  *
  * @param bytes elements of a list, with commas between them
- * @returns undefined if there is nothing to cut, or the text is no JSON
+ * @returns undefined if there is nothing to cut, the text is no JSON, or it is nested too deeply to tell
  */
 export function withoutWrongKinds(bytes: Uint8Array, element: Expected, max: number): Uint8Array | undefined {
   const cutter = new Cutter(bytes, max);
-  // The elements themselves stay: their faults are counted by others.
-  return cutter.elements(0, element, { enough: Number.POSITIVE_INFINITY }) === bytes.length ? cutter.rest() : undefined;
+  try {
+    // The elements themselves stay: their faults are counted by others.
+    const end = cutter.elements(0, element, { enough: Number.POSITIVE_INFINITY });
+    return end === bytes.length ? cutter.rest() : undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 /** Bytes that no number or word has: white space and what stands between values. */
