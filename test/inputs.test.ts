@@ -10,7 +10,7 @@ import { allOf } from "../src/inputs/input-list.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
-async function read(schema: z.ZodType, body: string): Promise<unknown> {
+async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): Promise<unknown> {
   const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();
   app.post("/", async (c) => {
@@ -38,8 +38,8 @@ describe("a schema", () => {
     expect(await read(tree, body)).toMatchObject({ bytes: body.length });
   });
 
-  test("that refers to itself refuses more levels than it can be followed to", async () => {
-    const body = `[${'{"child":'.repeat(200_000)}{}${"}".repeat(200_000)}]`;
+  test.each([2001, 10_000, 200_000])("that refers to itself refuses %d levels", async (levels) => {
+    const body = `[${'{"child":'.repeat(levels)}{}${"}".repeat(levels)}]`;
     const problem = await refused(tree, body);
     expect(problem).toMatchObject({ status: 422, detail: "an input is nested too deeply" });
   });
@@ -64,6 +64,27 @@ describe("a schema", () => {
 describe("a body", () => {
   test("counts in bytes, not in characters", async () => {
     expect(await read(z.object({ text: z.string() }), '[{"text":"äöü€"}]')).toMatchObject({ bytes: 13 + 9 });
+  });
+
+  const inQuotes = (hex: string) => Buffer.from(`5b22${hex}225d`, "hex");
+
+  test.each([
+    ["a character that is cut off", "f09f98"],
+    ["a surrogate", "eda080"],
+    ["an overlong character", "c080"],
+    ["a byte of no character", "ff"],
+  ])("with %s is not UTF-8", async (_, hex) => {
+    expect(await read(z.string(), inQuotes(hex))).toMatchObject({
+      status: 400,
+      detail: "the body is not JSON: it is not UTF-8",
+    });
+  });
+
+  test("may have a byte order mark, and characters of any kind", async () => {
+    for (const mark of ["", "efbbbf"]) {
+      const body = Buffer.concat([Buffer.from(mark, "hex"), inQuotes("efbfbdf09f9880")]);
+      expect(await read(z.string(), body)).toMatchObject({ inputs: ["\uFFFD\u{1F600}"], bytes: body.length });
+    }
   });
 
   test("with thousands of wrong inputs is refused for the first thousand faults", async () => {
