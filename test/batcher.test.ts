@@ -323,6 +323,16 @@ describe("an item that was running when a process died", () => {
     expect(simulation.done.slice(16, 18)).toEqual([one?.id ?? -1, two?.id ?? -1]);
   });
 
+  test("is dispatched when the ends of all before it have been told: it may end the process", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4 });
+    simulation.add({}, 2);
+    simulation.add({}, 1, { isAlone: true });
+    simulation.add({}, 1, { isAlone: true, isBad: true });
+    simulation.add({}, 1, { isAlone: true });
+    await simulation.clock.drain();
+    expect(simulation.toldBefore).toEqual([0, 2, 3, 4]);
+  });
+
   test("counts as waiting, in items and in bytes, and leaves with its prediction", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     const [lane, other] = [{}, {}];

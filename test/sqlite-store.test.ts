@@ -1,6 +1,7 @@
 /** What a database of predictions promises to one process, and to the next. */
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
+import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
 import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import type { LeftRequest } from "../src/predictions/store.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
@@ -136,6 +137,33 @@ describe("a prediction that has not ended", () => {
     expect(await deaths((store) => store.begun("a1"))).toEqual(['a3 0 ["a3"]', 'a1 1 ["a1"]', 'a2 0 ["a2"]']);
     expect(await deaths((store) => store.finish(endOf("a1")))).toEqual(['a3 0 ["a3"]', 'a1 2 ["a1"]', 'a2 0 ["a2"]']);
     expect(await deaths(() => {})).toEqual(['a3 0 ["a3"]', 'a2 0 ["a2"]']);
+  });
+
+  test("is kept with its outcome when it ends while its body is being written", async () => {
+    await using dir = await tempDir();
+    const [main, member] = [await open(dir), await open(dir, { role: "member" })];
+    const creating = main.create(requestOf("a1", { body: `["${"b".repeat(MAX_INLINE_LENGTH)}"]` }));
+    main.finish(endOf("a1"));
+    await creating;
+    expect(await member.get("a1")).toEqual(endOf("a1"));
+    await member.close();
+    await main.close();
+  });
+
+  test("counts no death when its process ended in order", async () => {
+    await using dir = await tempDir();
+    for (const isWritten of [true, false]) {
+      const store = await open(dir);
+      if (isWritten) await store.create(requestOf("a1"));
+      else expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
+      store.begun("a1");
+      if (isWritten) await store.flush();
+      store.interrupted("a1");
+      await store.close();
+    }
+    const store = await open(dir);
+    expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
+    await store.close();
   });
 
   test("is left to its owner", async () => {

@@ -213,14 +213,14 @@ export class Batcher<T extends Queued, R> {
     listener.dispatched(batch);
     slot.run(batch).then(
       (result) => {
+        const wasReserved = this.#isReserved;
         policy.ran(batch.length, this.#ended(slot));
-        // The device first: what follows for these items can wait until it is busy again.
-        this.pump();
-        listener.finished(batch, result);
+        this.#pumpAnd(() => listener.finished(batch, result), wasReserved);
       },
       (cause: unknown) => {
+        const wasReserved = this.#isReserved;
         this.#ended(slot);
-        this.#failed(batch, cause);
+        this.#failed(batch, cause, wasReserved);
       },
     );
   }
@@ -231,7 +231,17 @@ export class Batcher<T extends Queued, R> {
     return slot.ended(this.#options.clock.now());
   }
 
-  #failed(batch: T[], cause: unknown): void {
+  /**
+   * The device first: what follows for the items of a batch can wait until it is busy again. But an item that is alone may end this process, which
+   * must not be laid at the door of one that has ended before it and was not told of.
+   */
+  #pumpAnd(tell: () => void, isToldFirst: boolean): void {
+    if (isToldFirst) tell();
+    this.pump();
+    if (!isToldFirst) tell();
+  }
+
+  #failed(batch: T[], cause: unknown, wasReserved: boolean): void {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const isFinal = batch.length === 1 || !isWorthHalving(cause);
     if (!isFinal && isOutOfMemory(cause)) {
@@ -240,8 +250,9 @@ export class Batcher<T extends Queued, R> {
     } else if (!isFinal) {
       this.#parts.add(...partsOf(batch));
     }
-    this.pump();
-    if (isFinal) for (const item of batch) listener.failed(item, cause);
+    this.#pumpAnd(() => {
+      if (isFinal) for (const item of batch) listener.failed(item, cause);
+    }, wasReserved);
   }
 
   /** Batches of `size` items do not fit into memory; those that were committed before that was known fail too, and are not news. */

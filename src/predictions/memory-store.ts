@@ -39,6 +39,8 @@ export class MemoryStore implements PredictionStore {
 
   begun(): void {}
 
+  interrupted(): void {}
+
   finish(record: EndedRecord): void {
     this.keep(record);
   }

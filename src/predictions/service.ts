@@ -167,6 +167,7 @@ export class PredictionService implements Predictions {
   /** What has not ended from now on is left to the store as a request, for the next process to go on with. */
   abandon(): void {
     this.#isAbandoned = true;
+    for (const live of this.#live.values()) if (live.isKept && live.hasBegun) this.#options.store.interrupted(live.id);
   }
 
   #liveOf(kind: Kind, id: string): LivePrediction | undefined {
@@ -273,7 +274,7 @@ export class PredictionService implements Predictions {
 
   #hasBegun(live: LivePrediction): void {
     live.hasBegun = true;
-    if (live.isKept) this.#options.store.begun(live.id);
+    if (live.isKept && !this.#isAbandoned) this.#options.store.begun(live.id);
   }
 
   /** Resolves when the request is kept, or it has ended and need not be. */
@@ -289,7 +290,7 @@ export class PredictionService implements Predictions {
       throw error;
     }
     live.request = undefined;
-    if (live.hasBegun && !live.isOver) this.#options.store.begun(live.id);
+    if (live.hasBegun && !live.isOver && !this.#isAbandoned) this.#options.store.begun(live.id);
   }
 
   #ended(live: LivePrediction, record: EndedRecord): void {

@@ -39,6 +39,8 @@ export interface PredictionStore {
   create(request: KeptRequest): Promise<void>;
   /** Notes that a kept request has begun: one that runs whenever its process dies is told from one that only waited. */
   begun(id: string): void;
+  /** Takes that back: its process ends in order, which is no death that it may have caused. */
+  interrupted(id: string): void;
   /** Keeps how a prediction ended, kept as a request or not. It can be read at once. The first outcome stands. */
   finish(record: EndedRecord): void;
   /** An ended prediction, or a pending one that another process has. */

@@ -1,9 +1,10 @@
-/** A library with an operator that libtorch does not have, and weights that call it. */
+/** A library with operators that libtorch does not have, and weights that call them. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 
-/** @returns a folder with `operators.so`, `triple.pt`, and `broken.so`, which is no library; compiling takes half a minute the first time */
+/** @returns a folder with `operators.so`, `triple.pt`, `fault.pt`, and `broken.so`, which is no library; compiling takes a minute the first time */
 export function compiledOperators(): Promise<string> {
   const here = join(import.meta.dir, "operators");
-  return made({ name: "operators", script: join(here, "make.py"), sources: [join(here, "triple.cc")] });
+  const sources = ["fault.cc", "triple.cc"].map((name) => join(here, name));
+  return made({ name: "operators", script: join(here, "make.py"), sources });
 }

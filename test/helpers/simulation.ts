@@ -105,6 +105,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly target: LatencyTarget | undefined;
   /** Ids of the items that ran, and those that failed, in the order in which that was told. */
   readonly done: number[] = [];
+  /** For each batch, how many items the listener had been told the end of when it was dispatched. */
+  readonly toldBefore: number[] = [];
   readonly lost: number[] = [];
   /** The largest batch, each time that it was told to be smaller. */
   readonly shrinks: number[] = [];
@@ -165,7 +167,9 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     return items;
   }
 
-  dispatched(): void {}
+  dispatched(): void {
+    this.toldBefore.push(this.done.length + this.lost.length);
+  }
 
   finished(items: readonly Item[], result: readonly number[]): void {
     this.done.push(...result);

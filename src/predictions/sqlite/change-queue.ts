@@ -60,7 +60,7 @@ export class ChangeQueue {
     this.#add(created);
   }
 
-  begun(id: string, begunAtMs: number): void {
+  begun(id: string, begunAtMs: number | undefined): void {
     const begun: BegunChange = { op: "begun", number: this.#nextNumber++, id, begunAtMs };
     this.#add(begun);
   }

@@ -27,7 +27,8 @@ export interface CreateChange extends Told {
 
 export interface BegunChange extends Told {
   readonly op: "begun";
-  readonly begunAtMs: number;
+  /** Undefined: not any more. */
+  readonly begunAtMs: number | undefined;
 }
 
 export interface EndChange extends Told {
@@ -61,7 +62,7 @@ export function merged(earlier: Change | undefined, later: Change): Change {
     case "drop":
       return earlier;
     case "begun":
-      return later.op === "end" || later.op === "drop" ? { ...later, number } : earlier;
+      return later.op === "create" ? earlier : { ...later, number };
     case "create":
       if (later.op === "begun") return { ...earlier, begunAtMs: later.begunAtMs };
       return later.op === "end" ? { ...later, number, waiting: earlier.waiting } : earlier;

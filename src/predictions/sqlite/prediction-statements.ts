@@ -27,7 +27,7 @@ export function statements(database: Database) {
        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)
        ON CONFLICT (id) DO NOTHING`,
     );
-  const begun: Statement<null, [number, string]> = database.prepare(
+  const begun: Statement<null, [number | null, string]> = database.prepare(
     "UPDATE unfinished SET begun_at_ms = ? WHERE id = ?",
   );
   const died: Statement<null, [number]> = database.prepare(

@@ -21,7 +21,7 @@ export interface CreateRow {
 export interface BegunRow {
   readonly op: "begun";
   readonly id: string;
-  readonly begunAtMs: number;
+  readonly begunAtMs: number | null;
 }
 
 export interface EndRow {
@@ -68,7 +68,7 @@ export function encodeBatch(changes: Iterable<Change>, nowMs: number): { heads: 
         break;
       }
       case "begun":
-        heads += `b ${change.id} ${change.begunAtMs}\n`;
+        heads += `b ${change.id} ${change.begunAtMs ?? NONE}\n`;
         break;
       case "end": {
         const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs } = change.record;
@@ -114,7 +114,7 @@ export function* decodeBatch({ heads, texts }: { heads: string; texts: string })
         body,
       };
     } else if (op === "b") {
-      yield { op: "begun", id, begunAtMs: Number(rest[0]) };
+      yield { op: "begun", id, begunAtMs: time(rest[0]) };
     } else if (op === "e") {
       const [kind = "", count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status = "", ageMs, bytes] = rest;
       const [file, fileMembersBytes, membersLength, logsLength] = rest.slice(9);

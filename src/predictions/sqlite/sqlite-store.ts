@@ -92,11 +92,12 @@ export class SqliteStore implements PredictionStore {
     let file: string | undefined;
     try {
       if (body.length > MAX_INLINE_LENGTH) file = await this.#files.write(id, [body]);
-      // Else it has ended meanwhile.
       if (this.#live.get(id) === live) {
         live.isQueued = true;
         await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
       }
+      // It has ended meanwhile: until its outcome is kept, its body is what a next process begins it again from.
+      if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
     } catch (error) {
       this.#live.delete(id);
       throw error instanceof SconceError ? error : unwritable(databaseFault(error), error);
@@ -110,6 +111,13 @@ export class SqliteStore implements PredictionStore {
     if (live === undefined) return;
     live.begunAtMs = this.#wallClock();
     if (live.isQueued) this.#writer.begun(id, live.begunAtMs);
+  }
+
+  interrupted(id: string): void {
+    const live = this.#live.get(id);
+    if (live === undefined) return;
+    live.begunAtMs = undefined;
+    if (live.isQueued) this.#writer.begun(id, undefined);
   }
 
   finish(record: EndedRecord): void {

@@ -83,7 +83,8 @@ export class SqliteWriter {
     return promise;
   }
 
-  begun(id: string, begunAtMs: number): void {
+  /** @param begunAtMs undefined: not any more */
+  begun(id: string, begunAtMs: number | undefined): void {
     this.#queue.begun(id, begunAtMs);
     this.#wake();
   }

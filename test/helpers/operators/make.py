@@ -1,4 +1,4 @@
-"""Compiles triple.cc into FOLDER/operators.so and writes weights that call it: python3 make.py FOLDER"""
+"""Compiles the sources here into FOLDER/operators.so and writes weights that call them: python3 make.py FOLDER"""
 
 import os
 import subprocess
@@ -16,8 +16,8 @@ library = folder / "operators.so"
 includes = [f"-I{path}" for path in cpp_extension.include_paths()]
 libraries = [flag for path in cpp_extension.library_paths() for flag in (f"-L{path}", f"-Wl,-rpath,{path}")]
 subprocess.run(
-    [os.environ.get("CXX", "g++"), "-std=c++20", "-shared", "-fPIC", "-O1", str(here / "triple.cc"), "-o", str(library)]
-    + includes + libraries + ["-ltorch_cpu", "-lc10"],
+    [os.environ.get("CXX", "g++"), "-std=c++20", "-shared", "-fPIC", "-O1", "-o", str(library)]
+    + [str(here / source) for source in ("fault.cc", "triple.cc")] + includes + libraries + ["-ltorch_cpu", "-lc10"],
     check=True,
 )  # fmt: skip
 torch.ops.load_library(library)
@@ -28,5 +28,11 @@ class Triple(nn.Module):
         return torch.ops.sconce_test.triple(x)
 
 
+class Fault(nn.Module):
+    def forward(self, x: Tensor, faults: Tensor) -> Tensor:
+        return torch.ops.sconce_test.fault(x, faults)
+
+
+torch.jit.script(Fault()).save(str(folder / "fault.pt"))
 torch.jit.script(Triple()).save(str(folder / "triple.pt"))
 (folder / "broken.so").write_text("no library\n")

@@ -1,0 +1,34 @@
+/** Waiting that ends: for a promise, or for a condition that nothing tells of. */
+
+/** Longest time for anything that a healthy server does in a moment, also on a machine that is busy with something else. */
+export const SOON_MS = 60_000;
+
+/** @throws Error when the promise has not settled in time */
+export async function within<T>(promise: Promise<T>, what: string, limitMs = SOON_MS): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`${what}: not within ${limitMs / 1000} s`)), limitMs);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** @returns whether the condition came true in time */
+export async function comesTrue(condition: () => boolean | Promise<boolean>, limitMs = SOON_MS): Promise<boolean> {
+  const untilMs = performance.now() + limitMs;
+  while (!(await condition())) {
+    if (performance.now() > untilMs) return false;
+    await Bun.sleep(10);
+  }
+  return true;
+}
+
+/** @throws Error when the condition does not come true in time */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  limitMs = SOON_MS,
+): Promise<void> {
+  if (!(await comesTrue(condition, limitMs))) throw new Error(`${what}: not within ${limitMs / 1000} s`);
+}

@@ -1,0 +1,25 @@
+/** All kinds of faults, in the order in which they are injected. */
+import type { Fault } from "./fault.ts";
+import { clocks } from "./faults/clocks.ts";
+import { disks } from "./faults/disks.ts";
+import { engineKills } from "./faults/engine-kills.ts";
+import { frontKills } from "./faults/front-kills.ts";
+import { killingInputs } from "./faults/killing-inputs.ts";
+import { large } from "./faults/large.ts";
+import { leaks } from "./faults/leaks.ts";
+import { orphans } from "./faults/orphans.ts";
+import { serverKills } from "./faults/server-kills.ts";
+import { stops } from "./faults/stops.ts";
+
+export const faults: readonly Fault[] = [
+  serverKills,
+  engineKills,
+  killingInputs,
+  leaks,
+  frontKills,
+  orphans,
+  stops,
+  disks,
+  clocks,
+  large,
+];

@@ -1,0 +1,65 @@
+/** A wall clock that is set back an hour, and forward, while predictions run and between two lives of the server. */
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { tempDir } from "../../helpers/temp-dir.ts";
+import type { Fault } from "../fault.ts";
+import { TestedServer } from "../tested-server.ts";
+import { create, Traffic } from "../traffic.ts";
+
+const HOUR_S = 3600;
+const compiler = Bun.which("gcc") ?? Bun.which("cc");
+
+export const clocks: Fault = {
+  name: "clocks",
+  title: "a wall clock that is set back an hour, or forward, ends no prediction early or late, and removes no outcome",
+  lacking: compiler === null ? "there is no C compiler" : undefined,
+  async inject({ tally, home, random, isLong }) {
+    await using dir = await tempDir();
+    const clock = dir.join("shift");
+    setClock(clock, 0);
+    const args = ["--timeout", "60", "--retain-age", "600"];
+    const env = { LD_PRELOAD: compile(dir.join("clock-shift.so")), CLOCK_SHIFT_FILE: clock };
+    await using server = await TestedServer.start({ home, args, env });
+    const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
+    const total = isLong ? 500 : 60;
+    const shifts = isLong ? [-1, 0, 1, 0, -1, -2, 2] : [-1, 1];
+    for (const [i, hours] of shifts.entries()) {
+      const running = traffic.run(total);
+      await tally.inject(async () => {
+        setClock(clock, hours * HOUR_S);
+        const hoursOff = (Date.parse(await createdAt(server.url)) - Date.now()) / 1000 / HOUR_S;
+        if (Math.round(hoursOff) !== hours)
+          throw new Error(`the server's clock is ${hoursOff} hours off, not ${hours}`);
+        await running;
+        // A clock that was set back while there was no process.
+        if (i === 0) {
+          await server.kill();
+          setClock(clock, 2 * hours * HOUR_S);
+          await server.started();
+        }
+      });
+    }
+    await traffic.verify();
+  },
+};
+
+/** In place: processes have the file mapped. */
+function setClock(file: string, seconds: number): void {
+  const flag = existsSync(file) ? "r+" : "w";
+  writeFileSync(file, new BigInt64Array([BigInt(seconds)]), { flag });
+}
+
+/** When the server says that a prediction was created. */
+async function createdAt(url: URL): Promise<string> {
+  const at = await create(url, [{ x: 1 }]);
+  const record: unknown = await (await fetch(new URL(at, url))).json();
+  return z.looseObject({ created_at: z.string() }).parse(record).created_at;
+}
+
+function compile(library: string): string {
+  const source = join(import.meta.dir, "../clock-shift.c");
+  const { success, stderr } = Bun.spawnSync([compiler ?? "", "-O1", "-shared", "-fPIC", source, "-o", library, "-ldl"]);
+  if (!success) throw new Error(`the clock cannot be compiled: ${stderr}`);
+  return library;
+}

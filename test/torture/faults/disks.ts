@@ -1,0 +1,149 @@
+/** A full disk, a folder that is read-only, and a damaged file under the store of predictions. */
+import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { tempDir } from "../../helpers/temp-dir.ts";
+import { canMount, tmpfs } from "../../helpers/tmpfs.ts";
+import { until, within } from "../bounded.ts";
+import type { Fault, Injection } from "../fault.ts";
+import { TestedServer } from "../tested-server.ts";
+import { predict, Traffic } from "../traffic.ts";
+
+const problemSchema = z.object({ type: z.string(), detail: z.string() });
+
+export const disks: Fault = {
+  name: "disks",
+  title: "a full disk, a read-only folder and a damaged file are told in one line, and take nothing away that was told",
+  lacking: canMount ? undefined : "this user may not mount a file system",
+  async inject(injection) {
+    await fillDisk(injection);
+    await readOnly(injection);
+    await damage(injection);
+  },
+};
+
+async function fillDisk({ tally, home, random, isLong }: Injection): Promise<void> {
+  await using dir = await tempDir();
+  using disk = tmpfs(dir.join("disk"), "8m");
+  await using server = await TestedServer.start({ home, store: join(disk.path, "predictions.sqlite") });
+  const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
+  const filler = join(disk.path, "filler");
+  for (let round = 0; round < (isLong ? 5 : 1); round++) {
+    await traffic.run(60);
+    fill(filler);
+    const before = server.lines.length;
+    await tally.inject(async () => {
+      const told = await refusal(server, tally);
+      if (!/no room/.test(told)) tally.problem(`a full disk is told with: ${told}`);
+      // Who waits for the end needs no disk.
+      const { outputs } = await predict(server.url, [{ x: 5 }]);
+      if (outputs?.[0]?.y !== 15) tally.found("wrong", `on a full disk: ${JSON.stringify(outputs)}`);
+      const lines = server.lines.slice(before).filter(Boolean);
+      if (lines.length !== 1)
+        tally.problem(`a full disk takes ${lines.length} lines to tell:\n${lines.slice(0, 5).join("\n")}`);
+      if (round % 2 === 1) {
+        await server.kill();
+        rmSync(filler);
+        await server.started();
+      }
+      rmSync(filler, { force: true });
+      await until(
+        async () => (await post(server.url, "")).status === 200,
+        `predictions to be taken again\n${server.lastLines}`,
+      );
+    });
+  }
+  await server.kill();
+  await server.started();
+  await traffic.verify();
+}
+
+/** Sends predictions until one is refused. @returns the reason that the client is given */
+async function refusal(server: TestedServer, tally: Injection["tally"]): Promise<string> {
+  // What a database has reserved is filled first.
+  const note = "n".repeat(50_000);
+  for (let i = 0; i < 200; i++) {
+    const response = await post(server.url, note);
+    const text = await response.text();
+    if (response.status === 200) continue;
+    const { type, detail } = problemSchema.parse(JSON.parse(text));
+    if (response.status !== 503 || type !== "urn:sconce:problem:predictions_unwritable") {
+      tally.found("wrong", `a full disk is answered with ${response.status}: ${text}`);
+    }
+    return detail;
+  }
+  throw new Error("a full disk refuses nothing");
+}
+
+function post(url: URL, note: string): Promise<Response> {
+  return fetch(new URL("/predictions", url), {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify([{ x: 1, note }]),
+    signal: AbortSignal.timeout(60_000),
+  });
+}
+
+/** Writes until there is no room for another byte. */
+function fill(path: string): void {
+  const file = openSync(path, "w");
+  for (let bytes = 65536; bytes >= 1; ) {
+    try {
+      if (writeSync(file, Buffer.alloc(bytes)) === bytes) continue;
+    } catch {
+      // Less may still fit.
+    }
+    bytes >>= 1;
+  }
+  // A file that is open keeps its room when it is removed.
+  closeSync(file);
+}
+
+async function readOnly({ tally, home }: Injection): Promise<void> {
+  await using dir = await tempDir();
+  using disk = tmpfs(dir.join("disk"), "8m");
+  disk.setReadOnly(true);
+  await tally.inject(async () => {
+    const told = await refusedStart({ home, store: join(disk.path, "predictions.sqlite") });
+    if (!told.includes("read-only")) tally.problem(`a read-only folder is told with: ${told}`);
+  });
+}
+
+async function damage({ tally, home, random, isLong }: Injection): Promise<void> {
+  await using server = await TestedServer.start({ home });
+  const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
+  await traffic.run(isLong ? 500 : 60);
+  server.signal("SIGTERM");
+  await within(server.exited, `the end after SIGTERM\n${server.lastLines}`);
+  const path = server.storePath;
+  const good = await Bun.file(path).bytes();
+  await tally.inject(async () => {
+    const file = await open(path, "r+");
+    const noise = crypto.getRandomValues(new Uint8Array(4096));
+    // Not the first page, by which it is known.
+    for (let at = 4096; at < statSync(path).size; at += 8192) await file.write(noise, 0, noise.length, at);
+    await file.close();
+    server.launch();
+    const code = await within(server.exited, `the end of a server whose store is damaged\n${server.lastLines}`);
+    const told = server.lines.filter((line) => line.startsWith("sconce: "));
+    if (code !== 1 || told.length !== 1 || told[0]?.includes(path) !== true) {
+      tally.problem(`a damaged store ends the start with code ${code}:\n${server.lastLines}`);
+    }
+    tally.note(`a damaged store: ${told[0]}`);
+  });
+  // As from a backup.
+  await Bun.write(path, good);
+  await server.started();
+  await traffic.verify();
+}
+
+/** Starts a server that does not get far. @returns its last line */
+async function refusedStart(options: Parameters<typeof TestedServer.start>[0]): Promise<string> {
+  try {
+    await using _server = await TestedServer.start(options);
+  } catch (error) {
+    return String(error).split("\n").at(-1) ?? "";
+  }
+  throw new Error("the server starts on what it cannot write");
+}

@@ -1,0 +1,100 @@
+/** Many deaths of the engine process, and what is left of them. */
+import { comesTrue, until } from "../bounded.ts";
+import type { Fault, Injection } from "../fault.ts";
+import { childrenOf, holdingsOf, namesIn } from "../system.ts";
+import { TestedServer } from "../tested-server.ts";
+import { predict } from "../traffic.ts";
+
+/** Side by side, as most of the time passes between a death and the next start. */
+const SERVERS = 4;
+
+export const leaks: Fault = {
+  name: "leaks",
+  title: "a death of the engine process leaves no process, file, socket, shared memory or descriptor behind",
+  async inject(injection) {
+    if (!injection.isLong) return dieOften(injection, 3);
+    await Promise.all(Array.from({ length: SERVERS }, () => dieOften(injection, 100 / SERVERS)));
+  },
+};
+
+async function dieOften({ tally, home }: Injection, deaths: number): Promise<void> {
+  const shared = sharedMemory();
+  await using server = await TestedServer.start({ home });
+  // What is opened when it is first needed is there from now on.
+  await dieOnce(server);
+  const before = await settled(server, undefined);
+  for (let i = 0; i < deaths; i++) await tally.inject(() => dieOnce(server));
+  const after = await settled(server, before);
+  const grown = (what: string, was: readonly string[], is: readonly string[]) => {
+    for (const name of added(was, is)) tally.found("leaked", `${what} ${name}, after ${deaths} deaths`);
+  };
+  grown("descriptor", before.descriptors, after.descriptors);
+  grown("file", before.files, after.files);
+  grown("shared memory", shared, sharedMemory());
+  grown("process", before.processes, after.processes);
+  if (after.maps > before.maps)
+    tally.found("leaked", `${after.maps - before.maps} memory maps, after ${deaths} deaths`);
+  const megabytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0);
+  tally.note(
+    `${deaths} deaths: ${before.descriptors.length} descriptors before and ${after.descriptors.length} after, ${before.maps} and ${after.maps} maps, ${megabytes(before.residentBytes)} and ${megabytes(after.residentBytes)} MiB resident`,
+  );
+}
+
+async function dieOnce(server: TestedServer): Promise<void> {
+  const engine = await server.child("engine");
+  const waiting = predict(server.url, [{ x: 1, sleepMs: 50 }, { x: 2 }]);
+  process.kill(engine, "SIGKILL");
+  const { outputs } = await waiting;
+  if (outputs?.[1]?.y !== 6) throw new Error(`a prediction beside a death ended with ${JSON.stringify(outputs)}`);
+  await until(async () => (await server.readiness()) === 200, `readiness to come back\n${server.lastLines}`);
+}
+
+interface Held {
+  readonly descriptors: readonly string[];
+  readonly maps: number;
+  readonly residentBytes: number;
+  readonly files: readonly string[];
+  readonly processes: readonly string[];
+}
+
+/** What the supervisor has once it holds no more than before; what it holds after all where that does not come true. */
+async function settled(server: TestedServer, before: Held | undefined): Promise<Held> {
+  let held = heldBy(server);
+  const isSettled = () => {
+    held = heldBy(server);
+    const most = before ?? held;
+    return held.descriptors.length <= most.descriptors.length && held.maps <= most.maps;
+  };
+  await comesTrue(isSettled, 20_000);
+  return held;
+}
+
+function heldBy(server: TestedServer): Held {
+  const { descriptors, maps, residentBytes } = holdingsOf(server.pid);
+  const run = namesIn(server.folder.path).find((name) => name.startsWith("sconce-run-")) ?? "";
+  const files = [...namesIn(server.folder.path), ...namesIn(server.folder.join(run))];
+  return {
+    // Numbers of sockets and pipes are new each time.
+    descriptors: descriptors.map((name) => name.replace(/\[\d+\]$/, "")),
+    maps,
+    residentBytes,
+    // The socket of each engine process has a name of its own.
+    files: files.map((name) => name.replace(/^engine-\d+/, "engine")),
+    processes: childrenOf(server.pid).map(() => "of the server"),
+  };
+}
+
+/** What is there more often than it was. */
+function added(before: readonly string[], after: readonly string[]): string[] {
+  const left = [...before];
+  return after.filter((name) => {
+    const at = left.indexOf(name);
+    if (at >= 0) left.splice(at, 1);
+    return at < 0;
+  });
+}
+
+/** Other programs have theirs there, too. */
+function sharedMemory(): string[] {
+  return namesIn("/dev/shm").filter((name) => name.includes("sconce"));
+}

@@ -1,0 +1,91 @@
+/** Signals that ask the server to stop: under load, with a forward pass that hangs, with a limit. */
+import { comesTrue, until, within } from "../bounded.ts";
+import type { Fault, Injection } from "../fault.ts";
+import { TestedServer } from "../tested-server.ts";
+import { create, statusOf, Traffic } from "../traffic.ts";
+
+export const stops: Fault = {
+  name: "stops",
+  title:
+    "SIGTERM lets accepted work end, a second one or --drain-timeout ends what does not, and a restart goes on with the rest",
+  async inject(injection) {
+    for (const fronts of injection.isLong ? [1, 2] : [1]) {
+      await drainUnderLoad(injection, fronts);
+      await endAtOnce(injection, fronts);
+      await drainForSoLong(injection, fronts);
+    }
+  },
+};
+
+async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts: number): Promise<void> {
+  const args = ["--fronts", String(fronts), "--retain-count", "100000"];
+  await using server = await TestedServer.start({ home, args });
+  const total = isLong ? 2000 : 200;
+  const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
+  const running = traffic.run(total);
+  await until(() => traffic.done >= total / 3, `a third of the load\n${server.lastLines}`);
+  await tally.inject(async () => {
+    server.signal("SIGTERM");
+    const code = await within(server.exited, `the end after SIGTERM\n${server.lastLines}`);
+    if (code !== 0) tally.problem(`SIGTERM ended the server with code ${code}\n${server.lastLines}`);
+    await expectGone({ tally, server });
+    // All that was accepted ended before: a new process begins nothing again.
+    await server.started();
+    const again = server.lines.find((line) => line.includes("Going on with"));
+    if (again !== undefined) tally.problem(`after a drain there was work left: ${again}`);
+    await running;
+    await traffic.verify();
+  });
+}
+
+async function endAtOnce({ tally, home }: Injection, fronts: number): Promise<void> {
+  await using server = await TestedServer.start({ home, args: ["--fronts", String(fronts)] });
+  await create(server.url, [{ x: 1, fault: "hang" }]);
+  await tally.inject(async () => {
+    server.signal("SIGTERM");
+    await server.line("Stopping");
+    // A signal that comes at once is the same one, which npm passes on.
+    const repeat = setInterval(() => server.signal("SIGTERM"), 200);
+    try {
+      const code = await within(server.exited, `the end after a second SIGTERM\n${server.lastLines}`, 20_000);
+      if (code !== 130) tally.problem(`a second SIGTERM ended the server with code ${code}\n${server.lastLines}`);
+    } finally {
+      clearInterval(repeat);
+    }
+    await expectGone({ tally, server });
+  });
+}
+
+async function drainForSoLong({ tally, home }: Injection, fronts: number): Promise<void> {
+  const args = ["--fronts", String(fronts), "--drain-timeout", "0.2"];
+  await using server = await TestedServer.start({ home, args });
+  // Longer than the drain may take, one after the other.
+  const xs = [1, 2];
+  const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 1500 }])));
+  // As often as a prediction may see its process die without being given up, and once more.
+  for (let stop = 0; stop < 3; stop++) {
+    await until(async () => (await statusOf(server.url, told[0] ?? "")) !== "pending", "a prediction that runs");
+    await tally.inject(async () => {
+      server.signal("SIGTERM");
+      const code = await within(server.exited, `the end after --drain-timeout\n${server.lastLines}`);
+      if (code !== 0) tally.problem(`--drain-timeout ended the server with code ${code}\n${server.lastLines}`);
+      await expectGone({ tally, server });
+      await server.started();
+    });
+  }
+  for (const [i, at] of told.entries()) {
+    const response = await fetch(new URL(at, server.url), { headers: { Prefer: "wait=60" } });
+    const text = await response.text();
+    tally.counts.checked += 1;
+    if (response.status === 404) tally.found("lost", `${at} after --drain-timeout\n${server.lastLines}`);
+    else if (!text.includes(`"y":${3 * (xs[i] ?? 0)}`)) tally.found("wrong", `${at}: ${response.status} ${text}`);
+  }
+}
+
+async function expectGone({
+  tally,
+  server,
+}: Pick<Injection, "tally"> & { readonly server: TestedServer }): Promise<void> {
+  if (await comesTrue(() => server.processes().length === 0, 10_000)) return;
+  for (const pid of server.processes()) tally.found("leaked", `process ${pid} outlives its server`);
+}

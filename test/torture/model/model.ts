@@ -1,0 +1,35 @@
+/** Three times a number, and whatever an input asks for that ends a process, or holds it. */
+import { defineModel, float32, int64, tensor, z } from "sconce";
+
+/** As `fault.cc` numbers them, from 1. */
+const faults = ["abort", "segv", "exit", "hang", "memory", "throw"] as const;
+/** From this number on it takes milliseconds. */
+const sleep = 1000;
+
+export default defineModel({
+  name: "torture",
+  description: "Triples a number, or does what it should not.",
+  input: z.object({
+    x: z.number(),
+    fault: z.enum(faults).optional(),
+    /** How long the forward pass takes. */
+    sleepMs: z.int().min(0).default(0),
+    /** Comes back in the output when that is asked for. */
+    note: z.string().default(""),
+    echo: z.boolean().default(false),
+  }),
+  output: z.object({ y: z.number(), note: z.string(), length: z.int() }),
+  tensors: { inputs: { x: float32(), faults: int64() }, outputs: { y: float32() } },
+  weights: "fault.pt",
+  operators: ["operators.so"],
+  batchSize: 16,
+  example: { x: 1 },
+  preprocess({ x, fault, sleepMs }) {
+    const asked = fault === undefined ? 0 : 1 + faults.indexOf(fault);
+    const code = sleepMs > 0 ? sleep + sleepMs : asked;
+    return { x: tensor(Float32Array.of(x), []), faults: tensor(BigInt64Array.of(BigInt(code)), []) };
+  },
+  postprocess({ y }, { input: { note, echo } }) {
+    return { y: y.data[0] ?? 0, note: echo ? note : "", length: note.length };
+  },
+});

@@ -1,0 +1,147 @@
+/** A real server as a process of its own, which is killed and started again on the same port and the same file. */
+import { type RunningCli, startCli } from "../helpers/cli.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { until, within } from "./bounded.ts";
+import type { ModelHome } from "./model-home.ts";
+import { childrenOf, commandLineOf, hasEnded, processesWith } from "./system.ts";
+
+export interface TestedServerOptions {
+  readonly home: ModelHome;
+  /** Beside the port and the store. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Default: a file of its own. */
+  readonly store?: string;
+  readonly model?: string;
+}
+
+/** Lines of the log that are shown where something is wrong. */
+const LAST_LINES = 15;
+
+export class TestedServer implements AsyncDisposable {
+  readonly url: URL;
+  /** Its folder for temporary files, which no other process has. */
+  readonly folder: TempDir;
+  readonly storePath: string;
+  readonly #options: TestedServerOptions;
+  #cli: RunningCli | undefined;
+  /** Of the lives before this one. */
+  #earlierLines: string[] = [];
+
+  static async start(options: TestedServerOptions): Promise<TestedServer> {
+    const server = new TestedServer(options, await tempDir(), freePort());
+    try {
+      await server.started();
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
+    return server;
+  }
+
+  private constructor(options: TestedServerOptions, folder: TempDir, port: number) {
+    this.#options = options;
+    this.folder = folder;
+    this.storePath = options.store ?? folder.join("predictions.sqlite");
+    this.url = new URL(`http://127.0.0.1:${port}`);
+  }
+
+  get pid(): number {
+    return this.#running.pid;
+  }
+
+  /** The exit code, once it has ended. */
+  get exited(): Promise<number> {
+    return this.#running.exited;
+  }
+
+  /** Of this life's log. */
+  get lines(): readonly string[] {
+    return this.#cli?.lines ?? [];
+  }
+
+  /** The end of the log, for a report. */
+  get lastLines(): string {
+    return [...this.#earlierLines, ...this.lines].slice(-LAST_LINES).join("\n");
+  }
+
+  /** Starts the process, and waits for nothing. */
+  launch(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): void {
+    if (this.#cli !== undefined) this.#earlierLines = [...this.#earlierLines, ...this.#cli.lines].slice(-LAST_LINES);
+    const { home, model = "torture", args: given = [], env: givenEnv } = this.#options;
+    const place = ["--host", "127.0.0.1", "-p", this.url.port, "--store", this.storePath];
+    this.#cli = startCli(["serve", model, ...place, "--threads", "1", ...given, ...args], {
+      env: { SCONCE_HOME: home.path, TMPDIR: this.folder.path, ...givenEnv, ...env },
+    });
+  }
+
+  /** Starts the process; resolves when it is ready. */
+  async started(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.launch(args, env);
+    await within(this.#running.line("Listening on"), "the server's start");
+  }
+
+  line(part: string): Promise<string> {
+    return within(this.#running.line(part), `the line ${JSON.stringify(part)}`);
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#running.kill(signal);
+  }
+
+  /** Of the supervisor; its children end by themselves. Resolves when it has ended. */
+  async kill(): Promise<void> {
+    this.signal("SIGKILL");
+    await within(this.exited, "the end of a killed server");
+  }
+
+  /** Ids of its child processes in a role, `engine` or `front`, that have not ended. */
+  children(role: string): number[] {
+    return childrenOf(this.pid).filter((pid) => !hasEnded(pid) && commandLineOf(pid).includes(`[${role}]`));
+  }
+
+  /** Of all its lives: also those whose parent has ended. */
+  processes(): number[] {
+    return processesWith("TMPDIR", this.folder.path).filter((pid) => !hasEnded(pid));
+  }
+
+  /** The process of a role, which may just be being started again. */
+  async child(role: string): Promise<number> {
+    await until(() => this.children(role).length > 0, `a process in the role ${role}`);
+    return this.children(role)[0] ?? 0;
+  }
+
+  /** Answers 200 when predictions are taken; undefined while nobody answers. */
+  async readiness(): Promise<number | undefined> {
+    try {
+      const response = await fetch(new URL("/health/ready", this.url), {
+        headers: { Connection: "close" },
+        signal: AbortSignal.timeout(5000),
+      });
+      await response.arrayBuffer();
+      return response.status;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#cli?.[Symbol.asyncDispose]();
+    // They end with their supervisor; what does not is a finding of the one test that looks, and no reason to leave it running.
+    for (const pid of this.processes()) process.kill(pid, "SIGKILL");
+    await this.folder[Symbol.asyncDispose]();
+  }
+
+  get #running(): RunningCli {
+    if (this.#cli === undefined) throw new Error("the server was not started");
+    return this.#cli;
+  }
+}
+
+/** A port that nobody has at the moment. */
+function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}

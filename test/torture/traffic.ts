@@ -1,0 +1,225 @@
+/** Clients that send predictions and demos, remember what they were told, and look at the end whether it was kept. */
+import { z } from "zod";
+import { until } from "./bounded.ts";
+import type { Tally } from "./tally.ts";
+
+const ended = z.looseObject({ y: z.number() });
+const recordSchema = z.looseObject({
+  prediction_id: z.string().optional(),
+  demo_id: z.string().optional(),
+  status: z.enum(["pending", "running", "success", "failed"]),
+  outputs: z.array(ended).optional(),
+  demo_outputs: z.array(ended).optional(),
+  error_message: z.string().optional(),
+  partial_outputs: z.array(ended.nullable()).optional(),
+  errors: z.array(z.object({ index: z.int(), message: z.string() })).optional(),
+});
+export type ReadRecord = z.infer<typeof recordSchema>;
+
+/** A prediction whose client was told its id. */
+interface Told {
+  /** Its path. */
+  readonly at: string;
+  readonly xs: readonly number[];
+}
+
+export interface TrafficOptions {
+  readonly url: URL;
+  readonly tally: Tally;
+  readonly random: () => number;
+  /** Requests under way at a time. */
+  readonly clients?: number;
+  /** Ends the failures that faults may cause: a prediction that ran at two deaths, and says so. */
+  readonly isGivenUp?: (message: string) => boolean;
+  /** For what goes wrong. */
+  readonly lastLines: () => string;
+}
+
+const MAX_INPUTS = 4;
+/** Longest time without any prediction that ends. */
+const STUCK_MS = 90_000;
+
+export class Traffic {
+  /** Predictions that ended, or whose client was told an id. */
+  done = 0;
+  /** Requests that got no answer, and were made again. */
+  retried = 0;
+  readonly #options: TrafficOptions;
+  readonly #told: Told[] = [];
+  /** Inputs so far: each has a number of its own, so that no output can be taken for another. */
+  #inputs = 0;
+  #isStopped = false;
+
+  constructor(options: TrafficOptions) {
+    this.#options = options;
+  }
+
+  /** Sends so many predictions, through whatever happens to the server meanwhile. */
+  async run(total: number): Promise<void> {
+    const { clients = 12 } = this.#options;
+    let left = total;
+    const client = async () => {
+      while (left > 0 && !this.#isStopped) {
+        left -= 1;
+        await this.#one();
+      }
+    };
+    await Promise.all(Array.from({ length: clients }, client));
+  }
+
+  /** Lets requests under way end, and sends no more. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Looks at every prediction whose id was told: it has ended or ends, with its own outputs. */
+  async verify(): Promise<void> {
+    const { clients = 12, tally } = this.#options;
+    const left = this.#told.splice(0);
+    const client = async () => {
+      for (let told = left.pop(); told !== undefined; told = left.pop()) await this.#verifyOne(told);
+    };
+    await Promise.all(Array.from({ length: clients }, client));
+    if (this.retried > 0) tally.note(`${this.retried} requests got no answer and were made again`);
+  }
+
+  /** One prediction or demo: half of the clients wait for the end, the others ask for an id. */
+  async #one(): Promise<void> {
+    const { random, tally, lastLines } = this.#options;
+    const path = random() < 0.3 ? "/demo" : "/predictions";
+    const isWaiting = random() < 0.5;
+    const xs = Array.from({ length: 1 + Math.floor(random() * MAX_INPUTS) }, () => this.#inputs++);
+    const sleepMs = random() < 0.1 ? 20 : 0;
+    const body = JSON.stringify(xs.map((x) => ({ x, sleepMs })));
+    const untilMs = performance.now() + STUCK_MS;
+    for (;;) {
+      const told = await this.#post(path, body, isWaiting);
+      if (told !== undefined) {
+        this.done += 1;
+        if (told.record?.status === "success" || told.record?.status === "failed")
+          this.#check(told.at, xs, told.record);
+        else this.#told.push({ at: told.at, xs });
+        return;
+      }
+      this.retried += 1;
+      if (performance.now() > untilMs) {
+        tally.found("stuck", `nobody took POST ${path} for ${STUCK_MS / 1000} s\n${lastLines()}`);
+        this.stop();
+        return;
+      }
+      await Bun.sleep(20);
+    }
+  }
+
+  /** @returns undefined when there was no answer, or one that asks to come again */
+  async #post(
+    path: string,
+    body: string,
+    isWaiting: boolean,
+  ): Promise<{ at: string; record?: ReadRecord } | undefined> {
+    const { url, tally } = this.#options;
+    let at: string | null = null;
+    try {
+      const response = await fetch(new URL(path, url), {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...(isWaiting ? { Prefer: "wait=60" } : {}) },
+        body,
+        signal: AbortSignal.timeout(STUCK_MS),
+      });
+      at = response.headers.get("location");
+      const text = await response.text();
+      if (response.status === 503 || response.status === 429) return undefined;
+      if (response.status !== 200 || at === null) {
+        tally.found("wrong", `POST ${path} was answered with ${response.status}: ${text.slice(0, 500)}`);
+        return { at: path };
+      }
+      return { at, record: recordSchema.parse(JSON.parse(text)) };
+    } catch (error) {
+      if (error instanceof SyntaxError || error instanceof z.ZodError) tally.found("wrong", `POST ${path}: ${error}`);
+      // The head of an answer says the id: its client was told.
+      return at === null ? undefined : { at };
+    }
+  }
+
+  async #verifyOne({ at, xs }: Told): Promise<void> {
+    const { url, tally, lastLines } = this.#options;
+    let last = "nobody answered";
+    let record: ReadRecord | undefined;
+    const isOver = async () => {
+      try {
+        const response = await fetch(new URL(at, url), {
+          headers: { Prefer: "wait=10" },
+          signal: AbortSignal.timeout(STUCK_MS),
+        });
+        const text = await response.text();
+        last = `${response.status} ${text.slice(0, 300)}`;
+        if (response.status === 503) return false;
+        if (response.status === 200) record = recordSchema.parse(JSON.parse(text));
+        return record === undefined || record.status === "success" || record.status === "failed";
+      } catch (error) {
+        last = String(error);
+        return false;
+      }
+    };
+    try {
+      await until(isOver, `the end of ${at}`, STUCK_MS);
+    } catch (error) {
+      tally.found("stuck", `${error}; last: ${last}\n${lastLines()}`);
+      return;
+    }
+    if (record === undefined) tally.found("lost", `${at} was told, and is answered with ${last}\n${lastLines()}`);
+    else this.#check(at, xs, record);
+  }
+
+  /** Of a prediction that has ended. */
+  #check(at: string, xs: readonly number[], record: ReadRecord): void {
+    const { tally, isGivenUp = () => false } = this.#options;
+    tally.counts.checked += 1;
+    const message = record.error_message ?? "";
+    if (record.status === "failed" && isGivenUp(message)) {
+      tally.counts.givenUp += 1;
+      return;
+    }
+    const outputs = record.outputs ?? record.demo_outputs;
+    const isOwn = outputs?.length === xs.length && outputs.every(({ y }, i) => y === 3 * (xs[i] ?? Number.NaN));
+    if (record.status !== "success" || !isOwn) {
+      tally.found("wrong", `${at} for x ${xs.join(", ")}: ${JSON.stringify(record).slice(0, 500)}`);
+    }
+  }
+}
+
+/** POSTs and reads the record, at its end. @throws Error for any other answer */
+export async function predict(url: URL, inputs: readonly object[], path = "/predictions"): Promise<ReadRecord> {
+  const response = await fetch(new URL(path, url), {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Prefer: "wait=120" },
+    body: JSON.stringify(inputs),
+    signal: AbortSignal.timeout(150_000),
+  });
+  const text = await response.text();
+  if (response.status !== 200)
+    throw new Error(`POST ${path} was answered with ${response.status}: ${text.slice(0, 500)}`);
+  return recordSchema.parse(JSON.parse(text));
+}
+
+/** POSTs without waiting for the end. @returns the path of the prediction */
+export async function create(url: URL, inputs: readonly object[], path = "/predictions"): Promise<string> {
+  const response = await fetch(new URL(path, url), {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(inputs),
+    signal: AbortSignal.timeout(60_000),
+  });
+  const text = await response.text();
+  const at = response.headers.get("location");
+  if (response.status !== 200 || at === null) {
+    throw new Error(`POST ${path} was answered with ${response.status}: ${text.slice(0, 500)}`);
+  }
+  return at;
+}
+
+/** Of a prediction at a path. */
+export async function statusOf(url: URL, at: string): Promise<unknown> {
+  const record: unknown = await (await fetch(new URL(at, url))).json();
+  return typeof record === "object" && record !== null && "status" in record ? record.status : undefined;
+}
