@@ -3,6 +3,7 @@
 import { type Fault, SconceError } from "../errors.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
+import { thrownIssue } from "./thrown-issue.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
 const MAX_FAULTS = 1000;
@@ -147,9 +148,13 @@ function safeParse(schema: z.ZodType, input: unknown) {
   try {
     return schema.safeParse(input);
   } catch (error) {
-    if (error instanceof RangeError) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
-    throw error;
+    if (isStackOverflow(error)) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
+    return { success: false, error: { issues: [thrownIssue(schema, input, error)] } } as const;
   }
+}
+
+function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && error.message.startsWith("Maximum call stack");
 }
 
 /** zod's message in the words of all the others: what was expected, what was received. */
