@@ -152,7 +152,8 @@ export const serveOptions = {
     parse: number(0.1),
   }),
   isolate: option({
-    description: "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
+    description:
+      "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
     default: true,
     parse: flag,
   }),
