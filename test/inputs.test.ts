@@ -56,6 +56,35 @@ describe("a schema", () => {
     expect(problem.errors?.map(({ pointer }) => pointer)).toEqual(["/0/shape/height"]);
   });
 
+  test.each([
+    ["/0/at/1/when", "Invalid Date", [{ at: [{ when: "1970-01-01" }, { when: "soon" }] }]],
+    ["/0/size", "no such size", [{ size: 7 }]],
+    ["/1", "both at once", [{}, { size: 1, at: [] }]],
+  ])("whose own code throws is a fault at %s", async (pointer, detail, body) => {
+    const when = z.string().transform((text) => new Date(text).toISOString());
+    const size = z.number().refine((value) => {
+      if (value > 6) throw new Error("no such size");
+      return true;
+    });
+    const schema = z
+      .object({ at: z.array(z.object({ when })).optional(), size: size.optional() })
+      .transform((input) => {
+        if (input.at !== undefined && input.size !== undefined) throw new TypeError("both at once");
+        return input;
+      });
+    const problem = await refused(schema, body);
+    expect(problem).toMatchObject({
+      status: 422,
+      type: "urn:sconce:problem:inputs_invalid",
+      errors: [{ pointer, detail }],
+    });
+  });
+
+  test("that must be awaited is a fault of the model, not of its clients", async () => {
+    const schema = z.object({ x: z.number().transform(async (x) => x) });
+    expect(await refused(schema, [{ x: 1 }])).toMatchObject({ status: 500 });
+  });
+
   test("that is loose keeps unknown fields", async () => {
     expect(await read(z.looseObject({ x: z.number() }), '[{"x":1,"y":2}]')).toMatchObject({ inputs: [{ x: 1, y: 2 }] });
   });

@@ -6,6 +6,7 @@ import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { isRecursive, limitFaults } from "./fault-limit.ts";
 import { isTooDeep } from "./nesting.ts";
+import { thrownIssue } from "./thrown-issue.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
 export const MAX_FAULTS = 1000;
@@ -169,9 +170,13 @@ function safeParse(schema: z.ZodType, input: unknown) {
   try {
     return schema.safeParse(input);
   } catch (error) {
-    if (error instanceof RangeError) throw tooDeep();
-    throw error;
+    if (isStackOverflow(error)) throw tooDeep();
+    return { success: false, error: { issues: [thrownIssue(schema, input, error)] } } as const;
   }
+}
+
+function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && error.message.startsWith("Maximum call stack");
 }
 
 /** @returns the error for an input of more levels than are taken */
