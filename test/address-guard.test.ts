@@ -145,13 +145,19 @@ describe("the guard", () => {
     expect(lookups).toBe(1);
   });
 
-  test("refuses a name that has private addresses only, and does not tell them", async () => {
+  test("says the same of a name that has private addresses only and of one that is not found, and tells the difference in the cause alone", async () => {
     const inner = new AddressGuard({ resolver: async () => ["10.1.2.3", "fd00::1"] });
-    const error = await failureOf(inner.resolve("inner.test"));
-    expect(error.code).toBe("file_refused");
-    expect(error.message).toContain("inner.test has no public address");
-    expect(error.message).toContain("--allow-private-urls");
-    expect(error.message).not.toContain("10.1.2.3");
+    const notFound = Object.assign(new Error("from 10.0.0.53"), { code: "ENOTFOUND" });
+    const failing = new AddressGuard({ resolver: () => Promise.reject(notFound) });
+    const empty = new AddressGuard({ resolver: async () => [] });
+    const errors = await Promise.all([inner, failing, empty].map((guard) => failureOf(guard.resolve("inner.test"))));
+    const message =
+      "the host inner.test was not found or has no public address; private ones are taken only with --allow-private-urls";
+    expect(errors.map((error) => `${error.code}: ${error.message}`)).toEqual(
+      Array(3).fill(`file_unavailable: ${message}`),
+    );
+    expect(String(errors[0]?.cause)).toContain("10.1.2.3, fd00::1");
+    expect(errors[1]?.cause).toBe(notFound);
   });
 
   test("gives only the public addresses of a name that has both", async () => {
@@ -161,20 +167,19 @@ describe("the guard", () => {
 
   test("refuses what a resolver gives that is no address", async () => {
     const odd = new AddressGuard({ resolver: async () => ["0x7f.1", ""] });
-    expect((await failureOf(odd.resolve("odd.test"))).code).toBe("file_refused");
+    expect((await failureOf(odd.resolve("odd.test"))).code).toBe("file_unavailable");
   });
 
-  test("names a host that can't be looked up", async () => {
+  test("says that a name is not found where all addresses may be taken", async () => {
     const failing = new AddressGuard({
-      resolver: async () => {
-        throw Object.assign(new Error("from 10.0.0.53"), { code: "ENOTFOUND" });
-      },
+      allowPrivate: true,
+      resolver: () => Promise.reject(new Error("from 10.0.0.53")),
     });
-    const error = await failureOf(failing.resolve("nosuch.test"));
-    expect(error.code).toBe("file_unavailable");
-    expect(error.message).toBe("the host nosuch.test was not found (ENOTFOUND)");
-    const empty = new AddressGuard({ resolver: async () => [] });
-    expect((await failureOf(empty.resolve("nosuch.test"))).code).toBe("file_unavailable");
+    const empty = new AddressGuard({ allowPrivate: true, resolver: async () => [] });
+    for (const guard of [failing, empty]) {
+      const error = await failureOf(guard.resolve("nosuch.test"));
+      expect(`${error.code}: ${error.message}`).toBe("file_unavailable: the host nosuch.test was not found");
+    }
   });
 
   test("lets private addresses pass when it is told to", async () => {

@@ -59,6 +59,29 @@ describe("/docs", () => {
     }
   });
 
+  test("names its assets by their content, so that browsers may keep them", async () => {
+    const html = await (await server.client.fetch("/docs")).text();
+    const [, folder = ""] = /href="([^"]+)\/swagger-ui\.css"/.exec(html) ?? [];
+    expect(folder).toMatch(/^docs\/assets\/swagger-ui-dist@[0-9a-f]{16}$/);
+    const style = await server.client.fetch(`${folder}/swagger-ui.css`);
+    expect(style.headers.get("cache-control")).toContain("immutable");
+    for (const path of [`${folder}/other.css`, `${folder.replace(/@.*/, "@0")}/swagger-ui.css`]) {
+      expect((await server.client.fetch(path)).status).toBe(404);
+    }
+  });
+
+  test.each(["/docs/", "/docs/?x=1"])("is where %s leads, below whatever path a proxy puts it", async (path) => {
+    const response = await server.client.fetch(path, { redirect: "manual" });
+    expect(response.status).toBe(308);
+    expect(new URL(response.headers.get("location") ?? "", `http://proxy/prefix${path}`).pathname).toBe("/prefix/docs");
+    expect((await server.client.fetch(path)).headers.get("content-type")).toStartWith("text/html");
+  });
+
+  test("has an icon: a browser that asks for it is not refused", async () => {
+    const icon = await server.client.fetch("/favicon.ico");
+    expect([icon.status, icon.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);
+  });
+
   test("reads the document of the same server, below whatever path a proxy puts it", async () => {
     const html = await (await server.client.fetch("/docs")).text();
     expect(html).toContain("url: 'openapi.json'");
@@ -71,7 +94,7 @@ describe("/openapi.json", () => {
       openapi: expect.stringMatching(/^3\.1\.\d+$/),
       info: {
         title: "lab",
-        version: expect.stringMatching(/^[0-9a-f]{12}$/),
+        version: expect.stringMatching(/^\d+\.\d+\.\d+\+[0-9a-f]{12}$/),
         description: "Doubles a number and adds one.",
       },
     });
@@ -105,8 +128,10 @@ describe("/openapi.json", () => {
       "/health/ready",
       "/metrics",
       "/predictions",
-      "/predictions/{id}",
-      "/predictions/{id}/cancel",
+      "/predictions/{prediction_id}",
+      "/predictions/{prediction_id}/cancel",
+      "/demo/{demo_id}",
+      "/demo/{demo_id}/cancel",
     ]) {
       expect(Object.keys(paths)).toContain(path);
     }
@@ -132,8 +157,8 @@ describe("/openapi.json", () => {
 
   test("says which problems a prediction can meet", () => {
     const { responses } = at(document, "/paths/~1predictions/post") as { responses: Json };
-    expect(Object.keys(responses)).toEqual(["200", "400", "413", "415", "422", "429", "503"]);
-    for (const status of [400, 413, 415, 422, 429, 503]) {
+    expect(Object.keys(responses)).toEqual(["200", "400", "413", "415", "422", "429", "500", "503"]);
+    for (const status of [400, 413, 415, 422, 429, 500, 503]) {
       expect(at(responses, `/${status}/content/application~1problem+json/schema/$ref`)).toBe(
         "#/components/schemas/Problem",
       );

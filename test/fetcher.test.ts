@@ -58,6 +58,16 @@ describe("a file", () => {
     expect(server.connections).toBe(1);
   });
 
+  test("is never fetched over a connection of another host name or port, though its address is the same", async () => {
+    await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    using fetcher = newFetcher();
+    for (const host of ["a.test", "b.test", "127.0.0.1", "a.test", "b.test"]) {
+      await fetcher.fetch(`http://${host}:${server.port}/`);
+    }
+    expect(server.requests.length).toBe(5);
+    expect(server.connections).toBe(3);
+  });
+
   test("is fetched anew when the server has closed the connection of the one before", async () => {
     await using server = await rawServer((socket, request) => {
       if (request.startsWith("GET /2") && server.requests.length === 2) socket.destroy();
@@ -174,7 +184,8 @@ describe("a redirect", () => {
     for (const host of ["127.0.0.2", "inner.test", "2130706434", "[::ffff:7f00:1]", "[::1]"]) {
       using server = redirectingTo(() => `http://${host}:${server.port}/end`);
       using fetcher = newFetcher();
-      expect((await failureOf(fetcher.fetch(`http://files.test:${server.port}/`))).code).toBe("file_refused");
+      const { message } = await failureOf(fetcher.fetch(`http://files.test:${server.port}/`));
+      expect(message).toContain("has no public address");
     }
   });
 
@@ -226,7 +237,7 @@ describe("a URL", () => {
     ["http://user:secret@files.test/a?b", "file_refused", "http://files.test/a is given with a user name or password"],
     ["https://user@files.test/", "file_refused", "leave them out of the URL"],
     ["http://127.0.0.2/", "file_refused", "the host 127.0.0.2 has no public address"],
-    ["http://inner.test/", "file_refused", "the host inner.test has no public address"],
+    ["http://inner.test/", "file_unavailable", "the host inner.test was not found or has no public address"],
     ["picture.png", "file_invalid", "is not a URL"],
     ["http://a b/", "file_invalid", "is not a URL"],
     ["http://256.1.1.1/", "file_invalid", "is not a URL"],

@@ -3,12 +3,28 @@ import { SconceError } from "../src/errors.ts";
 import { file, image } from "../src/model/fields.ts";
 import { filesOf, ModelFile } from "../src/model/file.ts";
 import { Image } from "../src/model/media.ts";
+import { wireSchema } from "../src/model/wire-schema.ts";
 import * as z from "../src/model/z.ts";
 
 const pixel = "data:image/png;base64,AAAA";
 const messageOf = (schema: z.ZodType, value: unknown) => z.safeParse(schema, value).error?.issues[0]?.message;
 
 describe("the wire", () => {
+  test.each([
+    ["an image", image()],
+    ["a file", file({ mediaTypes: ["audio/wav"] })],
+    ["a list's image", z.array(image().optional())],
+  ])("is described for %s as what it is: a URL comes in, a data URI goes out", (_, schema) => {
+    expect(JSON.stringify(wireSchema(schema, "input"))).toMatch(/"description":"URL of/);
+    for (const field of ["output", "demo.output"]) {
+      expect(JSON.stringify(wireSchema(schema, field))).toMatch(/"description":"Data URI of/);
+    }
+  });
+
+  test("is described in the author's words where there are some", () => {
+    expect(wireSchema(image().describe("A heat map"), "output").description).toBe("A heat map");
+  });
+
   test("http, https and data URLs become objects that know where they come from", () => {
     for (const url of ["http://a.example/x.png", "HTTPS://a.example/x?y=1", pixel, "data:,text"]) {
       const decoded = z.decode(image(), url);

@@ -10,7 +10,7 @@ import { allOf } from "../src/inputs/input-list.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
-async function read(schema: z.ZodType, body: string): Promise<unknown> {
+async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): Promise<unknown> {
   const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();
   app.post("/", async (c) => {
@@ -38,8 +38,8 @@ describe("a schema", () => {
     expect(await read(tree, body)).toMatchObject({ bytes: body.length });
   });
 
-  test("that refers to itself refuses more levels than it can be followed to", async () => {
-    const body = `[${'{"child":'.repeat(200_000)}{}${"}".repeat(200_000)}]`;
+  test.each([2001, 10_000, 200_000])("that refers to itself refuses %d levels", async (levels) => {
+    const body = `[${'{"child":'.repeat(levels)}{}${"}".repeat(levels)}]`;
     const problem = await refused(tree, body);
     expect(problem).toMatchObject({ status: 422, detail: "an input is nested too deeply" });
   });
@@ -56,6 +56,35 @@ describe("a schema", () => {
     expect(problem.errors?.map(({ pointer }) => pointer)).toEqual(["/0/shape/height"]);
   });
 
+  test.each([
+    ["/0/at/1/when", "Invalid Date", [{ at: [{ when: "1970-01-01" }, { when: "soon" }] }]],
+    ["/0/size", "no such size", [{ size: 7 }]],
+    ["/1", "both at once", [{}, { size: 1, at: [] }]],
+  ])("whose own code throws is a fault at %s", async (pointer, detail, body) => {
+    const when = z.string().transform((text) => new Date(text).toISOString());
+    const size = z.number().refine((value) => {
+      if (value > 6) throw new Error("no such size");
+      return true;
+    });
+    const schema = z
+      .object({ at: z.array(z.object({ when })).optional(), size: size.optional() })
+      .transform((input) => {
+        if (input.at !== undefined && input.size !== undefined) throw new TypeError("both at once");
+        return input;
+      });
+    const problem = await refused(schema, body);
+    expect(problem).toMatchObject({
+      status: 422,
+      type: "urn:sconce:problem:inputs_invalid",
+      errors: [{ pointer, detail }],
+    });
+  });
+
+  test("that must be awaited is a fault of the model, not of its clients", async () => {
+    const schema = z.object({ x: z.number().transform(async (x) => x) });
+    expect(await refused(schema, [{ x: 1 }])).toMatchObject({ status: 500 });
+  });
+
   test("that is loose keeps unknown fields", async () => {
     expect(await read(z.looseObject({ x: z.number() }), '[{"x":1,"y":2}]')).toMatchObject({ inputs: [{ x: 1, y: 2 }] });
   });
@@ -64,6 +93,27 @@ describe("a schema", () => {
 describe("a body", () => {
   test("counts in bytes, not in characters", async () => {
     expect(await read(z.object({ text: z.string() }), '[{"text":"äöü€"}]')).toMatchObject({ bytes: 13 + 9 });
+  });
+
+  const inQuotes = (hex: string) => Buffer.from(`5b22${hex}225d`, "hex");
+
+  test.each([
+    ["a character that is cut off", "f09f98"],
+    ["a surrogate", "eda080"],
+    ["an overlong character", "c080"],
+    ["a byte of no character", "ff"],
+  ])("with %s is not UTF-8", async (_, hex) => {
+    expect(await read(z.string(), inQuotes(hex))).toMatchObject({
+      status: 400,
+      detail: "the body is not JSON: it is not UTF-8",
+    });
+  });
+
+  test("may have a byte order mark, and characters of any kind", async () => {
+    for (const mark of ["", "efbbbf"]) {
+      const body = Buffer.concat([Buffer.from(mark, "hex"), inQuotes("efbfbdf09f9880")]);
+      expect(await read(z.string(), body)).toMatchObject({ inputs: ["\uFFFD\u{1F600}"], bytes: body.length });
+    }
   });
 
   test("with thousands of wrong inputs is refused for the first thousand faults", async () => {

@@ -4,16 +4,21 @@ import fc from "fast-check";
 import { SconceError } from "../src/errors.ts";
 import { problemOf as problemFor } from "../src/http/problem.ts";
 import { z } from "../src/index.ts";
+import type { DecodedBody } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { allOf } from "../src/inputs/input-list.ts";
+import { LargeBodies } from "../src/inputs/large-bodies.ts";
 import { checkLargeBody } from "../src/inputs/large-body.ts";
 import { LateInputs } from "../src/inputs/late-inputs.ts";
 import { scanList } from "../src/inputs/list-scan.ts";
+import type { PackagedModel } from "../src/store/packaged-model.ts";
+import { ModelStore } from "../src/store/store.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
+import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(60_000);
@@ -89,6 +94,114 @@ test("a list falls into parts where its elements end, and nowhere else", () => {
   );
   expect(texts).toEqual([' {"a": [1, 2]}', ' "x,\\"],"', " [[3]] ", "4"]);
   expect(scan?.count).toBe(4);
+});
+
+describe("threads that check large bodies", () => {
+  /** Never ends, on a thread, for an input that says so. */
+  const text = modelText({
+    name: '"slow"',
+    input: "z.object({ x: z.number().refine((x) => { while (x < 0 && !Bun.isMainThread); return true; }) })",
+  });
+  const bodyOf = (x: number) => [new TextEncoder().encode(JSON.stringify([{ x }]))];
+  let store: TestStore;
+  let dir: TempDir;
+  let packaged: PackagedModel;
+
+  beforeAll(async () => {
+    dir = await tempDir();
+    store = await storeWith("lab", await writeModel(dir, text));
+    packaged = await new ModelStore(store.home).resolve("slow");
+  });
+  afterAll(async () => {
+    await store[Symbol.asyncDispose]();
+    await dir[Symbol.asyncDispose]();
+  });
+
+  const open = (options: { maxThreads?: number; timeoutMs?: number }) => {
+    const bundle = { path: packaged.bundle.path, digest: packaged.digest };
+    return new LargeBodies(bundle, new InputDecoder(z.object({ x: z.number() })), options);
+  };
+  const xOf = async (body: Promise<DecodedBody>) => allOf((await body).inputs);
+
+  test("go on beside one that a slow body holds", async () => {
+    using bodies = open({ maxThreads: 2, timeoutMs: 600_000 });
+    let hasEnded = false;
+    const slow = bodies.read(bodyOf(-1), 10).finally(() => {
+      hasEnded = true;
+    });
+    slow.catch(() => {});
+    const others = [1, 2, 3, 4].map((x) => xOf(bodies.read(bodyOf(x), 10)));
+    expect(await Promise.all(others)).toEqual([1, 2, 3, 4].map((x) => [{ x }]));
+    expect(hasEnded).toBe(false);
+  });
+
+  test("are ended with a body that takes too long, which is refused, and the next has a new one", async () => {
+    using bodies = open({ maxThreads: 1, timeoutMs: 3000 });
+    const slow = failureOf(bodies.read(bodyOf(-1), 10));
+    const next = xOf(bodies.read(bodyOf(1), 10));
+    const error = await slow;
+    expect(`${error.code}: ${error.message}`).toBe(
+      "inputs_invalid: the inputs could not be checked within 4 s; send them in smaller requests",
+    );
+    expect(await next).toEqual([{ x: 1 }]);
+  });
+
+  test("tell every body that the server is stopping", async () => {
+    const bodies = open({ maxThreads: 1 });
+    const reading = [-1, 1].map((x) => bodies.read(bodyOf(x), 10));
+    bodies[Symbol.dispose]();
+    for (const end of await Promise.allSettled(reading)) {
+      expect(String(end.status === "rejected" && end.reason)).toContain("the server is stopping");
+    }
+  });
+});
+
+/** Peak memory beyond the body, of a process that checks it; `body` is an expression. */
+async function peakOf(body: string): Promise<{ body: number; peak: number; message: string }> {
+  const from = (path: string) => JSON.stringify(require.resolve(path));
+  const script = `
+    import { z } from ${from("../src/index.ts")};
+    import type { DecodedBody } from "../src/inputs/bodies.ts";
+import { InputDecoder } from ${from("../src/inputs/input-decoder.ts")};
+    import { checkLargeBody } from ${from("../src/inputs/large-body.ts")};
+    const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()) }));
+    const bytes = new TextEncoder().encode(${body});
+    Bun.gc(true);
+    const before = process.resourceUsage().maxRSS;
+    let message = "";
+    try { checkLargeBody(bytes, decoder, 1e7); } catch (error) { message = error.message; }
+    console.log(JSON.stringify({ body: bytes.length, peak: (process.resourceUsage().maxRSS - before) * 1024, message }));
+  `;
+  await using child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
+  return JSON.parse(await new Response(child.stdout).text());
+}
+
+describe("memory for a body of wrong inputs", () => {
+  test.each([
+    [
+      "objects for numbers",
+      `'[{"x":1,"numbers":[' + "{},".repeat(4e6) + '{}]}]'`,
+      "/0/numbers/0: expected number, received object",
+    ],
+    [
+      "texts for numbers",
+      `'[{"x":1,"numbers":[' + '"",'.repeat(2e6) + '""]}]'`,
+      "/0/numbers/0: expected number, received string",
+    ],
+    ["objects for inputs", `"[" + "{},".repeat(4e6) + "{}]"`, "/0/x: expected number, but it is missing"],
+    ["a list that does not end", `"[" + "{},".repeat(4e6)`, "its list does not end"],
+    [
+      "an object around the list",
+      `'{"inputs":[' + "{},".repeat(4e6) + "{}]}"`,
+      "expected a list of inputs, received an object",
+    ],
+    ["too many levels", `"[" + "[".repeat(3e6) + "]".repeat(3e6) + "]"`, "/0: expected object, received array"],
+  ])("is a few times the body (%s)", async (_, expression, expected) => {
+    const { body, peak, message } = await peakOf(expression);
+    expect(message).toContain(expected);
+    // What a process takes for anything at all stands beside it.
+    expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
+  });
 });
 
 describe.concurrent("a server", () => {

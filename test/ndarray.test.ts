@@ -85,6 +85,12 @@ describe("a field takes", () => {
     }
   });
 
+  test("bytes of nothing, with sizes of their own and large ones that are declared", () => {
+    const [free, fixed] = [float32("a", "b"), float32("a", 3000, 3000)];
+    expect(z.decode(ndarray(free), dataUri(new Uint8Array(0), ";shape=0x768")).shape).toEqual([0, 768]);
+    expect(z.decode(ndarray(fixed), dataUri(new Uint8Array(0), ";shape=0x3000x3000")).shape).toEqual([0, 3000, 3000]);
+  });
+
   test("padded sizes as they come", () => {
     expect(z.decode(ndarray(int64(pad("tokens", 0))), [1, 2, 3])).toMatchObject({ shape: [3] });
   });
@@ -140,6 +146,18 @@ describe("a field refuses", () => {
           "6 bytes are no uint8(a, b), whose elements have 1 byte each; say the sizes with ;shape=2x3 before ;base64",
         ],
       ],
+    ],
+    [
+      "sizes that no byte stands for",
+      float32("a", pad("b", 0)),
+      dataUri(new Uint8Array(0), ";shape=0x60000000"),
+      [["x", "the sizes 0x60000000 are too large for an array without elements"]],
+    ],
+    [
+      "such sizes that are large together",
+      float32("a", "b", "c"),
+      dataUri(new Uint8Array(0), ";shape=2000x2000x0"),
+      [["x", "the sizes 2000x2000x0 are too large for an array without elements"]],
     ],
     [
       "truths that are neither",

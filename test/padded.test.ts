@@ -141,6 +141,85 @@ describe("for any load with padded lengths", () => {
   });
 });
 
+describe("of two padded dimensions", () => {
+  /** Items of so many rows and columns, as a model with one tensor of 4-byte numbers has them. */
+  function addGrids(simulation: Simulation, grids: readonly (readonly [number, number])[]): Item[] {
+    const lane = {};
+    const items = grids.map(([rows, columns]) => ({
+      lane,
+      id: nextId++,
+      key: "",
+      padded: new Map([
+        ["rows", rows],
+        ["columns", columns],
+      ]),
+      length: rows * columns,
+      tensors: [{ shape: [rows, columns], data: { BYTES_PER_ELEMENT: 4 } }],
+      bytes: 4 * rows * columns,
+      readyAtMs: simulation.clock.now(),
+    }));
+    for (const item of items) simulation.batcher.add(item);
+    simulation.batcher.pump();
+    return items;
+  }
+  const sizesOf = ({ padded }: Item) => [...(padded?.values() ?? [])];
+  const size = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.constantFrom(1, 7500, 100_000));
+
+  test("wide and high items never share a batch, though they are as large", async () => {
+    const simulation = new Simulation({ maxBatchSize: 8 });
+    addGrids(simulation, [[9, 9]]);
+    addGrids(simulation, [
+      [1, 7500],
+      [7500, 1],
+      [1, 7400],
+      [7400, 1],
+    ]);
+    await simulation.clock.drain();
+    expect(simulation.batches.slice(1).map(({ items }) => items.map(sizesOf))).toEqual([
+      [
+        [1, 7500],
+        [1, 7400],
+      ],
+      [
+        [7500, 1],
+        [7400, 1],
+      ],
+    ]);
+  });
+
+  test("each is near the others of a batch, a batch has a bounded number of bytes, and nothing is lost", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(size, size), { minLength: 1, maxLength: 60 }),
+        settings,
+        async (grids, options) => {
+          const simulation = new Simulation(options);
+          const items = addGrids(simulation, grids);
+          await simulation.clock.drain();
+          expect(simulation.done.toSorted((a, b) => a - b)).toEqual(items.map(({ id }) => id));
+          for (const { items: batch } of simulation.batches) {
+            const most = [0, 1].map((dim) => Math.max(...batch.map((item) => sizesOf(item)[dim] ?? 0)));
+            const least = [0, 1].map((dim) => Math.min(...batch.map((item) => sizesOf(item)[dim] ?? 0)));
+            if (batch.length === 1) continue;
+            for (const dim of [0, 1]) expect(most[dim]).toBeLessThan(Math.SQRT2 * (least[dim] ?? 0) + 7);
+            expect(batch.length * 4 * (most[0] ?? 0) * (most[1] ?? 0)).toBeLessThanOrEqual(256 * 2 ** 20);
+          }
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+
+  test("a batch is as large as its bytes allow, and one item alone always goes", async () => {
+    const simulation = new Simulation({ maxBatchSize: 8 });
+    addGrids(simulation, [[1, 1]]);
+    // 100 MB each, then one of 400 MB.
+    addGrids(simulation, [...Array<[number, number]>(5).fill([5000, 5000]), [10_000, 10_000]]);
+    await simulation.clock.drain();
+    expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2, 2, 1, 1]);
+  });
+});
+
 describe("wasted padding", () => {
   /** Numbers from 0 to below 1, the same at every run. */
   function random(): () => number {

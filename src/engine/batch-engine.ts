@@ -11,6 +11,8 @@ import type { Runner } from "./runner.ts";
 
 /** An item as it waits for its batch. */
 export interface BatchItem extends CheckedItem, Queued {
+  readonly tensors: CheckedItem["tensors"];
+  readonly padded: CheckedItem["padded"];
   readonly length: number;
   dispatchedAtMs: number;
 }

@@ -1,17 +1,19 @@
 /** Items that wait, taken in turn over the lanes they wait in, in order within a lane, and alike within a batch. */
 
 import { Fifo } from "./fifo.ts";
+import { type Lengths, near, placeOf, type Steps, stepsOf } from "./length-steps.ts";
+import { PaddedBytes, type SizedTensor } from "./padded-bytes.ts";
 import { type InRing, Ring } from "./ring.ts";
 
 /** What the queue needs to know of an item. */
-export interface Queued {
+export interface Queued extends Lengths {
   /** Whose turn it is; one for each prediction. */
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
-  /** Of its padded dimensions, in elements; 0 or left out where nothing is padded. Near lengths share a batch. */
-  readonly length?: number;
   readonly bytes: number;
+  /** Where dimensions are padded, these bound the bytes of its batch. */
+  readonly tensors?: readonly SizedTensor[];
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
   /**
@@ -61,30 +63,22 @@ class Lane<T extends Queued> implements InRing<Lane<T>> {
 class Bucket<T extends Queued> {
   readonly group: Group<T>;
   /** Its place among the buckets of the group, by length. */
-  readonly step: number;
+  readonly steps: Steps;
   readonly lines = new Ring<Line<T>>();
 
-  constructor(group: Group<T>, step: number) {
+  constructor(group: Group<T>, steps: Steps) {
     this.group = group;
-    this.step = step;
+    this.steps = steps;
   }
 }
 
-/** Buckets between a length and its double: lengths in one bucket differ by less than a tenth. */
-const STEPS_PER_OCTAVE = 8;
-/** Buckets side by side that may share a batch: half an octave, so that no length is beyond √2 times another. */
-const MAX_SPAN = 4;
-/** What a batch costs beside its elements, in elements: below this, lengths matter little and are taken for nearly alike. */
-const BASE_LENGTH = 16;
-
-function stepOf({ length = 0 }: Queued): number {
-  return Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
-}
+/** Of the inputs of a batch, padded. */
+const MAX_PADDED_BYTES = 256 * 2 ** 20;
 
 /** All items with one key, by length. */
 export class Group<T extends Queued> {
   readonly key: string;
-  readonly buckets = new Map<number, Bucket<T>>();
+  readonly buckets = new Map<string | number, Bucket<T>>();
   length = 0;
 
   constructor(key: string) {
@@ -99,21 +93,6 @@ export class Group<T extends Queued> {
     }
     return oldest;
   }
-
-  /** A bucket and those that may share a batch with it, the nearest first; a shorter one before a longer one, which makes all longer. */
-  *near(middle: Bucket<T>): Generator<Bucket<T>> {
-    yield middle;
-    let [shortest, longest] = [middle.step, middle.step];
-    for (let distance = 1; distance < MAX_SPAN; distance++) {
-      for (const step of [middle.step - distance, middle.step + distance]) {
-        const bucket = this.buckets.get(step);
-        const span = Math.max(longest, step) - Math.min(shortest, step);
-        if (bucket === undefined || span >= MAX_SPAN) continue;
-        [shortest, longest] = [Math.min(shortest, step), Math.max(longest, step)];
-        yield bucket;
-      }
-    }
-  }
 }
 
 /**
@@ -124,7 +103,8 @@ export class Group<T extends Queued> {
  * batch, whatever its length, so that none waits for others of its length to come; the rest are those nearest to it, in turn over the
  * lanes where several are about as near, and none that would make more padding than it is worth. So
  *
- * - of the lengths in a batch the longest is less than √2 times the shortest and 7 more, which keeps padding below 0.3 of long items;
+ * - of the lengths in a batch the longest is less than √2 times the shortest and 7 more, in each padded dimension, which keeps padding
+ *   below 0.3 of long items; and padded the batch has no more than so many bytes, unless it is a single item;
  * - a batch may hold fewer than `max` items though more of the group wait: those are for a batch of their own;
  * - a lane that comes anew is served before those that the last batch served.
  */
@@ -147,7 +127,7 @@ export class FairQueue<T extends Queued> {
 
   add(item: T): void {
     const group = this.#group(item.key);
-    const line = this.#line(this.#lane(item.lane), this.#bucket(group, stepOf(item)));
+    const line = this.#line(this.#lane(item.lane), this.#bucket(group, stepsOf(item)));
     line.items.push(item);
     group.length += 1;
     this.#length += 1;
@@ -168,20 +148,27 @@ export class FairQueue<T extends Queued> {
     }
   }
 
-  /** Takes up to `max` items of `group`: the oldest of the lane whose turn it is, then the nearest in length, one of each lane in turn. */
-  take(group: Group<T>, max: number): T[] {
+  /**
+   * Takes up to `max` items of `group`: the oldest of the lane whose turn it is, then the nearest in length, one of each lane in turn.
+   * @param maxBytes of the batch's inputs where dimensions are padded; a single item may have more
+   */
+  take(group: Group<T>, max: number, maxBytes = MAX_PADDED_BYTES): T[] {
     const leader = this.#leader(group);
     if (leader === undefined) return [];
     for (let lane = this.#served.first; lane !== undefined; lane = this.#served.first) {
       this.#served.delete(lane);
       this.#turns.add(lane);
     }
+    const padded = new PaddedBytes();
+    const hasRoomFor = ({ items: { first } }: Line<T>) =>
+      first?.tensors === undefined || !first.padded?.size || padded.join(first.tensors, maxBytes);
+    hasRoomFor(leader);
     const batch = [this.#takeFirst(leader)];
-    for (const { lines } of group.near(leader.bucket)) {
-      for (let line = lines.first; line !== undefined && batch.length < max; line = lines.first) {
+    for (const { lines } of near(leader.bucket.steps, group.buckets)) {
+      for (let line = lines.first; line !== undefined; line = lines.first) {
+        if (batch.length >= max || !hasRoomFor(line)) return batch;
         batch.push(this.#takeFirst(line));
       }
-      if (batch.length >= max) break;
     }
     return batch;
   }
@@ -209,11 +196,12 @@ export class FairQueue<T extends Queued> {
     return group;
   }
 
-  #bucket(group: Group<T>, step: number): Bucket<T> {
-    const known = group.buckets.get(step);
+  #bucket(group: Group<T>, steps: Steps): Bucket<T> {
+    const place = placeOf(steps);
+    const known = group.buckets.get(place);
     if (known !== undefined) return known;
-    const bucket = new Bucket(group, step);
-    group.buckets.set(step, bucket);
+    const bucket = new Bucket(group, steps);
+    group.buckets.set(place, bucket);
     return bucket;
   }
 
@@ -273,9 +261,9 @@ export class FairQueue<T extends Queued> {
 
   /** Takes a line out of its bucket, and an empty bucket out of its group. */
   #leave(line: Line<T>): void {
-    const { group, lines, step } = line.bucket;
+    const { group, lines, steps } = line.bucket;
     lines.delete(line);
-    if (lines.size === 0) group.buckets.delete(step);
+    if (lines.size === 0) group.buckets.delete(placeOf(steps));
   }
 
   #forget(item: T, group: Group<T>): void {

@@ -13,9 +13,9 @@ export interface CheckedItem extends ShapeKey {
 export interface ShapeKey {
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
-  /** The padded sizes by name; none where nothing is padded. */
+  /** The padded sizes by name, by which items are put together with near ones; none where nothing is padded. */
   readonly padded: ReadonlyMap<string, number>;
-  /** The product of the padded sizes, by which items are put together with near ones; 0 where nothing is padded. */
+  /** The product of the padded sizes; 0 where nothing is padded. */
   readonly length: number;
 }
 

@@ -1,20 +1,19 @@
 /** Decides which addresses the server may connect to on behalf of a client. */
-import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
-import { messageOf, SconceError } from "../errors.ts";
-
-/** All addresses of a name, in the order in which they are to be tried. */
-export type Resolver = (name: string) => Promise<readonly string[]>;
+import { SconceError } from "../errors.ts";
+import { nameResolver, type Resolver } from "./name-resolver.ts";
 
 export interface AddressGuardOptions {
   /** Lets every address pass, for a server that is meant to read from its own network; off by default. */
   readonly allowPrivate?: boolean;
   /** Which addresses may be connected to when private ones may not; `isGlobalAddress` by default. */
   readonly isAllowed?: (address: string) => boolean;
-  /** The system's resolver by default. */
+  /** By default that of the process, which reads /etc/hosts and asks the name servers. */
   readonly resolver?: Resolver;
 }
+
+const onlyWhenAllowed = "private ones are taken only with --allow-private-urls";
 
 export class AddressGuard {
   readonly allowPrivate: boolean;
@@ -24,7 +23,7 @@ export class AddressGuard {
   constructor(options: AddressGuardOptions = {}) {
     this.allowPrivate = options.allowPrivate ?? false;
     this.#isAllowed = this.allowPrivate ? () => true : (options.isAllowed ?? isGlobalAddress);
-    this.#resolver = options.resolver ?? systemResolver;
+    this.#resolver = options.resolver ?? nameResolver.resolve;
   }
 
   /**
@@ -32,10 +31,12 @@ export class AddressGuard {
    * nothing else, is what makes the check hold.
    *
    * @param hostname as `URL.hostname` gives it: a name, an IPv4 address, or an IPv6 address in brackets
-   * @throws SconceError `file_refused` when it has no public address, `file_unavailable` when the name can't be looked up
+   * @param signal gives the look-up up
+   * @throws SconceError `file_refused` for an address that is not public, `file_unavailable` for a name without a public one; the
+   * signal's reason
    */
-  async resolve(hostname: string): Promise<string> {
-    const [first] = await this.resolveAll(hostname);
+  async resolve(hostname: string, signal?: AbortSignal): Promise<string> {
+    const [first] = await this.resolveAll(hostname, signal);
     return first;
   }
 
@@ -45,26 +46,34 @@ export class AddressGuard {
    *
    * @throws SconceError as `resolve` does
    */
-  async resolveAll(hostname: string): Promise<[string, ...string[]]> {
+  async resolveAll(hostname: string, signal?: AbortSignal): Promise<[string, ...string[]]> {
     const literal = hostname.replace(/^\[(.*)\]$/, "$1");
-    const addresses = isIP(literal) === 0 ? await this.#lookup(hostname) : [literal];
+    if (isIP(literal) !== 0) {
+      if (this.#isAllowed(literal)) return [literal];
+      throw new SconceError("file_refused", `the host ${literal} has no public address; ${onlyWhenAllowed}`);
+    }
+    const addresses = await this.#lookup(hostname, signal);
     const [first, ...others] = addresses.filter(this.#isAllowed);
     if (first !== undefined) return [first, ...others];
-    // The address itself is not told: which private addresses a name has is not the client's business.
-    throw new SconceError(
-      "file_refused",
-      `the host ${shorten(hostname)} has no public address; private ones are taken only with --allow-private-urls`,
-    );
+    throw this.#noAddress(hostname, new Error(`${hostname} has these addresses alone: ${addresses.join(", ")}`));
   }
 
-  async #lookup(name: string): Promise<readonly string[]> {
+  async #lookup(name: string, signal: AbortSignal | undefined): Promise<readonly string[]> {
     try {
-      const addresses = await this.#resolver(name);
-      if (addresses.length > 0) return addresses;
+      return await this.#resolver(name, signal);
     } catch (error) {
-      throw notFound(name, error);
+      signal?.throwIfAborted();
+      throw this.#noAddress(name, error);
     }
-    throw notFound(name);
+  }
+
+  /** One error for names that are not found and for internal ones: which of them there are is not the client's business. `cause` says it. */
+  #noAddress(name: string, cause: unknown): SconceError {
+    const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+    const message = this.allowPrivate
+      ? `the host ${shown} was not found`
+      : `the host ${shown} was not found or has no public address; ${onlyWhenAllowed}`;
+    return new SconceError("file_unavailable", message, { cause });
   }
 }
 
@@ -82,23 +91,4 @@ export function isGlobalAddress(address: string): boolean {
   const parsed = ipaddr.parse(address);
   if (parsed.kind() === "ipv6" && !parsed.match(globalIpv6)) return false;
   return parsed.range() === "unicast";
-}
-
-/** IPv4 first: a container often has no IPv6 route, and trying one can cost the whole time limit. */
-const systemResolver: Resolver = async (name) => {
-  const found = await lookup(name, { all: true, order: "ipv4first" });
-  return found.map(({ address }) => address);
-};
-
-function notFound(name: string, cause?: unknown): SconceError {
-  const why = cause === undefined ? "" : ` (${codeOf(cause)})`;
-  return new SconceError("file_unavailable", `the host ${shorten(name)} was not found${why}`, { cause });
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
-}
-
-function shorten(name: string): string {
-  return name.length > 100 ? `${name.slice(0, 100)}…` : name;
 }

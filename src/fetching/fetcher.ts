@@ -4,6 +4,7 @@ import { decodeDataUrl, isDataUrl } from "../model/data-url.ts";
 import { urlLabel } from "../model/url-label.ts";
 import type { AddressGuard } from "./address-guard.ts";
 import { decodeContent } from "./content-encoding.ts";
+import { HostSessions } from "./host-sessions.ts";
 
 export interface FetcherOptions {
   readonly guard: AddressGuard;
@@ -56,7 +57,7 @@ export class Fetcher implements Disposable {
   readonly #maxRedirects: number;
   readonly #headers: Record<string, string>;
   readonly #ca: string | undefined;
-  readonly #session = new Bun.FetchSession({ keepAlive: { idleTimeout: 30, maxIdleSockets: 64 } });
+  readonly #sessions = new HostSessions();
 
   constructor(options: FetcherOptions) {
     this.#guard = options.guard;
@@ -87,7 +88,7 @@ export class Fetcher implements Disposable {
 
   /** Closes the idle connections. */
   [Symbol.dispose](): void {
-    this.#session.close();
+    this.#sessions[Symbol.dispose]();
   }
 
   /** Runs a task that ends, at once and whatever it waits for, with the time limit or the caller's signal. */
@@ -131,7 +132,7 @@ export class Fetcher implements Disposable {
   }
 
   async #request(url: URL, signal: AbortSignal): Promise<Response> {
-    const addresses = await this.#guard.resolveAll(url.hostname);
+    const addresses = await this.#guard.resolveAll(url.hostname, signal);
     for (const [index, address] of addresses.slice(0, maxAddresses).entries()) {
       signal.throwIfAborted();
       try {
@@ -147,7 +148,7 @@ export class Fetcher implements Disposable {
   #connect(url: URL, address: string, signal: AbortSignal): Promise<Response> {
     const host = address.includes(":") ? `[${address}]` : address;
     const port = url.port === "" ? "" : `:${url.port}`;
-    return this.#session.fetch(`${url.protocol}//${host}${port}${url.pathname}${url.search}`, {
+    return this.#sessions.of(url).fetch(`${url.protocol}//${host}${port}${url.pathname}${url.search}`, {
       signal,
       headers: { ...this.#headers, Host: url.host },
       redirect: "manual",

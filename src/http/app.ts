@@ -5,7 +5,7 @@ import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import { describeRoutes } from "./openapi.ts";
+import { describeRoutes, documentOf } from "./openapi.ts";
 import { pathOf } from "./path.ts";
 import { type Problem, problemOf, problemResponse } from "./problem.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
@@ -77,14 +77,7 @@ export function createApp({
     const text = await metrics.text((await siblings?.metrics()) ?? []);
     return c.body(text, 200, { "Content-Type": metrics.contentType });
   });
-  app.doc31("/openapi.json", {
-    openapi: "3.1.0",
-    info: {
-      title: model.name,
-      version: model.tag,
-      description: model.description || `The model ${model.name}, served by sconce ${version}.`,
-    },
-  });
+  app.doc31("/openapi.json", documentOf(model, version));
   app.notFound((c) => {
     const problem = unknownRoute(app, c);
     metrics.rejected(problem.status);

@@ -62,6 +62,11 @@ function unusedName(wanted: string, used: ReadonlyMap<string, unknown>): string 
   return name;
 }
 
+/** A schema that is a component's. */
+export function referenceTo(component: string): JsonSchema {
+  return { $ref: pointerTo(component) };
+}
+
 function pointerTo(component: string): string {
   return `#/components/schemas/${component}`;
 }

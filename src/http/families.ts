@@ -9,6 +9,8 @@ export interface Family {
   /** In names of operations and components. */
   readonly name: "Prediction" | "DemoPrediction";
   readonly tag: string;
+  /** Of the tag. */
+  readonly description: string;
   readonly noun: string;
 }
 
@@ -19,6 +21,7 @@ export const families: readonly Family[] = [
     idName: "prediction_id",
     name: "Prediction",
     tag: "Predictions",
+    description: "Outputs of the model for a list of inputs",
     noun: "prediction",
   },
   {
@@ -27,6 +30,7 @@ export const families: readonly Family[] = [
     idName: "demo_id",
     name: "DemoPrediction",
     tag: "Demo",
+    description: "The same with what the model's demo shows of them, and what it writes meanwhile",
     noun: "demo prediction",
   },
 ];

@@ -1,49 +1,132 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import { families } from "./families.ts";
+import { MAX_CANCEL_AFTER_S, MAX_WAIT_S } from "./prefer.ts";
+import { type ProblemCode, problemType, titles } from "./problem.ts";
+import { recordSamples } from "./record-samples.ts";
 import { healthSchema, type modelSchemas, problemSchema } from "./schemas.ts";
 
 type Schemas = ReturnType<typeof modelSchemas>;
 
-const problems: Readonly<Record<number, string>> = {
-  400: "The body is not JSON, or a header is malformed",
-  404: "There is no prediction with this id",
-  413: "The body is too large",
-  415: "The body is not application/json",
-  422: "The list is empty or too long, or an input does not fit its schema; every fault is listed",
-  429: "The queue is full; Retry-After says when to try again",
-  503: "The server is setting up or stopping",
+interface ProblemSample {
+  readonly description: string;
+  readonly code: ProblemCode;
+  readonly detail: string;
+  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[];
+}
+
+const missing = { pointer: "/0", detail: "expected object, received string" };
+
+const problems: Readonly<Record<400 | 404 | 413 | 415 | 422 | 429 | 500 | 503, ProblemSample>> = {
+  400: {
+    description: "The request is malformed: its body is not JSON, or a header cannot be read",
+    code: "bad_header",
+    detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"',
+  },
+  404: {
+    description: "There is no prediction with this id",
+    code: "prediction_not_found",
+    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+  },
+  413: {
+    description: "The body is too large",
+    code: "body_too_large",
+    detail: "a body may have at most 67108864 bytes",
+  },
+  415: {
+    description: "The body is not application/json",
+    code: "unsupported_media_type",
+    detail: "expected the header Content-Type: application/json, received none",
+  },
+  422: {
+    description: "The list is empty or too long, or an input does not fit its schema; every fault is listed",
+    code: "inputs_invalid",
+    detail: `${missing.pointer}: ${missing.detail}`,
+    errors: [missing],
+  },
+  429: {
+    description: "The queue is full; Retry-After says when to try again",
+    code: "queue_full",
+    detail: "the queue is full (10000 inputs of predictions that have not ended); try again later",
+  },
+  500: {
+    description: "The server failed to answer",
+    code: "internal",
+    detail: "The server failed to answer this request.",
+  },
+  503: {
+    description: "The server is setting up or stopping, or cannot keep predictions now",
+    code: "not_ready",
+    detail: "the model is being set up",
+  },
 };
+
+const retryAfter = z.int().min(0).openapi({ description: "Seconds to wait before the next try", example: 1 });
 
 const preferHeader = z
   .string()
   .optional()
   .openapi({
     param: { name: "Prefer", in: "header" },
-    description: "`wait` or `wait=seconds` (at most 300) answers at the end",
+    description: `\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`,
     example: "wait=60",
   });
 const cancelAfterHeader = z
-  .string()
+  .number()
+  .min(0.001)
+  .max(MAX_CANCEL_AFTER_S)
   .optional()
   .openapi({
     param: { name: "Cancel-After", in: "header" },
-    description: "A time limit for this prediction, in seconds",
+    description: "A time limit for this prediction, in seconds; at most three decimals",
+    example: 30,
   });
-const id = z.string().openapi({ param: { name: "id", in: "path" } });
+
+/** Of the whole document. */
+export function documentOf(
+  { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
+  version: string,
+) {
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: name,
+      // Generators of packages ask for a version; the build is the part of it that orders nothing.
+      version: `${version}+${tag}`,
+      description: description || `The model ${name}, served by sconce ${version}.`,
+      contact: { name: "Whoever runs this server" },
+      license: { name: "Apache-2.0, of the server; the model may have another", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "/", description: "This server" }],
+    security: [],
+    tags: [
+      { name: "Model", description: "What is served" },
+      ...families.map(({ tag, description }) => ({ name: tag, description })),
+      { name: "Operations", description: "For those who run the server" },
+    ],
+  };
+}
 
 /** @param example one input, shown in the docs and sent by their "Execute" */
 export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unknown): void {
-  const json = <T extends z.ZodType>(schema: T, description: string) => ({
+  const json = <T extends z.ZodType>(schema: T, description: string, examples: object = {}) => ({
     description,
-    content: { "application/json": { schema } },
+    content: { "application/json": { schema, ...examples } },
   });
-  const fails = (...statuses: number[]) =>
+  const fails = (...statuses: (keyof typeof problems)[]) =>
     Object.fromEntries(
-      statuses.map((status) => [
-        status,
-        { description: problems[status] ?? "", content: { "application/problem+json": { schema: problemSchema } } },
-      ]),
+      statuses.map((status) => {
+        const { description, code, ...rest } = problems[status];
+        const sample = { type: problemType(code), title: titles[status], status, ...rest };
+        return [
+          status,
+          {
+            description,
+            ...(status === 429 || status === 503 ? { headers: z.object({ "Retry-After": retryAfter }) } : {}),
+            content: { "application/problem+json": { schema: problemSchema, example: sample } },
+          },
+        ];
+      }),
     );
   const register = (route: Parameters<typeof app.openAPIRegistry.registerPath>[0]) =>
     app.openAPIRegistry.registerPath(createRoute(route));
@@ -55,16 +138,24 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     operationId: "getModel",
     tags: ["Model"],
     summary: "The model, and the schemas of its inputs and outputs",
-    responses: { 200: json(schemas.description, "The model") },
+    description: "The schemas are JSON Schema 2020-12, each a document of its own.",
+    responses: { 200: json(schemas.description, "The model"), ...fails(400, 500, 503) },
   });
-  for (const { path, kind, name, tag, noun } of families) {
+  for (const family of families) {
+    const { path, kind, idName, name, tag, noun } = family;
     const schema = schemas.records[kind];
+    const id = z.string().openapi({ param: { name: idName, in: "path" }, description: `As POST ${path} gave it` });
+    const params = z.object({ [idName]: id });
+    const samples = (...statuses: Parameters<typeof recordSamples>[2]) => ({
+      examples: recordSamples(family, schemas.samples, statuses),
+    });
     register({
       method: "post",
       path,
       operationId: `create${name}`,
       tags: [tag],
       summary: `Create a ${noun} from a list of inputs`,
+      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end.`,
       request: {
         headers: z.object({ Prefer: preferHeader, "Cancel-After": cancelAfterHeader }),
         body: {
@@ -76,31 +167,44 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
       },
       responses: {
         200: {
-          ...json(schema, `The ${noun} as it stands: pending, or ended if the client asked to wait`),
-          headers: z.object({ Location: z.string() }),
+          ...json(
+            schema,
+            `The ${noun} as it stands: pending, or ended if the client asked to wait`,
+            samples("pending", "success", "failed"),
+          ),
+          headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }) }),
         },
-        ...fails(400, 413, 415, 422, 429, 503),
+        ...fails(400, 413, 415, 422, 429, 500, 503),
       },
     });
     register({
       method: "get",
-      path: `${path}/{id}`,
+      path: `${path}/{${idName}}`,
       operationId: `get${name}`,
       tags: [tag],
       summary: `Read a ${noun}`,
-      request: { params: z.object({ id }), headers: z.object({ Prefer: preferHeader }) },
-      responses: { 200: json(schema, `The ${noun} as it stands`), ...fails(404) },
+      description: "Answers at once, or, with `Prefer: wait`, at its end. Ended ones can be read for a while.",
+      request: { params, headers: z.object({ Prefer: preferHeader }) },
+      responses: {
+        200: json(schema, `The ${noun} as it stands`, samples("success", "pending", "running", "failed")),
+        ...fails(400, 404, 500, 503),
+      },
     });
     register({
       method: "post",
-      path: `${path}/{id}/cancel`,
+      path: `${path}/{${idName}}/cancel`,
       operationId: `cancel${name}`,
       tags: [tag],
       summary: `Cancel a ${noun}`,
-      request: { params: z.object({ id }) },
+      description: "Inputs that wait are not run. What other clients sent is not touched.",
+      request: { params },
       responses: {
-        200: json(schema, `The ${noun} as it now stands; one that had ended stays as it is`),
-        ...fails(404),
+        200: json(
+          schema,
+          `The ${noun} as it now stands; one that had ended stays as it is`,
+          samples("canceled", "success"),
+        ),
+        ...fails(400, 404, 500, 503),
       },
     });
   }
@@ -110,7 +214,8 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     operationId: "getLiveness",
     tags: ["Operations"],
     summary: "Whether the process runs",
-    responses: { 200: json(healthSchema, "It runs") },
+    description: "True from the start, also while the model is set up.",
+    responses: { 200: json(healthSchema, "It runs", { example: { status: "live" } }), ...fails(400, 500) },
   });
   register({
     method: "get",
@@ -118,7 +223,8 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     operationId: "getReadiness",
     tags: ["Operations"],
     summary: "Whether predictions are taken",
-    responses: { 200: json(healthSchema, "They are taken"), ...fails(503) },
+    description: "Not before the model is set up, nor when the server stops.",
+    responses: { 200: json(healthSchema, "They are taken", { example: { status: "ready" } }), ...fails(400, 500, 503) },
   });
   register({
     method: "get",
@@ -126,6 +232,15 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     operationId: "getMetrics",
     tags: ["Operations"],
     summary: "Metrics as Prometheus text",
-    responses: { 200: { description: "Prometheus text", content: { "text/plain": { schema: z.string() } } } },
+    description: "Of the whole server, however many processes it has.",
+    responses: {
+      200: {
+        description: "Prometheus text",
+        content: {
+          "text/plain": { schema: z.string(), example: 'sconce_predictions_total{status="success"} 1\n' },
+        },
+      },
+      ...fails(400, 500, 503),
+    },
   });
 }

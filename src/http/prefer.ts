@@ -2,7 +2,9 @@
 import { ProblemError } from "./problem.ts";
 
 const DEFAULT_WAIT_S = 60;
-const MAX_WAIT_S = 300;
+export const MAX_WAIT_S = 300;
+/** Longest time limit that can be asked for, as its header is read: nine digits and three decimals. */
+export const MAX_CANCEL_AFTER_S = 999_999_999.999;
 
 /**
  * `Prefer: wait[=seconds]` (RFC 7240): how long, in milliseconds, an answer may be held back for the end of a prediction; 0

@@ -3,7 +3,7 @@ import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../errors.ts";
 
 /** By status; the only statuses that problems have. */
-const titles = {
+export const titles = {
   400: "Bad request",
   404: "Not found",
   405: "Method not allowed",
@@ -15,11 +15,34 @@ const titles = {
   503: "Service unavailable",
 } as const;
 
+/** Stable words; a problem's `type` is made of one. Clients may know them all. */
+export const problemCodes = [
+  "not_json",
+  "body_incomplete",
+  "bad_header",
+  "not_found",
+  "prediction_not_found",
+  "method_not_allowed",
+  "body_too_large",
+  "unsupported_media_type",
+  "inputs_invalid",
+  "queue_full",
+  "internal",
+  "not_ready",
+  "predictions_unusable",
+  "predictions_unwritable",
+] as const;
+
+export type ProblemCode = (typeof problemCodes)[number];
+
+export function problemType(code: ProblemCode): `urn:sconce:problem:${ProblemCode}` {
+  return `urn:sconce:problem:${code}`;
+}
+
 export interface Problem {
   readonly status: keyof typeof titles;
   readonly detail: string;
-  /** A stable word; `type` is made of it. */
-  readonly code: string;
+  readonly code: ProblemCode;
   readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -35,15 +58,20 @@ export class ProblemError extends Error {
 }
 
 /** What clients are told of the errors that reach them as such; every other error is a 500 without internals. */
-const known: Partial<Record<ErrorCode, Partial<Problem> & Pick<Problem, "status">>> = {
+const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { status: 400, code: "not_json" },
-  inputs_invalid: { status: 422 },
-  queue_full: { status: 429, headers: { "Retry-After": "1" } },
-  // Its own words name files of the server.
-  predictions_unusable: { status: 503, detail: "kept predictions cannot be read now", headers: { "Retry-After": "1" } },
-  predictions_unwritable: { status: 503, headers: { "Retry-After": "1" } },
+  inputs_invalid: { status: 422, code: "inputs_invalid" },
+  queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
+  predictions_unusable: {
+    status: 503,
+    code: "predictions_unusable",
+    // Its own words name files of the server.
+    detail: "kept predictions cannot be read now",
+    headers: { "Retry-After": "1" },
+  },
+  predictions_unwritable: { status: 503, code: "predictions_unwritable", headers: { "Retry-After": "1" } },
   // Whoever keeps the connection would meet the same process again.
-  not_ready: { status: 503, headers: { "Retry-After": "1", Connection: "close" } },
+  not_ready: { status: 503, code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
 };
 
 export function problemOf(error: unknown): Problem {
@@ -52,7 +80,7 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof SconceError && entry !== undefined) {
     const retry = error.retryAfterS === undefined ? {} : { "Retry-After": String(error.retryAfterS) };
     const headers = { ...entry.headers, ...retry };
-    return { code: error.code, detail: error.message, errors: error.faults, ...entry, headers };
+    return { detail: error.message, errors: error.faults, ...entry, headers };
   }
   return { status: 500, code: "internal", detail: "The server failed to answer this request." };
 }
@@ -60,7 +88,7 @@ export function problemOf(error: unknown): Problem {
 export function problemResponse(c: Context, problem: Problem): Response {
   const { status, detail, code, errors, headers } = problem;
   const body = {
-    type: `urn:sconce:problem:${code}`,
+    type: problemType(code),
     title: titles[status],
     status,
     detail,

@@ -1,7 +1,9 @@
 /** The bodies of the HTTP contract as schemas: OpenAPI's named components. */
 import { z } from "@hono/zod-openapi";
 import type { JsonSchema } from "../model/wire-schema.ts";
-import { componentOf } from "./component.ts";
+import { componentOf, referenceTo } from "./component.ts";
+import { problemCodes, problemType } from "./problem.ts";
+import { sampleOf } from "./sample.ts";
 
 const status = z.enum(["pending", "running", "success", "failed"]);
 const time = z.iso.datetime();
@@ -9,8 +11,8 @@ const time = z.iso.datetime();
 export const problemSchema = z
   .object({
     type: z
-      .string()
-      .openapi({ description: "A stable URI of the kind of problem", example: "urn:sconce:problem:inputs_invalid" }),
+      .enum(problemCodes.map((code) => problemType(code)))
+      .openapi({ description: "A stable URI of the kind of problem" }),
     title: z.string(),
     status: z.int(),
     detail: z.string().openapi({ description: "What was expected, what was received, and the fix" }),
@@ -25,7 +27,10 @@ export const problemSchema = z
 
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
-/** The schemas of one model's server: `Input`, `Output` and `DemoOutput` are the model's own, and `definitions` what they refer to. */
+/**
+ * The schemas of one model's server. `definitions` are the components that are JSON Schema already: `Input`, `Output` and
+ * `DemoOutput`, which are the model's own, and what they refer to.
+ */
 export function modelSchemas(model: {
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
@@ -34,8 +39,10 @@ export function modelSchemas(model: {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
     const component = componentOf(name, schema);
+    definitions.set(name, component.body);
     for (const [key, definition] of component.definitions) definitions.set(key, definition);
-    return z.unknown().openapi(name, { ...component.body });
+    // Not by name: from the second reference on the library would add what it takes for a difference.
+    return z.unknown().openapi({ ...referenceTo(name) });
   };
   const input = own("Input", model.inputSchema);
   const output = own("Output", model.outputSchema);
@@ -71,6 +78,7 @@ export function modelSchemas(model: {
   return {
     definitions,
     inputs: z.array(input).min(1),
+    samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },
     records: {
       prediction: z.object({ prediction_id: z.string(), ...fields, ...faults }).openapi("Prediction"),
       demo: z.object({ demo_id: z.string(), ...fields, ...demo }).openapi("DemoPrediction"),

@@ -3,18 +3,32 @@
 import { type Fault, SconceError } from "../errors.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
+import { type Expected, expectedKinds } from "./expected-kinds.ts";
+import { isRecursive, limitFaults } from "./fault-limit.ts";
+import { isTooDeep } from "./nesting.ts";
+import { thrownIssue } from "./thrown-issue.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
-const MAX_FAULTS = 1000;
+export const MAX_FAULTS = 1000;
 
 export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
+  readonly #isRecursive: boolean;
+  #expected: Expected | undefined;
 
-  /** @param input the schema of one input */
+  /** @param input the schema of one input, which is changed to stop when there are more faults than are told */
   constructor(input: z.ZodType) {
+    limitFaults(input, MAX_FAULTS);
+    this.#isRecursive = isRecursive(input);
     this.#input = input;
     this.#isPlain = plainCheck(input);
+  }
+
+  /** Kinds of JSON values that an input takes. */
+  get expected(): Expected {
+    this.#expected ??= expectedKinds(this.#input);
+    return this.#expected;
   }
 
   /**
@@ -38,7 +52,11 @@ export class InputDecoder {
         inputs.push(element);
         continue;
       }
+      const isDeep = isTooDeep(element);
+      if (isDeep && this.#isRecursive) throw tooDeep();
       const parsed = safeParse(this.#input, element);
+      // A schema that does not follow it has faults to tell of; one that takes it unseen leaves it to others to follow.
+      if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
       else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
     }
@@ -53,6 +71,10 @@ export class Faults {
   /** Beyond what is told nothing more is looked for: finding a fault costs far more than finding none. */
   get isFull(): boolean {
     return this.#faults.length > MAX_FAULTS;
+  }
+
+  get count(): number {
+    return this.#faults.length;
   }
 
   /** A zod issue as faults: one for each unknown field, and for a union those of its nearest option. */
@@ -81,14 +103,14 @@ export class Faults {
 
 /** Before every element is looked at: a list that is too long is refused for its length alone. */
 function listOf(body: unknown, maxInputs: number): readonly unknown[] {
-  if (!Array.isArray(body)) {
-    throw unfit([
-      { pointer: "", detail: `expected a list of inputs, received ${nameOf(body)}; put a single input in [ ]` },
-    ]);
-  }
+  if (!Array.isArray(body)) throw notList(nameOf(body));
   if (body.length === 0) throw unfit([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
   refuseTooMany(body.length, maxInputs);
   return body;
+}
+
+export function notList(received: string): SconceError {
+  return unfit([{ pointer: "", detail: `expected a list of inputs, received ${received}; put a single input in [ ]` }]);
 }
 
 /** @throws SconceError `inputs_invalid` */
@@ -102,20 +124,21 @@ export function refuseTooMany(count: number, maxInputs: number): void {
   ]);
 }
 
-/** @throws SconceError `body_invalid` */
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * The text of bytes, less a byte order mark.
+ * @throws SconceError `body_invalid`
+ */
 export function utf8(bytes: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return strictUtf8.decode(bytes);
   } catch (error) {
-    throw notUtf8(error);
+    throw notJson("the body is not JSON: it is not UTF-8", error);
   }
 }
 
-export function notUtf8(cause?: unknown): SconceError {
-  return notJson("the body is not JSON: it is not UTF-8", cause);
-}
-
-function notJson(message: string, cause?: unknown): SconceError {
+export function notJson(message: string, cause?: unknown): SconceError {
   return new SconceError("body_invalid", message, { cause });
 }
 
@@ -147,9 +170,18 @@ function safeParse(schema: z.ZodType, input: unknown) {
   try {
     return schema.safeParse(input);
   } catch (error) {
-    if (error instanceof RangeError) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
-    throw error;
+    if (isStackOverflow(error)) throw tooDeep();
+    return { success: false, error: { issues: [thrownIssue(schema, input, error)] } } as const;
   }
+}
+
+function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && error.message.startsWith("Maximum call stack");
+}
+
+/** @returns the error for an input of more levels than are taken */
+export function tooDeep(): SconceError {
+  return unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
 }
 
 /** zod's message in the words of all the others: what was expected, what was received. */

@@ -1,4 +1,5 @@
-/** Checks large bodies on a thread of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
+/** Checks large bodies on threads of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
+import { availableParallelism } from "node:os";
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { DecodedBody } from "./bodies.ts";
@@ -14,7 +15,6 @@ export interface BundleSource {
 }
 
 export interface CheckRequest {
-  readonly id: number;
   readonly bundle: BundleSource;
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
@@ -29,33 +29,46 @@ interface Refusal {
 
 /** `error`: it could not be checked, for a reason that is not the body's. */
 export interface CheckAnswer {
-  readonly id: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly scan?: ListScan | undefined;
   readonly refusal?: Refusal | undefined;
   readonly error?: string | undefined;
 }
 
-interface Waiting {
-  resolve(answer: CheckAnswer): void;
-  reject(error: unknown): void;
+interface LargeBodiesOptions {
+  /** Threads at most. */
+  readonly maxThreads?: number;
+  /** How long a body may take, beside a second for each megabyte. */
+  readonly timeoutMs?: number;
+}
+
+/** A body that waits for a thread, or is with one. */
+interface Task {
+  readonly request: CheckRequest;
+  readonly bytes: number;
+  readonly answer: PromiseWithResolvers<CheckAnswer>;
 }
 
 export class LargeBodies {
   readonly #bundle: BundleSource;
   readonly #decoder: InputDecoder;
-  readonly #waiting = new Map<number, Waiting>();
-  #worker: Worker | undefined;
-  #nextId = 0;
+  readonly #maxThreads: number;
+  readonly #timeoutMs: number;
+  /** One body at a time is with a thread: one that is slow holds up nobody who is not waiting for all of them. */
+  readonly #busy = new Map<Worker, { readonly task: Task; readonly timer: Timer }>();
+  readonly #idle: Worker[] = [];
+  readonly #waiting = new Set<Task>();
 
-  constructor(bundle: BundleSource, decoder: InputDecoder) {
+  constructor(bundle: BundleSource, decoder: InputDecoder, options: LargeBodiesOptions = {}) {
     this.#bundle = bundle;
     this.#decoder = decoder;
+    this.#maxThreads = options.maxThreads ?? Math.min(4, Math.max(2, availableParallelism()));
+    this.#timeoutMs = options.timeoutMs ?? 10_000;
   }
 
   /**
    * @param chunks of a body, in memory of their own, which is given away
-   * @throws SconceError `body_invalid` or `inputs_invalid`
+   * @throws SconceError `body_invalid` or `inputs_invalid`, also for a body that takes too long
    */
   async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<DecodedBody> {
     const { bytes, scan, refusal, error } = await this.#check(chunks, maxInputs);
@@ -69,38 +82,74 @@ export class LargeBodies {
   }
 
   [Symbol.dispose](): void {
-    this.#worker?.terminate();
-    this.#lose("the server is stopping");
+    const tasks = [...Array.from(this.#busy.values(), ({ task }) => task), ...this.#waiting];
+    this.#waiting.clear();
+    for (const worker of [...this.#busy.keys(), ...this.#idle]) this.#end(worker);
+    for (const { answer } of tasks) answer.reject(new Error("a body was not read: the server is stopping"));
   }
 
   #check(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<CheckAnswer> {
-    this.#worker ??= this.#start();
-    const id = this.#nextId++;
-    const { promise, resolve, reject } = Promise.withResolvers<CheckAnswer>();
-    this.#waiting.set(id, { resolve, reject });
-    const request: CheckRequest = { id, bundle: this.#bundle, chunks, maxInputs };
-    this.#worker.postMessage(
-      request,
-      chunks.map(({ buffer }) => buffer),
+    const request: CheckRequest = { bundle: this.#bundle, chunks, maxInputs };
+    const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
+    const answer = Promise.withResolvers<CheckAnswer>();
+    this.#waiting.add({ request, bytes, answer });
+    this.#next();
+    return answer.promise;
+  }
+
+  /** Gives the body that has waited the longest to a thread that is idle, or to a new one. */
+  #next(): void {
+    const [task] = this.#waiting;
+    if (task === undefined || (this.#idle.length === 0 && this.#busy.size >= this.#maxThreads)) return;
+    this.#waiting.delete(task);
+    const worker = this.#idle.pop() ?? this.#start();
+    const timeoutMs = this.#timeoutMs + task.bytes / 1000;
+    const timer = setTimeout(() => this.#tookTooLong(worker, timeoutMs), timeoutMs);
+    this.#busy.set(worker, { task, timer });
+    worker.postMessage(
+      task.request,
+      task.request.chunks.map(({ buffer }) => buffer),
     );
-    return promise;
   }
 
   #start(): Worker {
     const worker = new Worker(new URL("./large-body-worker.ts", import.meta.url), { ref: false });
     worker.onmessage = ({ data }: MessageEvent<CheckAnswer>) => {
-      const waiting = this.#waiting.get(data.id);
-      this.#waiting.delete(data.id);
-      waiting?.resolve(data);
+      const task = this.#taken(worker);
+      if (task === undefined) return;
+      this.#idle.push(worker);
+      task.answer.resolve(data);
+      this.#next();
     };
-    worker.onerror = (event) => this.#lose(messageOf(event.message));
+    // The next body gets a new thread.
+    worker.onerror = (event) => this.#lose(worker, new Error(`a body was not read: ${messageOf(event.message)}`));
     return worker;
   }
 
-  /** The next body gets a new thread. */
-  #lose(reason: string): void {
-    this.#worker = undefined;
-    for (const { reject } of this.#waiting.values()) reject(new Error(`a body was not read: ${reason}`));
-    this.#waiting.clear();
+  #tookTooLong(worker: Worker, timeoutMs: number): void {
+    const detail = `the inputs could not be checked within ${Math.ceil(timeoutMs / 1000)} s; send them in smaller requests`;
+    this.#lose(worker, new SconceError("inputs_invalid", detail, { faults: [{ pointer: "", detail }] }));
+  }
+
+  #lose(worker: Worker, reason: Error): void {
+    const task = this.#taken(worker);
+    this.#end(worker);
+    task?.answer.reject(reason);
+    this.#next();
+  }
+
+  /** Takes a body from its thread. */
+  #taken(worker: Worker): Task | undefined {
+    const busy = this.#busy.get(worker);
+    clearTimeout(busy?.timer);
+    this.#busy.delete(worker);
+    return busy?.task;
+  }
+
+  #end(worker: Worker): void {
+    this.#taken(worker);
+    const at = this.#idle.indexOf(worker);
+    if (at >= 0) this.#idle.splice(at, 1);
+    worker.terminate();
   }
 }

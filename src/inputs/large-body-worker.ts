@@ -14,16 +14,16 @@ if (process.platform === "linux") setPriority(10);
 
 let decoder: Promise<InputDecoder> | undefined;
 
-self.onmessage = async ({ data: { id, bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
+self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
   const bytes = joined(chunks);
   let answer: CheckAnswer;
   try {
     decoder ??= open(bundle);
-    answer = { id, bytes, scan: checkLargeBody(bytes, await decoder, maxInputs) };
+    answer = { bytes, scan: checkLargeBody(bytes, await decoder, maxInputs) };
   } catch (error) {
     answer = isRefusal(error)
-      ? { id, bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }
-      : { id, bytes, error: messageOf(error) };
+      ? { bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }
+      : { bytes, error: messageOf(error) };
   }
   self.postMessage(answer, [bytes.buffer]);
 };

@@ -1,9 +1,24 @@
 /** Reads a large body part by part, so that it is never there as a whole but in bytes. */
-import { Faults, type InputDecoder, refuseTooMany, utf8 } from "./input-decoder.ts";
+import {
+  Faults,
+  type InputDecoder,
+  MAX_FAULTS,
+  notJson,
+  notList,
+  refuseTooMany,
+  tooDeep,
+  utf8,
+} from "./input-decoder.ts";
 import { type ListScan, scanList } from "./list-scan.ts";
+import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Elements are parsed together up to about this many bytes: a fraction of a millisecond of work. */
 const PART_BYTES = 16 * 1024;
+/** A part is larger than others when it has an input that is. */
+const LARGE_PART_BYTES = 4 * PART_BYTES;
+const SPACE = 0x20;
+/** A body that is no list is parsed as a whole up to this many bytes, for the parser's words: as values it may be twenty times as large. */
+const MAX_WHOLE_BYTES = 2 ** 20;
 
 /**
  * Checks a body and finds its parts; each is parsed, decoded and let go.
@@ -24,17 +39,49 @@ export function checkLargeBody(
   const faults = new Faults();
   for (let part = 0; part < partsOf(scan) && !faults.isFull; part++) {
     const { first, count } = rangeOf(scan, part);
+    if (hasFaultsOfKind(bytes, scan, part, decoder, faults)) continue;
+    // Before millions of levels are made into values.
+    if (part === scan.deepPart) throw tooDeep();
     const elements = parsePart(bytes, scan, part);
-    // The parser of the whole says what is wrong, in the words that it has for small bodies.
-    if (elements?.length !== count) return refuseWhole(bytes, decoder, maxInputs);
+    if (elements?.length !== count)
+      return refuseWhole(bytes, decoder, maxInputs, `in one of its inputs from ${first} on`);
     decoder.list(elements, first, faults);
   }
   faults.refuse();
   return scan;
 }
 
-function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): undefined {
-  decoder.body(utf8(bytes), maxInputs);
+/**
+ * Looks for faults in what is left of a large part without values of a wrong kind: as values these may be forty times as large.
+ * @returns whether there are, and were added; their first thousand are those of the part
+ */
+function hasFaultsOfKind(
+  bytes: Uint8Array,
+  scan: ListScan,
+  part: number,
+  decoder: InputDecoder,
+  faults: Faults,
+): boolean {
+  const text = textOf(bytes, scan, part);
+  if (text.length < LARGE_PART_BYTES && part !== scan.deepPart) return false;
+  const left = withoutWrongKinds(text, decoder.expected, MAX_FAULTS);
+  const elements = left && parseElements(left);
+  if (elements === undefined) return false;
+  const before = faults.count;
+  decoder.list(elements, rangeOf(scan, part).first, faults);
+  return faults.count > before;
+}
+
+/** The parser of the whole says what is wrong, in the words that it has for small bodies; of very large ones no more than is known is said. */
+function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number, where?: string): undefined {
+  if (bytes.length <= MAX_WHOLE_BYTES) {
+    decoder.body(utf8(bytes), maxInputs);
+    return undefined;
+  }
+  if (where !== undefined) throw notJson(`the body is not JSON: there is a fault ${where}`);
+  const first = String.fromCharCode(bytes.find((byte) => byte > SPACE) ?? SPACE);
+  if (first !== "[") throw notList(first === "{" ? "an object" : `text that begins with ${JSON.stringify(first)}`);
+  throw notJson("the body is not JSON: its list does not end, or more follows");
 }
 
 export function partsOf({ parts }: ListScan): number {
@@ -48,9 +95,17 @@ export function rangeOf({ parts }: ListScan, part: number): { readonly first: nu
 }
 
 /** @returns the elements of a part; undefined if it isn't JSON */
-export function parsePart(bytes: Uint8Array, { parts }: ListScan, part: number): unknown[] | undefined {
+export function parsePart(bytes: Uint8Array, scan: ListScan, part: number): unknown[] | undefined {
+  return parseElements(textOf(bytes, scan, part));
+}
+
+function textOf(bytes: Uint8Array, { parts }: ListScan, part: number): Uint8Array {
   const [begin = 0, next = 0] = [parts[2 * part + 1], parts[2 * part + 3]];
-  const text = utf8(bytes.subarray(begin, next - 1));
+  return bytes.subarray(begin, next - 1);
+}
+
+function parseElements(bytes: Uint8Array): unknown[] | undefined {
+  const text = utf8(bytes);
   try {
     const elements: unknown = JSON.parse(`[${text}]`);
     return Array.isArray(elements) ? elements : undefined;

@@ -1,4 +1,5 @@
 /** Finds the elements of a JSON list without parsing them, so that a large one can be parsed part by part. */
+import { MAX_LEVELS } from "./nesting.ts";
 
 /** Where the parts of a list begin and end. */
 export interface ListScan {
@@ -9,6 +10,8 @@ export interface ListScan {
    * begins; two more numbers, the count and the place behind the list's end, say so for the last one.
    */
   readonly parts: Uint32Array;
+  /** The first part that has more levels than are taken; undefined if none has. */
+  readonly deepPart: number | undefined;
 }
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
@@ -34,6 +37,7 @@ export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undef
   let begin = at;
   let count = 1;
   let depth = 0;
+  let deepPart: number | undefined;
   for (; at < bytes.length; at++) {
     const byte = bytes[at] ?? 0;
     if (isStructural[byte] === 0) continue;
@@ -49,12 +53,13 @@ export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undef
       if (at < 0) return undefined;
     } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       depth += 1;
+      if (depth > MAX_LEVELS) deepPart ??= parts.length / 2 - 1;
     } else if (depth > 0) {
       depth -= 1;
     } else {
       if (byte !== CLOSE_LIST || afterSpace(bytes, at + 1) < bytes.length) return undefined;
       parts.push(count, at + 1);
-      return { count, parts: Uint32Array.from(parts) };
+      return { count, parts: Uint32Array.from(parts), deepPart };
     }
   }
   return undefined;

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { defaultLimits, ModelFile } from "./file.ts";
 import { Image } from "./media.ts";
+import { wireDescriptions } from "./wire-schema.ts";
 
 export interface ImageOptions {
   /** Most bytes of the encoded image. Default: 32 MiB. */
@@ -23,13 +24,15 @@ export interface FileOptions {
  */
 export function image(options: ImageOptions = {}) {
   const limits = { ...defaultLimits, ...options };
-  const wire = urlOf("an image", {
-    contentMediaType: "image/*",
-    description: "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)",
-  });
-  return z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
+  const description = "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)";
+  const wire = urlOf("an image", { contentMediaType: "image/*", description });
+  const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
     decode: (url) => new Image({ url, limits }),
     encode: toWire,
+  });
+  return field.register(wireDescriptions, {
+    input: description,
+    output: `Data URI of an image (data:image/png;base64,…)${unread}`,
   });
 }
 
@@ -41,16 +44,23 @@ export function file(options: FileOptions = {}) {
   const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
   const limits = { ...defaultLimits, ...options, mediaTypes };
   const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
+  const description = `URL of a file${kinds}: http, https or data (data:…;base64,…)`;
   const wire = urlOf("a file", {
     ...(mediaTypes.length === 1 ? { contentMediaType: mediaTypes[0] } : {}),
-    description: `URL of a file${kinds}: http, https or data (data:…;base64,…)`,
+    description,
   });
   const error = "Expected a file; make one with new ModelFile({ bytes, mediaType })";
-  return z.codec(wire, z.instanceof(ModelFile, { error }), {
+  const field = z.codec(wire, z.instanceof(ModelFile, { error }), {
     decode: (url) => new ModelFile({ url, limits }),
     encode: toWire,
   });
+  return field.register(wireDescriptions, {
+    input: description,
+    output: `Data URI of a file${kinds} (data:…;base64,…)${unread}`,
+  });
 }
+
+const unread = "; a file of the input that was never read stays the URL it came as";
 
 /** A data URI once there is content; a file that was never fetched stays the URL it is. */
 function toWire(file: ModelFile): string {

@@ -1,9 +1,12 @@
 /** Images as model code sees them: size, pixels as a network takes them, and images made from pixels. */
 import { messageOf, SconceError } from "../errors.ts";
+import { BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
+import { countScans, hasEnd } from "./jpeg.ts";
 import { readStoredPng, writeStoredPng } from "./png.ts";
 import type { Channels, Fit, Layout, Raster, Rgb, Size } from "./raster.ts";
 import * as raster from "./raster.ts";
+import { resamplePremultiplied } from "./resample.ts";
 import { firstFrame } from "./webp.ts";
 
 export type { Channels, Fit, Layout, Rgb, Size } from "./raster.ts";
@@ -70,6 +73,10 @@ const filters = {
   bicubic: "cubic",
   lanczos: "lanczos3",
 } as const;
+/** A progressive JPEG has about 10; more than that is for tools that try what compresses best. */
+const MAX_SCANS = 100;
+/** Of an image of as many pixels as the field takes. */
+const MAX_SCANS_OF_LARGEST = 20;
 const readable = ["jpeg", "png", "webp", "gif", "bmp"];
 const white: Rgb = [255, 255, 255];
 
@@ -104,8 +111,10 @@ export class Image extends ModelFile {
     const { scaled, x, y } = raster.place(source, target, fit);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
-    const decoded = await this.#raster(source, { scaled, filter, draft });
-    const data = await raster.convert(decoded, { target, x, y, channels, background, order, layout });
+    const data = await decodings.run(bytesOf(source) + bytesOf(scaled), async () => {
+      const decoded = await this.#raster(source, { scaled, filter, draft });
+      return raster.convert(decoded, { target, x, y, channels, background, order, layout });
+    });
     return { data, ...target, channels, layout };
   }
 
@@ -119,13 +128,16 @@ export class Image extends ModelFile {
     const opaque = format === "jpeg" && pixels.channels === 4;
     const channels = opaque ? 3 : pixels.channels;
     const data = opaque ? await layOverWhite(pixels) : interleave(pixels);
-    const pipeline = new Bun.Image(await writeStoredPng(data, { width, height, channels }));
-    const encoders = {
-      png: () => pipeline.png(),
-      jpeg: () => pipeline.jpeg({ quality }),
-      webp: () => pipeline.webp({ quality }),
-    };
-    return new Image({ bytes: await encoders[format]().bytes(), mediaType: `image/${format}` });
+    const bytes = await decodings.run(bytesOf(pixels), async () => {
+      const pipeline = new Bun.Image(await writeStoredPng(data, { width, height, channels }));
+      const encoders = {
+        png: () => pipeline.png(),
+        jpeg: () => pipeline.jpeg({ quality }),
+        webp: () => pipeline.webp({ quality }),
+      };
+      return encoders[format]().bytes();
+    });
+    return new Image({ bytes, mediaType: `image/${format}` });
   }
 
   /** What is decoded: the file, or the first frame of an animated WebP as a file. */
@@ -143,6 +155,7 @@ export class Image extends ModelFile {
     this.#checkPixels(header, "");
     // libjpeg fills what is missing with grey and calls it a warning; a model would give a confident answer about nothing.
     if (header.format === "jpeg" && !hasEnd(this.bytes)) throw this.#damaged();
+    if (header.format === "jpeg") this.#checkScans(header);
     return header;
   }
 
@@ -153,24 +166,22 @@ export class Image extends ModelFile {
     const { width, height } = scaled;
     const picture = this.#picture;
     const decode = (bytes: Uint8Array) => this.#pipeline(bytes, (image) => image.png({ compressionLevel: 0 }).bytes());
+    const whole = async () => readStoredPng(await decode(picture));
     const resize = (bytes: Uint8Array) =>
       this.#pipeline(bytes, (image) =>
         image.resize(width, height, { filter: filters[filter] }).png({ compressionLevel: 0 }).bytes(),
       );
 
-    if (width === source.width && height === source.height) return readStoredPng(await decode(picture));
+    if (width === source.width && height === source.height) return whole();
     // Bun takes other pixels for `nearest` than Pillow where the scale is not a whole number.
-    if (filter === "nearest") return raster.resampleNearest(readStoredPng(await decode(picture)), scaled);
+    if (filter === "nearest") return raster.resampleNearest(await whole(), scaled);
 
     // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution: so it is told later.
     const shrinksJpeg = source.format === "jpeg" && (width < source.width || height < source.height);
-    const resized = readStoredPng(await resize(shrinksJpeg && !draft ? await decode(picture) : picture));
+    const resized = await readStoredPng(await resize(shrinksJpeg && !draft ? await decode(picture) : picture));
     if (source.format === "jpeg" || raster.isOpaque(resized)) return resized;
 
-    const pixels = await raster.premultiply(readStoredPng(await decode(picture)));
-    const { width: sourceWidth, height: sourceHeight } = source;
-    const premultiplied = await writeStoredPng(pixels, { width: sourceWidth, height: sourceHeight, channels: 4 });
-    return { ...readStoredPng(await resize(premultiplied)), premultiplied: true };
+    return resamplePremultiplied(await whole(), scaled, filter);
   }
 
   async #pipeline<T>(
@@ -202,6 +213,16 @@ export class Image extends ModelFile {
     );
   }
 
+  #checkScans({ width, height }: Size): void {
+    // Large pictures have few scans: each takes a few milliseconds for a megapixel.
+    const max = Math.min(
+      MAX_SCANS,
+      Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
+    );
+    if (countScans(this.bytes, max) <= max) return;
+    throw new SconceError("file_too_large", `${this.label} is a JPEG of more than ${max} scans; save it with fewer`);
+  }
+
   #unreadable(cause?: unknown): SconceError {
     const fault = this.bytes.length === 0 ? "is empty and" : "is";
     const message = `${this.label} ${fault} not an image that can be read: JPEG, PNG, WebP, GIF and BMP are`;
@@ -211,6 +232,20 @@ export class Image extends ModelFile {
   #damaged(cause?: unknown): SconceError {
     return new SconceError("file_invalid", `${this.label} is an image that is damaged or cut off`, { cause });
   }
+}
+
+/**
+ * Bytes that decoding a file takes at most, as its header alone tells, beside those of the file and of the pixels asked for; 0 for what
+ * is no image. For an account of memory: decoding itself waits until there is room for as many.
+ *
+ * @throws SconceError as `Image.size`
+ */
+export async function decodingBytes(file: ModelFile): Promise<number> {
+  return file instanceof Image ? bytesOf(await file.size()) : 0;
+}
+
+function bytesOf({ width, height }: Size): number {
+  return width * height * BYTES_PER_PIXEL;
 }
 
 function targetOf(source: Size, { width, height }: PixelOptions): Size {
@@ -224,18 +259,6 @@ function targetOf(source: Size, { width, height }: PixelOptions): Size {
     width: width ?? Math.max(1, Math.round(((height ?? 1) * source.width) / source.height)),
     height: height ?? Math.max(1, Math.round(((width ?? 1) * source.height) / source.width)),
   };
-}
-
-/** Whether a JPEG has its end marker. Looked for after the start of the scan: an embedded thumbnail has one of its own. */
-function hasEnd(jpeg: Uint8Array): boolean {
-  let at = 2;
-  while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
-    const marker = jpeg[at + 1] ?? 0;
-    if (marker === 0xda) break;
-    at += marker === 0xff ? 1 : 2 + (((jpeg[at + 2] ?? 0) << 8) | (jpeg[at + 3] ?? 0));
-  }
-  const tail = Buffer.from(jpeg.buffer, jpeg.byteOffset, jpeg.length);
-  return tail.indexOf("ffd9", at, "hex") >= 0;
 }
 
 function checkPixels({ data, width, height, channels }: RawPixels): void {

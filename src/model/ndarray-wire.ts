@@ -26,6 +26,8 @@ export interface ReadArray<D extends DType> {
 
 /** More would only make a small request a large answer. */
 const MAX_FAULTS = 1000;
+/** The free sizes of an array without elements, multiplied: no byte stands for them, and yet a batch may be padded to them. */
+const MAX_EMPTY_SIZES = 2 ** 20;
 
 /** An array from nested lists of numbers. */
 export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
@@ -62,6 +64,9 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
     return fail(
       `${bytes.length} bytes are no ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
     );
+  }
+  if (bytes.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
+    return fail(`the sizes ${shape.join("x")} are too large for an array without elements`);
   }
   const data = newData(spec.dtype, bytes.length / elementBytes);
   // Copied, because the bytes may begin where no element can.
@@ -208,6 +213,11 @@ function shapeOfBytes(spec: TensorSpec, uri: string, count: number): number[] | 
     shape.every((size, i) => Number.isInteger(size) && (typeof dims[i] !== "number" || dims[i] === size)) &&
     shape.reduce((product, size) => product * size, 1) === count;
   return fits ? shape : undefined;
+}
+
+/** The product of the free sizes but 0. */
+function emptySizes({ dims }: TensorSpec, shape: readonly number[]): number {
+  return shape.reduce((product, size, i) => (typeof dims[i] === "number" || size === 0 ? product : product * size), 1);
 }
 
 function freeSizes({ dims }: TensorSpec): number {

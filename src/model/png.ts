@@ -11,15 +11,21 @@ const signature = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
 const colorTypes = { 1: 0, 3: 2, 4: 6 } as const;
 const RGBA = colorTypes[4];
 
-/** Reads what `Bun.Image` writes with `png({ compressionLevel: 0 })`: 8-bit RGBA, filter 0, stored blocks. One copy of the pixels. */
-export function readStoredPng(png: Uint8Array): Raster {
+/** Bytes moved between two turns of the event loop: a few milliseconds. */
+const BYTES_PER_TURN = 2 ** 24;
+
+/**
+ * Reads what `Bun.Image` writes with `png({ compressionLevel: 0 })`: 8-bit RGBA, filter 0, stored blocks. The pixels are put together
+ * where they are: `png` is given away.
+ */
+export async function readStoredPng(png: Uint8Array): Promise<Raster> {
   const view = new DataView(png.buffer, png.byteOffset, png.byteLength);
   const width = view.getUint32(16);
   const height = view.getUint32(20);
   if (png[24] !== 8 || png[25] !== RGBA || png[28] !== 0) throw unexpected();
   const rowBytes = width * 4 + 1;
-  const rows = new Uint8Array(rowBytes * height);
-  copyStoredBlocks(joinDataChunks(png, view), rows);
+  const rows = await joinStoredBlocks(await joinDataChunks(png, view));
+  if (rows.length !== rowBytes * height) throw unexpected();
   for (let at = 0; at < rows.length; at += rowBytes) if (rows[at] !== 0) throw unexpected();
   return { width, height, bytes: rows, offset: 1, rowBytes, premultiplied: false };
 }
@@ -56,30 +62,43 @@ function chunk(type: string, data: Uint8Array): Uint8Array {
   return bytes;
 }
 
-function joinDataChunks(png: Uint8Array, view: DataView): Uint8Array {
-  const parts: Uint8Array[] = [];
+/** Moves the content of the IDAT chunks to the front, over what was read. */
+async function joinDataChunks(png: Uint8Array, view: DataView): Promise<Uint8Array> {
+  let to = 0;
+  let turn = BYTES_PER_TURN;
   for (let at = signature.length; at < png.length; ) {
     const length = view.getUint32(at);
-    if (view.getUint32(at + 4) === 0x49444154 /* IDAT */) parts.push(png.subarray(at + 8, at + 8 + length));
-    at += length + 12;
+    const end = at + length + 12;
+    if (view.getUint32(at + 4) === 0x49444154 /* IDAT */) {
+      png.copyWithin(to, at + 8, at + 8 + length);
+      to += length;
+    }
+    at = end;
+    if (to < turn) continue;
+    turn = to + BYTES_PER_TURN;
+    await new Promise(setImmediate);
   }
-  return Buffer.concat(parts);
+  return png.subarray(0, to);
 }
 
 /** After the two bytes of the zlib header, each block is a byte (bit 0: last), its length, the length's complement, its bytes. */
-function copyStoredBlocks(stream: Uint8Array, target: Uint8Array): void {
+async function joinStoredBlocks(stream: Uint8Array): Promise<Uint8Array> {
   let from = 2;
   let to = 0;
+  let turn = BYTES_PER_TURN;
   for (let last = false; !last; ) {
     const header = stream[from] ?? 0xff;
     const length = (stream[from + 1] ?? 0) | ((stream[from + 2] ?? 0) << 8);
-    if (header > 1 || to + length > target.length) throw unexpected();
-    target.set(stream.subarray(from + 5, from + 5 + length), to);
+    if (header > 1) throw unexpected();
+    stream.copyWithin(to, from + 5, from + 5 + length);
     from += 5 + length;
     to += length;
     last = header === 1;
+    if (to < turn) continue;
+    turn = to + BYTES_PER_TURN;
+    await new Promise(setImmediate);
   }
-  if (to !== target.length) throw unexpected();
+  return stream.subarray(0, to);
 }
 
 /** No input leads here, only another version of Bun than this was written for. */

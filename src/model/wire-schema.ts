@@ -4,10 +4,13 @@ import * as z from "./z.ts";
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
+/** Of a field that goes out as something else than it comes in: how each is described. */
+export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
+
 /**
  * The wire side of `schema`, which for a codec is what it decodes from and encodes to.
  *
- * @param field the declared field, for messages: `input` or `output`
+ * @param field the declared field: `input`, `output` or `demo.output`
  * @throws SconceError `model_invalid` when the schema has no JSON side or would drop unknown fields silently
  */
 export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
@@ -16,7 +19,10 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   try {
     json = z.toJSONSchema(schema, {
       io: "input",
-      override: ({ zodSchema, path }) => {
+      override: ({ zodSchema, jsonSchema, path }) => {
+        const descriptions = field === "input" ? undefined : wireDescriptions.get(zodSchema);
+        // The author may have written another.
+        if (descriptions && jsonSchema.description === descriptions.input) jsonSchema.description = descriptions.output;
         const { def } = zodSchema._zod;
         if (def.type === "object" && !("catchall" in def && def.catchall)) dropping.push(pathName(field, path));
       },

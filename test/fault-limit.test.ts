@@ -1,0 +1,107 @@
+/** Wrong inputs cost no more than the faults that are told of them. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { SconceError } from "../src/errors.ts";
+import { z } from "../src/index.ts";
+import { limitFaults } from "../src/inputs/fault-limit.ts";
+import { Faults } from "../src/inputs/input-decoder.ts";
+
+const MAX = 1000;
+
+const schemas: Readonly<Record<string, () => z.ZodType>> = {
+  "a list of numbers": () => z.array(z.number()),
+  "a bounded list": () => z.array(z.number().max(5)).max(3000),
+  "lists in lists": () => z.array(z.array(z.number().max(5))),
+  "a list in an object": () => z.object({ x: z.array(z.int()), y: z.array(z.string()).optional() }),
+  "a list of objects": () => z.array(z.object({ x: z.number() })),
+  "a list of unions": () => z.array(z.union([z.number().max(5), z.boolean()])),
+  "a record": () => z.record(z.string(), z.number()),
+  "a list that is made later": () => z.lazy(() => z.array(z.number())),
+  "a list with a default": () => z.object({ x: z.array(z.number()).default([1]) }),
+  "a list that is transformed": () => z.array(z.number()).transform((list) => list.length),
+};
+
+const element = fc.constantFrom<unknown>(1, 2, 9, "a", null, true, 1.5, [1, 9], ["a"], { x: 1 }, {});
+/** Lists of thousands, of mostly one kind. */
+const list = fc
+  .record({
+    of: element,
+    count: fc.constantFrom(0, 3, 1024, 1025, 2500, 5000),
+    others: fc.array(fc.tuple(fc.nat(4999), element)),
+  })
+  .map(({ of, count, others }) => {
+    const made: unknown[] = Array(count).fill(of);
+    for (const [at, other] of others) if (at < count) made[at] = other;
+    return made;
+  });
+const value = fc.oneof(
+  list,
+  list.map((x) => ({ x })),
+  fc.record({ x: list, y: list }),
+  list.map((inner) => [inner, [1], inner]),
+  list.map((values) => Object.fromEntries(values.map((one, i) => [`k${i}`, one]))),
+);
+
+/** What a client is told. */
+function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
+  const faults = new Faults();
+  for (const issue of error?.issues ?? []) faults.add(issue, []);
+  try {
+    faults.refuse();
+    return undefined;
+  } catch (refusal) {
+    return refusal instanceof SconceError ? refusal.faults : refusal;
+  }
+}
+
+describe("a schema that stops at a thousand faults", () => {
+  test.each(Object.entries(schemas))("finds the faults that it finds otherwise (%s)", (_, make) => {
+    const [whole, limited] = [make(), make()];
+    limitFaults(limited, MAX);
+    fc.assert(
+      fc.property(value, (given) => {
+        const [expected, found] = [whole.safeParse(given), limited.safeParse(given)];
+        expect(found.success).toBe(expected.success);
+        expect(Bun.deepEquals(found.data, expected.data, true)).toBe(true);
+        // Not with `toEqual`, which would show thousands of faults.
+        expect(Bun.deepEquals(told(found), told(expected))).toBe(true);
+        expect(found.error?.issues.length ?? 0).toBeLessThanOrEqual(MAX + 2 * 1024);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("names the faults of a union's nearest option", () => {
+    const schema = z.union([z.array(z.number()), z.array(z.string()).min(5001)]);
+    limitFaults(schema, MAX);
+    expect(told(schema.safeParse(Array(5000).fill("a")))).toEqual([
+      { pointer: "", detail: expect.stringContaining("5001") },
+    ]);
+  });
+
+  test("looks no further, and asks no refinement of what it did not look at", () => {
+    let looked = 0;
+    let asked = 0;
+    const one = z.number().refine(() => {
+      looked += 1;
+      return false;
+    });
+    const schema = z.array(one).refine(() => {
+      asked += 1;
+      return true;
+    });
+    limitFaults(schema, MAX);
+    limitFaults(schema, MAX);
+    expect(schema.safeParse(Array(100_000).fill(1)).success).toBe(false);
+    expect(looked).toBeLessThan(2500);
+    expect(asked).toBe(0);
+  });
+
+  test("names no more than so many unknown fields", () => {
+    const schema = z.object({ x: z.number() });
+    limitFaults(schema, MAX);
+    const given = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`k${i}`, i]));
+    const [issue] = schema.safeParse({ x: 1, ...given }).error?.issues ?? [];
+    expect(issue?.code === "unrecognized_keys" && issue.keys.length).toBe(MAX + 1);
+  });
+});

@@ -1,0 +1,131 @@
+/** A client that is written against types generated from /openapi.json: it compiles under strict types, and what they say is so. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { symlink } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+const client = `
+import createClient from "openapi-fetch";
+import type { components, paths } from "./api.ts";
+
+type Input = components["schemas"]["Input"];
+type Output = components["schemas"]["Output"];
+type DemoOutput = components["schemas"]["DemoOutput"];
+type Fault = { index: number; message: string };
+
+export async function roundTrip(baseUrl: string) {
+  const { GET, POST } = createClient<paths>({ baseUrl });
+  const inputs: Input[] = [{ x: 1.5, steps: 0 }];
+  const header = { Prefer: "wait", "Cancel-After": 30 };
+
+  const created = await POST("/predictions", { body: inputs, params: { header: { "Cancel-After": 30.5 } } });
+  if (created.error) throw new Error(created.error.detail);
+  const path = { prediction_id: created.data.prediction_id };
+  const read = await GET("/predictions/{prediction_id}", { params: { path, header: { Prefer: "wait" } } });
+  const outputs: Output[] = read.data?.outputs ?? [];
+  const y: number | undefined = outputs[0]?.y;
+  const canceled = await POST("/predictions/{prediction_id}/cancel", { params: { path } });
+  const status: "pending" | "running" | "success" | "failed" | undefined = canceled.data?.status;
+
+  const body: Input[] = [...inputs, { x: 2, steps: 0, fail: "preprocess" }];
+  const failed = await POST("/predictions", { body, params: { header } });
+  const partial: (Output | null)[] = failed.data?.partial_outputs ?? [];
+  const faults: Fault[] = failed.data?.errors ?? [];
+
+  const shown = await POST("/demo", { body: inputs, params: { header } });
+  if (shown.error) throw new Error(shown.error.detail);
+  const demoOutputs: DemoOutput[] = shown.data.demo_outputs ?? [];
+  const logs: string = shown.data.logs;
+  const again = await GET("/demo/{demo_id}", { params: { path: { demo_id: shown.data.demo_id } } });
+
+  // @ts-expect-error: x is a number
+  const refused = await POST("/predictions", { body: [{ x: "one", steps: 0 }] });
+  const problem: components["schemas"]["Problem"]["type"] | undefined = refused.error?.type;
+  // @ts-expect-error: there is no such problem
+  const other: boolean = problem === "urn:sconce:problem:none";
+  const unknown = await GET("/demo/{demo_id}", { params: { path: { demo_id: "none" } } });
+
+  return {
+    y,
+    status,
+    partial: partial.map((output) => output?.y ?? null),
+    faults: faults.map(({ index }) => index),
+    demo: demoOutputs.map((output) => output.y),
+    logs,
+    again: again.data?.status,
+    problem,
+    pointers: refused.error?.errors?.map(({ pointer }) => pointer),
+    other,
+    unknown: unknown.error?.status,
+  };
+}
+`;
+
+const compilerOptions = {
+  target: "ESNext",
+  module: "Preserve",
+  lib: ["ESNext", "DOM"],
+  types: [],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  noUnusedLocals: true,
+  verbatimModuleSyntax: true,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+};
+
+let store: TestStore;
+let server: TestServer;
+let dir: TempDir;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = await store.serve("lab");
+  dir = await tempDir();
+  await Bun.write(dir.join("openapi.json"), await (await server.client.fetch("/openapi.json")).text());
+  await Bun.write(dir.join("api.ts"), await outputOf(`${root}test/helpers/client-types.ts`, dir.join("openapi.json")));
+  await Bun.write(dir.join("client.ts"), client);
+  await Bun.write(dir.join("tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+  await symlink(`${root}node_modules`, dir.join("node_modules"));
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+/** Of a script that succeeds. */
+async function outputOf(script: string, ...args: string[]): Promise<string> {
+  const child = Bun.spawn([process.execPath, "--bun", script, ...args], { cwd: root, stdout: "pipe", stderr: "pipe" });
+  const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  if (code !== 0) throw new Error(`${script} ended with ${code}: ${out}${err}`);
+  return out;
+}
+
+test("compiles under strict types", async () => {
+  expect(await outputOf(`${root}node_modules/typescript/bin/tsc`, "-p", dir.path)).toBe("");
+});
+
+test("is answered as its types say, with a demo, a partial failure and refusals", async () => {
+  const { roundTrip }: { roundTrip: (url: string) => Promise<unknown> } = await import(dir.join("client.ts"));
+  expect(await roundTrip(server.url.href)).toEqual({
+    y: 4,
+    status: "success",
+    partial: [4, null],
+    faults: [1],
+    demo: [4],
+    logs: "",
+    again: "success",
+    problem: "urn:sconce:problem:inputs_invalid",
+    pointers: ["/0/x"],
+    other: false,
+    unknown: 404,
+  });
+});

@@ -1,0 +1,14 @@
+/** The types that a client is written against: `bun client-types.ts openapi.json` prints those of openapi-typescript. */
+import { pathToFileURL } from "node:url";
+
+// It needs the compiler's own API, which the TypeScript that checks this project no longer has.
+Bun.plugin({
+  name: "typescript-5",
+  setup(build) {
+    build.module("typescript", async () => ({ exports: await import("typescript-5"), loader: "object" }));
+  },
+});
+
+const [, , document = ""] = process.argv;
+const { astToString, default: typesOf } = await import("openapi-typescript");
+await Bun.write(Bun.stdout, astToString(await typesOf(pathToFileURL(document))));

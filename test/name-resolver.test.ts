@@ -1,0 +1,97 @@
+/** Names that never resolve: they take no thread, are bounded, and are let go with whoever asked. */
+import { describe, expect, test } from "bun:test";
+import { NameResolver } from "../src/fetching/name-resolver.ts";
+
+/** Answers of a name server that come when a test lets them. */
+function heldAnswers() {
+  const asked: string[] = [];
+  const answers = new Map<string, PromiseWithResolvers<readonly string[]>>();
+  const ask = (name: string) => {
+    asked.push(name);
+    const answer = Promise.withResolvers<readonly string[]>();
+    answers.set(name, answer);
+    return answer.promise;
+  };
+  return { asked, ask, answer: (name: string) => answers.get(name)?.resolve(["192.0.2.1"]) };
+}
+
+describe("look-ups", () => {
+  test("go on so many at once, the next when one has ended", async () => {
+    const { asked, ask, answer } = heldAnswers();
+    const names = new NameResolver({ ask, maxLookups: 2 });
+    const found = ["a", "b", "c"].map((name) => names.resolve(name));
+    await Bun.sleep(0);
+    expect([asked, names.load]).toEqual([["a", "b"], { running: 2, waiting: 1 }]);
+    answer("a");
+    expect(await found[0]).toEqual(["192.0.2.1"]);
+    await Bun.sleep(0);
+    expect(asked).toEqual(["a", "b", "c"]);
+    answer("b");
+    answer("c");
+    await Promise.all(found);
+    expect(names.load).toEqual({ running: 0, waiting: 0 });
+  });
+
+  test("of one name are one", async () => {
+    const { asked, ask, answer } = heldAnswers();
+    const names = new NameResolver({ ask, maxLookups: 1 });
+    const found = Array.from({ length: 100 }, () => names.resolve("a"));
+    answer("a");
+    expect(await Promise.all(found)).toEqual(Array(100).fill(["192.0.2.1"]));
+    expect(asked).toEqual(["a"]);
+  });
+
+  test("that fail make way too", async () => {
+    const names = new NameResolver({ ask: (name) => Promise.reject(new Error(name)), maxLookups: 1 });
+    const found = await Promise.allSettled(["a", "b", "c"].map((name) => names.resolve(name)));
+    expect(found.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+    expect(names.load).toEqual({ running: 0, waiting: 0 });
+  });
+
+  test("end with the signal, and who waits for a place leaves the line", async () => {
+    const { asked, ask } = heldAnswers();
+    const names = new NameResolver({ ask, maxLookups: 1 });
+    const controller = new AbortController();
+    const found = ["a", "b", "c"].map((name) => names.resolve(name, controller.signal));
+    const reason = new Error("gone");
+    controller.abort(reason);
+    const ends = await Promise.allSettled(found);
+    expect(ends.map((end) => end.status === "rejected" && end.reason)).toEqual([reason, reason, reason]);
+    expect([asked, names.load]).toEqual([["a"], { running: 1, waiting: 0 }]);
+  });
+});
+
+test("names of /etc/hosts are found without a name server", async () => {
+  const addresses = await new NameResolver().resolve("localhost");
+  expect(["127.0.0.1", "::1"]).toContain(addresses[0] ?? "");
+});
+
+/** In a process of its own, as name servers are a process's; it ends without waiting for what hangs. */
+const script = `
+  import dgram from "node:dgram";
+  import dns from "node:dns";
+  import { AddressGuard } from ${JSON.stringify(require.resolve("../src/fetching/address-guard.ts"))};
+  import { Image } from ${JSON.stringify(require.resolve("../src/model/media.ts"))};
+
+  const silent = dgram.createSocket("udp4");
+  const asked = Promise.withResolvers();
+  silent.on("message", () => asked.resolve());
+  await new Promise((resolve) => silent.bind(0, "127.0.0.1", resolve));
+  dns.setServers(["127.0.0.1:" + silent.address().port]);
+
+  const guard = new AddressGuard();
+  let ended = 0;
+  for (let i = 0; i < 32; i++) {
+    guard.resolve("n" + i + ".example.com").finally(() => { ended += 1; }).catch(() => {});
+  }
+  await asked.promise;
+  const picture = await Image.fromPixels({ width: 64, height: 64, channels: 3, data: new Uint8Array(64 * 64 * 3) });
+  const { width } = await picture.pixels({ width: 8, height: 8 });
+  console.log(JSON.stringify({ width, ended }));
+  process.exit(0);
+`;
+
+test("a picture is decoded while 32 look-ups hang", async () => {
+  await using child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
+  expect(await new Response(child.stdout).json()).toEqual({ width: 8, ended: 0 });
+});

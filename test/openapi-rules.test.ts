@@ -1,0 +1,104 @@
+/** What linters of OpenAPI documents ask for: Redocly's recommended rules as they are, those of Spectral beyond them in words of ours. */
+import { expect, test } from "bun:test";
+import { OpenAPIHono } from "@hono/zod-openapi";
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import digits from "../examples/digits/model.ts";
+import minilm from "../examples/minilm/model.ts";
+import upscale from "../examples/upscale/model.ts";
+import { describeRoutes, documentOf } from "../src/http/openapi.ts";
+import { modelSchemas } from "../src/http/schemas.ts";
+import { defineModel, float32, z } from "../src/index.ts";
+import type { Model } from "../src/model/define.ts";
+import { wireSchema } from "../src/model/wire-schema.ts";
+
+const node = z.object({
+  value: z.number(),
+  get children() {
+    return z.array(node);
+  },
+});
+const trees = defineModel({
+  name: "trees",
+  input: z.union([node, z.object({ tree: node, kind: z.enum(["a", "b"]).default("a") })]),
+  output: node,
+  tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+  weights: "trees.pt",
+  batchSize: 1,
+  preprocess() {
+    throw new Error("it is never run");
+  },
+  postprocess() {
+    throw new Error("it is never run");
+  },
+});
+
+const models: readonly Model[] = [digits, upscale, minilm, trees];
+const documents = models.map((model) => [model.name, documentFor(model)] as const);
+
+function documentFor({ name, description, input, output, demo }: Model) {
+  const app = new OpenAPIHono();
+  const schemas = modelSchemas({
+    inputSchema: wireSchema(input, "input"),
+    outputSchema: wireSchema(output, "output"),
+    demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
+  });
+  describeRoutes(app, schemas, undefined);
+  return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, "1.2.3"));
+}
+
+type Document = ReturnType<typeof documentFor>;
+
+function operationsOf({ paths = {} }: Document) {
+  return Object.values(paths).flatMap(({ get, post }) => [get, post].filter((operation) => operation !== undefined));
+}
+
+test.each(documents)("Redocly's recommended rules find nothing in the document of %s", async (_, document) => {
+  const config = await createConfig({ extends: ["recommended"] });
+  const problems = await lintFromString({ source: JSON.stringify(document), config });
+  expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
+});
+
+test.each(documents)("the document of %s says whom to ask, where it is, and that nobody logs in", (_, document) => {
+  expect(document).toMatchObject({
+    info: { version: "1.2.3+0123456789ab", contact: { name: expect.any(String) }, license: expect.any(Object) },
+    servers: [{ url: "/" }],
+    security: [],
+  });
+});
+
+test.each(documents)("each operation of %s has a description and tags that are described", (_, document) => {
+  const tags = (document.tags ?? []).filter(({ description }) => description).map(({ name }) => name);
+  for (const operation of operationsOf(document)) {
+    expect(operation).toMatchObject({ description: expect.stringMatching(/\.$/) });
+    expect(operation.tags?.length).toBe(1);
+    for (const tag of operation.tags ?? []) expect(tags).toContain(tag);
+  }
+});
+
+test.each(documents)("each operation of %s can be malformed, and can fail", (_, document) => {
+  for (const { responses = {}, operationId } of operationsOf(document)) {
+    expect({ operationId, statuses: Object.keys(responses) }).toMatchObject({
+      statuses: expect.arrayContaining(["200", "400", "500", ...(operationId === "getLiveness" ? [] : ["503"])]),
+    });
+    for (const status of ["429", "503"].filter((status) => status in responses)) {
+      expect(responses[status]).toMatchObject({ headers: { "Retry-After": { schema: { type: "integer" } } } });
+    }
+  }
+});
+
+test.each(documents)("the document of %s refers to the model's schemas without adding to them", (_, document) => {
+  expect(JSON.stringify(document)).not.toContain('"allOf"');
+});
+
+test.each(documents)("the time limit of %s is a number with bounds", (_, document) => {
+  for (const { parameters = [] } of operationsOf(document).filter(({ operationId }) =>
+    operationId?.startsWith("create"),
+  )) {
+    expect(parameters).toContainEqual(
+      expect.objectContaining({
+        name: "Cancel-After",
+        schema: expect.objectContaining({ type: "number", minimum: 0.001, maximum: 999_999_999.999 }),
+      }),
+    );
+  }
+});

@@ -1,0 +1,160 @@
+/** Pictures that are small as files and large when they are decoded: how many bytes and passes a server spends on them. */
+import { describe, expect, test } from "bun:test";
+import { deflateSync } from "node:zlib";
+import { ByteGate } from "../src/model/decoding-gate.ts";
+import { ModelFile } from "../src/model/file.ts";
+import { countScans } from "../src/model/jpeg.ts";
+import { decodingBytes, Image } from "../src/model/media.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const mediaType = "application/octet-stream";
+const progressive = await Bun.file(new URL("./data/media/progressive.jpg", import.meta.url)).bytes();
+
+/** The last scan of a JPEG as many times as it takes to have `count`, and something before its end. */
+function withScans(jpeg: Uint8Array, count: number, beforeEnd: Uint8Array = new Uint8Array(0)): Uint8Array {
+  const bytes = Buffer.from(jpeg);
+  const end = bytes.lastIndexOf("ffd9", bytes.length, "hex");
+  const last = bytes.subarray(bytes.lastIndexOf("ffda", bytes.length, "hex"), end);
+  const more = Array<Uint8Array>(count - countScans(jpeg, 1000)).fill(last);
+  return Buffer.concat([bytes.subarray(0, end), ...more, beforeEnd, bytes.subarray(end)]);
+}
+
+describe("a JPEG", () => {
+  test("of 100 scans is decoded", async () => {
+    const image = new Image({ bytes: withScans(progressive, 100), mediaType });
+    expect((await image.pixels({ width: 8, height: 8 })).data.length).toBe(192);
+  });
+
+  test("of more is refused before it is decoded", async () => {
+    const image = new Image({ bytes: withScans(progressive, 101), mediaType });
+    for (const task of [image.size(), image.pixels({ width: 8 })]) {
+      const error = await failureOf(task);
+      expect(`${error.code}: ${error.message}`).toBe(
+        "file_too_large: The file is a JPEG of more than 100 scans; save it with fewer",
+      );
+    }
+  });
+
+  test("as large as its field takes has few scans", async () => {
+    const limited = (scans: number) => {
+      const image = new Image({ url: "https://example.org/a.jpg", limits: { maxPixels: 1200 } });
+      image.fill({ bytes: withScans(progressive, scans), mediaType });
+      return image;
+    };
+    expect(await limited(20).size()).toEqual({ width: 40, height: 30 });
+    expect((await failureOf(limited(21).size())).message).toContain("is a JPEG of more than 20 scans");
+  });
+
+  test("has no scans in what lies behind its end, in a thumbnail or in the middle of a segment", () => {
+    const scans = countScans(progressive, 1000);
+    const noise = Buffer.from("ffda".repeat(500), "hex");
+    const segment = Buffer.concat([Buffer.from([0xff, 0xe5, 0x03, 0xea]), Buffer.from("ffda".repeat(500), "hex")]);
+    const head = Buffer.concat([progressive.subarray(0, 2), segment, progressive.subarray(2)]);
+    expect(countScans(Buffer.concat([progressive, noise]), 100)).toBe(scans);
+    expect(countScans(withScans(progressive, scans, segment), 100)).toBe(scans);
+    expect(countScans(head, 100)).toBe(scans);
+  });
+});
+
+describe("the gate of decodings", () => {
+  const held = () => {
+    const begun: number[] = [];
+    const ends: PromiseWithResolvers<void>[] = [];
+    const run = (gate: ByteGate, bytes: number) => {
+      const index = ends.push(Promise.withResolvers<void>()) - 1;
+      return gate.run(bytes, () => {
+        begun.push(index);
+        return ends[index]?.promise ?? Promise.resolve();
+      });
+    };
+    return { begun, ends, run };
+  };
+
+  test("lets in what fits, in order, and one alone whatever it takes", async () => {
+    const gate = new ByteGate(100);
+    const { begun, ends, run } = held();
+    const tasks = [60, 30, 500, 10, 10].map((bytes) => run(gate, bytes));
+    await Bun.sleep(0);
+    // The last two would fit, and wait for the large one that came before them.
+    expect([begun, gate.load]).toEqual([[0, 1], { bytes: 90, waiting: 3 }]);
+    ends[0]?.resolve();
+    await tasks[0];
+    expect(begun).toEqual([0, 1]);
+    ends[1]?.resolve();
+    await tasks[1];
+    await Bun.sleep(0);
+    expect([begun, gate.load]).toEqual([[0, 1, 2], { bytes: 500, waiting: 2 }]);
+    ends[2]?.resolve();
+    await tasks[2];
+    await Bun.sleep(0);
+    expect([begun, gate.load]).toEqual([[0, 1, 2, 3, 4], { bytes: 20, waiting: 0 }]);
+  });
+
+  test("is left by a task that fails", async () => {
+    const gate = new ByteGate(100);
+    const { ends, run } = held();
+    const tasks = [80, 80].map((bytes) => run(gate, bytes));
+    ends[0]?.reject(new Error("damaged"));
+    ends[1]?.resolve();
+    expect((await Promise.allSettled(tasks)).map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+    expect(gate.load).toEqual({ bytes: 0, waiting: 0 });
+  });
+});
+
+/** A PNG of two colours, one of them half transparent: a few kB for any size. */
+function palettePng(width: number, height: number): Uint8Array {
+  const chunk = (type: string, data: Uint8Array) => {
+    const bytes = Buffer.alloc(data.length + 12);
+    bytes.writeUInt32BE(data.length, 0);
+    bytes.write(type, 4, "latin1");
+    bytes.set(data, 8);
+    bytes.writeUInt32BE(Bun.hash.crc32(bytes.subarray(4, -4)), data.length + 8);
+    return bytes;
+  };
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(width, 0);
+  header.writeUInt32BE(height, 4);
+  header.set([1, 3], 8);
+  const rows = Buffer.alloc((Math.ceil(width / 8) + 1) * height);
+  return Buffer.concat([
+    Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a),
+    chunk("IHDR", header),
+    chunk("PLTE", Uint8Array.of(255, 0, 0, 0, 255, 0)),
+    chunk("tRNS", Uint8Array.of(128, 255)),
+    chunk("IDAT", deflateSync(rows)),
+    chunk("IEND", new Uint8Array(0)),
+  ]);
+}
+
+test("how many bytes decoding takes is told from the header, before there is anything but that", async () => {
+  const png = palettePng(7000, 7000);
+  expect(png.length).toBeLessThan(10_000);
+  expect(await decodingBytes(new Image({ bytes: png, mediaType }))).toBe(7000 * 7000 * 16);
+  expect(await decodingBytes(new ModelFile({ bytes: png, mediaType }))).toBe(0);
+});
+
+test("a palette with transparency is resampled as colours multiplied by alpha", async () => {
+  const pixels = await new Image({ bytes: palettePng(1500, 1000), mediaType }).pixels({ width: 3, channels: 4 });
+  expect(pixels.data).toEqual(new Uint8Array(Array(6).fill([255, 0, 0, 128]).flat()));
+});
+
+const peak = `
+  import { Image } from ${JSON.stringify(require.resolve("../src/model/media.ts"))};
+  const bytes = await Bun.file(process.argv.at(-1)).bytes();
+  const before = process.resourceUsage().maxRSS;
+  await Promise.all(
+    Array.from({ length: 8 }, () => new Image({ bytes, mediaType: "image/png" }).pixels({ width: 8, height: 8 })),
+  );
+  console.log((process.resourceUsage().maxRSS - before) * 1024);
+`;
+
+test("many transparent pictures at once take no more memory than the gate has room for", async () => {
+  await using dir = await tempDir();
+  const path = dir.join("palette.png");
+  await Bun.write(path, palettePng(3000, 3000));
+  await using child = Bun.spawn([process.execPath, "-e", peak, path], { stdout: "pipe", stderr: "inherit" });
+  const bytes = Number(await new Response(child.stdout).text());
+  expect(bytes).toBeGreaterThan(0);
+  expect(bytes).toBeLessThan(600 * 2 ** 20);
+}, 60_000);
