@@ -62,34 +62,38 @@ export function frontsOf({ fronts, isolate }: ServeConfig, cores = availablePara
 
 async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
   const { packaged, config, prepareLibraries = async () => {} } = options;
-  const run = config.isolate
-    ? await openEngine(options, opened)
-    : async (tools: FrontTools) => {
-        await prepareLibraries();
-        return runHere(packaged, config, tools);
-      };
+  const engine = config.isolate ? await prepareEngine(options, opened) : undefined;
   return openFront({
     packaged,
     config,
     owner: ownerOf(0),
-    onListening: () => logSetUp(packaged),
-    run,
+    onListening: () => {
+      logSetUp(packaged);
+      engine?.begin();
+    },
+    run: async (tools) => {
+      if (engine !== undefined) return engine.open(tools);
+      await prepareLibraries();
+      return runHere(packaged, config, tools);
+    },
     openStore: () => openStore(storePath(packaged.repository, config), config, "main"),
   });
 }
 
-/** Starts the engine process; what it gives is for the front to open. */
-async function openEngine({ packaged, config, argv = [] }: ServerOptions, opened: AsyncDisposableStack) {
+/** The engine process: begun as soon as the port is open, beside the front, which has code to load as well. */
+async function prepareEngine({ packaged, config, argv = [] }: ServerOptions, opened: AsyncDisposableStack) {
   const folder = opened.use(await makeRunFolder());
   const link = new EngineLink();
   const engine = engineProcess({ packaged, config, argv, folder, events: link });
   opened.defer(() => engine.stop(STOP_MS));
-  // Beside the front, which has code to load as well.
-  const started = engine.start();
-  started.catch(() => {});
-  return async (tools: FrontTools) => {
-    const [running] = await Promise.all([link.open(packaged, tools), started]);
-    return running;
+  return {
+    begin: () => {
+      engine.start().catch(() => {});
+    },
+    open: async (tools: FrontTools): Promise<RunningModel> => {
+      const [running] = await Promise.all([link.open(packaged, tools), engine.start()]);
+      return running;
+    },
   };
 }
 

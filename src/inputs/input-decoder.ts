@@ -15,10 +15,15 @@ export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
   readonly #isRecursive: boolean;
+  readonly #isElsewhere: boolean;
   #expected: Expected | undefined;
 
-  /** @param input the schema of one input, which is changed to stop when there are more faults than are told */
-  constructor(input: z.ZodType) {
+  /**
+   * @param input the schema of one input, which is changed to stop when there are more faults than are told
+   * @param options.isElsewhere on another thread than the model's: what the schema's own code throws may be for that, and is thrown on
+   */
+  constructor(input: z.ZodType, { isElsewhere = false }: { readonly isElsewhere?: boolean } = {}) {
+    this.#isElsewhere = isElsewhere;
     limitFaults(input, MAX_FAULTS);
     this.#isRecursive = isRecursive(input);
     this.#input = input;
@@ -54,13 +59,24 @@ export class InputDecoder {
       }
       const isDeep = isTooDeep(element);
       if (isDeep && this.#isRecursive) throw tooDeep();
-      const parsed = safeParse(this.#input, element);
+      const parsed = this.#parse(element);
       // A schema that does not follow it has faults to tell of; one that takes it unseen leaves it to others to follow.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
       else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
     }
     return inputs;
+  }
+
+  /** @throws SconceError `inputs_invalid` for an input that is nested more deeply than the schema can be followed */
+  #parse(input: unknown) {
+    try {
+      return this.#input.safeParse(input);
+    } catch (error) {
+      if (isStackOverflow(error)) throw tooDeep();
+      if (this.#isElsewhere) throw error;
+      return { success: false, error: { issues: [thrownIssue(this.#input, input, error)] } } as const;
+    }
   }
 }
 
@@ -163,16 +179,6 @@ function unfit(faults: readonly Fault[]): SconceError {
   const one = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
   const message = faults.length === 1 ? one : `${count}, the first: ${one}`;
   return new SconceError("inputs_invalid", message, { faults: shown });
-}
-
-/** @throws SconceError `inputs_invalid` for an input that is nested more deeply than the schema can be followed */
-function safeParse(schema: z.ZodType, input: unknown) {
-  try {
-    return schema.safeParse(input);
-  } catch (error) {
-    if (isStackOverflow(error)) throw tooDeep();
-    return { success: false, error: { issues: [thrownIssue(schema, input, error)] } } as const;
-  }
 }
 
 function isStackOverflow(error: unknown): boolean {

@@ -30,7 +30,7 @@ self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<Ch
 
 async function open({ path, digest }: BundleSource): Promise<InputDecoder> {
   const { input } = await loadModel(await Bun.file(path).text(), digest);
-  return new InputDecoder(input);
+  return new InputDecoder(input, { isElsewhere: true });
 }
 
 /** Of the body, not of the model's code. */
