@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { Batcher } from "../src/engine/batcher.ts";
+import type { Queued } from "../src/engine/fair-queue.ts";
 import { Fifo } from "../src/engine/fifo.ts";
+import { QueueDelay } from "../src/engine/queue-delay.ts";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
 
 /** Loads of any kind: when items of which prediction and shape become ready. */
@@ -446,3 +449,31 @@ function identity(object: object): number {
   identities.set(object, nextIdentity);
   return nextIdentity++;
 }
+
+test("an item that is alone waits until what was told before it is beyond the process, and the runners with it", () => {
+  let isHeard = false;
+  const run: string[] = [];
+  const batcher = new Batcher<Queued & { readonly name: string }, void>({
+    runners: [
+      (items) => {
+        run.push(items.map(({ name }) => name).join());
+        return new Promise(() => {});
+      },
+    ],
+    maxBatchSize: 4,
+    policy: new QueueDelay(0),
+    clock: { now: () => 0, after: () => () => {} },
+    listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
+    isHeard: () => isHeard,
+    isWorthHalving: () => false,
+    isOutOfMemory: () => false,
+  });
+  const item = (name: string, isAlone: boolean) => ({ lane: {}, key: "", bytes: 1, readyAtMs: 0, name, isAlone });
+  batcher.add(item("suspect", true));
+  batcher.add(item("other", false));
+  batcher.pump();
+  expect(run).toEqual([]);
+  isHeard = true;
+  batcher.pump();
+  expect(run).toEqual(["suspect"]);
+});

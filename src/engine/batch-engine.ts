@@ -31,6 +31,8 @@ export interface BatchEngineOptions<T extends BatchItem> {
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly listener: BatchEngineListener<T>;
+  /** As the batcher's. */
+  readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
   /** Told when batches get smaller for good, for want of memory. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
@@ -68,6 +70,7 @@ export class BatchEngine<T extends BatchItem> {
         failed: (item, cause) => listener.failed(item, runError(cause)),
         shrunk: (size) => options.onShrink?.(size),
       },
+      isHeard: options.isHeard,
       isWorthHalving: (cause) => !hasCode(cause, "session_closed"),
       isOutOfMemory: (cause) => hasCode(cause, "out_of_memory"),
     });
@@ -107,6 +110,11 @@ export class BatchEngine<T extends BatchItem> {
   /** Takes the waiting items of a lane away, and gives them back; those that run now run on. */
   cancel(lane: object): T[] {
     return this.#batcher.remove(lane);
+  }
+
+  /** To be called when what was told is beyond this process, after `isHeard` said no. */
+  pump(): void {
+    this.#batcher.pump();
   }
 
   hurry(): void {

@@ -28,6 +28,8 @@ export interface BatcherOptions<T, R> {
   readonly policy: BatchPolicy;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
+  /** Whether all that the listener was told is beyond this process, which an item that is alone may end; who says no pumps when it is. */
+  readonly isHeard?: (() => boolean) | undefined;
   /** Whether a batch that failed for `cause` is worth running again in parts. */
   readonly isWorthHalving: (cause: unknown) => boolean;
   /** Whether it failed for want of memory, so that others of that size would too. */
@@ -119,6 +121,7 @@ export class Batcher<T extends Queued, R> {
     const [first] = this.#slots;
     if (this.#isReserved) {
       if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
+      if (this.#options.isHeard?.() === false) return;
       this.#isAloneRunning = true;
       this.#dispatch(first, this.#alone.shift());
       return;

@@ -70,6 +70,11 @@ export class EngineServer {
           this.#observation = observation;
         },
       },
+      // Rows that never left would be taken for those of an item that ended the process.
+      isHeard: () => {
+        for (const { outbox } of this.#fronts.values()) outbox.flush();
+        return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
+      },
       onShrink: (maxBatchSize) => {
         for (const front of this.#fronts.values()) this.#tellNumber(front, frameKinds.shrunk, maxBatchSize);
       },
@@ -83,7 +88,10 @@ export class EngineServer {
       socket: {
         open: (socket) => this.#came(socket),
         data: (socket, chunk) => this.#fronts.get(socket)?.reader.push(chunk),
-        drain: (socket) => this.#fronts.get(socket)?.outbox.drained(),
+        drain: (socket) => {
+          this.#fronts.get(socket)?.outbox.drained();
+          this.#engine.pump();
+        },
         close: (socket) => this.#left(socket),
       },
     });
@@ -126,6 +134,7 @@ export class EngineServer {
     for (const lane of front.lanes.values()) this.#engine.cancel(lane);
     front.lanes.clear();
     this.#hurryIfAll();
+    this.#engine.pump();
   }
 
   #handle(front: Front, memory: FrameMemory, at: number): void {

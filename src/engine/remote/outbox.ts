@@ -35,6 +35,11 @@ export class Outbox {
     this.#blocks = blocks;
   }
 
+  /** Whether the socket has all of it. */
+  get isEmpty(): boolean {
+    return this.#stretches.length === 0;
+  }
+
   /** Adds the bytes of a block from `from` up to `to`. They go out with `flush` or `flushSoon`, or before when there are many. */
   add(block: Block, from: number, to: number): void {
     const { bytes } = block.memory;
