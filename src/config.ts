@@ -152,7 +152,8 @@ export const serveOptions = {
     parse: number(0.1),
   }),
   isolate: option({
-    description: "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
+    description:
+      "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
     default: true,
     parse: flag,
   }),
@@ -220,6 +221,12 @@ export const serveOptions = {
     valueHint: "bytes",
     default: 64 * MiB,
     described: "64m",
+    parse: someBytes,
+  }),
+  maxMemory: openOption<number>({
+    description: "Most bytes held for clients: bodies, files, tensors, results; what comes beyond waits, or is refused",
+    valueHint: "bytes",
+    described: "half of the container's or machine's memory",
     parse: someBytes,
   }),
   maxQueuedItems: option({

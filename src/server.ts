@@ -74,7 +74,7 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
     owner: ownerOf(0),
     onListening: () => logSetUp(packaged),
     run,
-    openStore: () => openStore(storePath(packaged.repository, config), config, "main"),
+    openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
   });
 }
 
