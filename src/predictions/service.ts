@@ -82,8 +82,29 @@ export class PredictionService implements Predictions {
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { waitMs, client } = request;
-    const live = await this.#accept(request);
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client } = request;
+    const { bodies, limits, owner } = this.#options;
+    let live: LivePrediction;
+    try {
+      const decoding = bodies.decode(body, limits.maxInputs[kind]);
+      const decoded = decoding instanceof Promise ? await decoding : decoding;
+      const count = decoded.inputs.length;
+      this.#admit(count, bytes);
+      live = this.#begin(
+        {
+          id: newId(owner),
+          kind,
+          count,
+          createdAtMs: Date.now(),
+          timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
+          body: decoded.body,
+        },
+        { inputs: decoded.inputs, bytes, charge },
+      );
+    } catch (error) {
+      charge[Symbol.dispose]();
+      throw error;
+    }
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
       // A client that left was never told the id: nobody can read the outcome.
@@ -141,31 +162,6 @@ export class PredictionService implements Predictions {
   /** What has not ended from now on is left to the store as a request, for the next process to go on with. */
   abandon(): void {
     this.#isAbandoned = true;
-  }
-
-  /** One that is refused gives back what it was charged. */
-  async #accept({ kind, body, bytes, charge, timeoutMs = Infinity }: NewPrediction): Promise<LivePrediction> {
-    const { bodies, limits, owner } = this.#options;
-    try {
-      const decoding = bodies.decode(body, limits.maxInputs[kind]);
-      const decoded = decoding instanceof Promise ? await decoding : decoding;
-      const count = decoded.inputs.length;
-      this.#admit(count, bytes);
-      return this.#begin(
-        {
-          id: newId(owner),
-          kind,
-          count,
-          createdAtMs: Date.now(),
-          timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
-          body: decoded.body,
-        },
-        { inputs: decoded.inputs, bytes, charge },
-      );
-    } catch (error) {
-      charge[Symbol.dispose]();
-      throw error;
-    }
   }
 
   #liveOf(kind: Kind, id: string): LivePrediction | undefined {
