@@ -7,6 +7,7 @@ import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { isNetworkName, networks, readSamples } from "./networks.ts";
 
 const [folder = "", name = ""] = process.argv.slice(2);
@@ -14,12 +15,14 @@ if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchma
 const bodies = new Bodies(new InputDecoder(networks[name].model.input));
 const { outputs } = await readSamples(folder);
 const [output] = outputs;
+const memory = new MemoryAccount();
 const id = "0AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
 
 const app = new Hono({ strict: false });
 app.post("/predictions", async (c) => {
-  const { body } = await readBody(c.req.raw, 64 * 2 ** 20);
+  const { body, charge } = await readBody(c.req.raw, { maxBytes: 64 * 2 ** 20, memory });
+  using _ = charge;
   const { inputs } = await bodies.decode(body, 10_000);
   const prediction = {
     prediction_id: id,

@@ -236,6 +236,12 @@ export const serveOptions = {
     described: "64m",
     parse: someBytes,
   }),
+  maxMemory: openOption<number>({
+    description: "Most bytes held for clients: bodies, files, tensors, results; what comes beyond waits, or is refused",
+    valueHint: "bytes",
+    described: "half of the container's or machine's memory",
+    parse: someBytes,
+  }),
   maxQueuedItems: option({
     description: "Most inputs that are accepted and not done",
     valueHint: "n",

@@ -35,7 +35,7 @@ export type FrontStart = z.infer<typeof frontStart>;
 export const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
 export type EngineNews = z.infer<typeof engineNews>;
 
-export const counterNames = ["items", "bytes"] as const;
+export const counterNames = ["items", "bytes", "held", "results"] as const;
 
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
@@ -59,9 +59,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       countsStore: store === undefined || index === 0,
       isOwn: (owner) => indexOf(owner, count) === index,
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
-      ...sharedCounts(new SharedCounters({ path: counters, names: counterNames, rows: count }), index),
+      ...sharedCounts(new SharedCounters({ path: counters, names: counterNames, rows: count }), { row: index, count }),
       run: (tools) => engine.open(packaged, tools),
-      openStore: () => openStore(store, config, "member"),
+      openStore: (memory) => openStore(store, config, "member", memory),
     });
     link.ready();
     await link.stopping;
@@ -69,8 +69,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
   };
 }
 
-/** This front's part of what all have accepted and not ended, and that of the others. */
-function sharedCounts(counters: SharedCounters<(typeof counterNames)[number]>, row: number) {
+/** This front's part of what all have accepted and not ended, and that of the others; and the memory that each takes for it. */
+function sharedCounts(
+  counters: SharedCounters<(typeof counterNames)[number]>,
+  { row, count }: { row: number; count: number },
+) {
   const items = counters.counter("items", row);
   const bytes = counters.counter("bytes", row);
   const unfinished: Unfinished = {
@@ -87,5 +90,6 @@ function sharedCounts(counters: SharedCounters<(typeof counterNames)[number]>, r
       bytes.set(value);
     },
   };
-  return { unfinished, others: () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own }) };
+  const memory = { count, held: counters.counter("held", row), results: counters.counter("results", row) };
+  return { unfinished, memory, others: () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own }) };
 }

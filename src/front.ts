@@ -14,6 +14,8 @@ import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import { log } from "./log.ts";
+import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
+import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
 import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
@@ -52,11 +54,13 @@ export interface FrontOptions {
   /** What this front has accepted and not ended, where the others see it, and what the others have. */
   readonly unfinished?: Unfinished;
   readonly others?: () => Readonly<Unfinished>;
+  /** The memory that this front holds for clients, where the others see it. */
+  readonly memory?: MemoryAccountOptions["siblings"];
   /** Called when the port is open, before anything else is done. */
   readonly onListening?: () => void;
   /** Opens the engine; called once the port is open. */
   readonly run: (tools: FrontTools) => Promise<RunningModel>;
-  readonly openStore: () => Promise<PredictionStore>;
+  readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
@@ -97,7 +101,9 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   };
   const early = listensLate ? undefined : open(createStartingApp(lifecycle).fetch);
   options.onListening?.();
-  const store = opened.adopt(await openStore(), (it) => it.close());
+  const maxBytes = config.maxMemory ?? Math.floor(memoryLimit() / 2);
+  const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
+  const store = opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
   const metrics = new Metrics();
   const fetcher = opened.use(fetcherFor(config));
@@ -109,7 +115,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const decoder = new InputDecoder(model.input);
   const bundle = { path: packaged.bundle.path, digest: packaged.digest };
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
-  const flow = new ItemFlow(engine, pipeline, config);
+  const flow = new ItemFlow(engine, pipeline, { ...config, memory });
   const counts = unfinished === undefined ? {} : { unfinished };
   const service = new PredictionService({
     ...counts,
@@ -119,6 +125,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     pipeline,
     store,
     metrics,
+    memory,
     owner,
     onFault: logFault,
     limits: {
@@ -138,6 +145,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     retainedBytes: countsStore ? store.retained.bytes : 0,
     readyItems: flow.ready.items,
     readyBytes: flow.ready.bytes,
+    memory: memory.parts,
+    memoryLimit: memory.maxBytes,
   }));
   const siblings = options.siblings && new Siblings(options.siblings);
   let listener = early;
@@ -163,6 +172,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     isReady: () => engine.isReady,
     lifecycle,
     maxBodyBytes: config.maxBodyBytes,
+    memory,
     version,
     onInternalError: (error) => log.error(error),
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.

@@ -14,6 +14,10 @@ export interface Gauges {
   readonly retainedBytes: number;
   readonly readyItems: number;
   readonly readyBytes: number;
+  /** That this process holds, by what for. */
+  readonly memory: Readonly<Record<string, number>>;
+  /** Most of all processes of the server. */
+  readonly memoryLimit: number;
 }
 
 /** A counter that is told to the library when it is asked for: looking labels up costs more than all else about a small prediction's end. */
@@ -107,6 +111,25 @@ export class Metrics implements BatchObserver {
     gauge("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", () => counts().readyBytes);
     gauge("sconce_retained_predictions", "Ended predictions that can still be read.", () => counts().retained);
     gauge("sconce_retained_bytes", "Bytes of their results.", () => counts().retainedBytes);
+    new Gauge({
+      name: "sconce_memory_bytes",
+      help: "Bytes that are held for clients, by what they are.",
+      labelNames: ["part"],
+      registers: [this.#registry],
+      collect() {
+        for (const [part, bytes] of Object.entries(counts().memory)) this.set({ part }, bytes);
+      },
+    });
+    new Gauge({
+      name: "sconce_memory_limit_bytes",
+      help: "Most bytes that are held for clients.",
+      registers: [this.#registry],
+      // The same in all processes of a server.
+      aggregator: "max",
+      collect() {
+        this.set(counts().memoryLimit);
+      },
+    });
     gauge("process_resident_memory_bytes", "Resident memory.", () => process.memoryUsage().rss);
   }
 

@@ -76,7 +76,7 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
       await prepareLibraries();
       return runHere(packaged, config, tools);
     },
-    openStore: () => openStore(storePath(packaged.repository, config), config, "main"),
+    openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
   });
 }
 

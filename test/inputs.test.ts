@@ -7,6 +7,7 @@ import { z } from "../src/index.ts";
 import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { allOf } from "../src/inputs/input-list.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
@@ -14,7 +15,7 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
   const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();
   app.post("/", async (c) => {
-    const { body: given, bytes } = await readBody(c.req.raw, 2 ** 24);
+    const { body: given, bytes } = await readBody(c.req.raw, { maxBytes: 2 ** 24, memory: new MemoryAccount() });
     const { inputs } = await bodies.decode(given, 10_000);
     return c.json({ inputs: allOf(inputs), bytes });
   });

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/errors.ts";
 import { ReadyInputs } from "../src/inputs/input-list.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { OutputList } from "../src/predictions/output-list.ts";
 import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
 import { ItemList } from "../src/serving/item-list.ts";
@@ -17,6 +18,7 @@ function started(count = 1) {
     onBegun() {},
     onFault() {},
     maxResultBytes: 20,
+    memory: new MemoryAccount(),
   });
   const list = new ItemList(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)), outputs);
   live.begin({ failure: (message) => outputs.failure(message), release: () => outputs.release() });

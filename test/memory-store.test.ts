@@ -7,7 +7,7 @@ import { endOf, keepAll, largeEndOf } from "./helpers/predictions.ts";
 
 function storeWith(limits: Partial<RetentionLimits>) {
   const clock = { nowMs: 0 };
-  const store = new MemoryStore({ ...keepAll, ...limits }, () => clock.nowMs);
+  const store = new MemoryStore({ ...keepAll, ...limits }, { now: () => clock.nowMs });
   const keptOf = async (...records: EndedRecord[]) =>
     Promise.all(records.map(async (record) => (await store.get(record.id)) === record));
   return { store, clock, keptOf };

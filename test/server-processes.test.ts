@@ -1,5 +1,6 @@
 /** The processes of a server: fronts without libtorch, the engine that they share, and what the end of one costs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect } from "node:net";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { executable } from "./helpers/executable.ts";
@@ -106,6 +107,23 @@ describe("a server of two fronts", () => {
     expect(await client.metric("sconce_queued_items")).toBe(0);
     expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(created.size);
     expect((await client.fetch(`/predictions/${canceled.slice(0, -1)}_`)).status).toBe(404);
+  });
+
+  test("has one account of memory for both", async () => {
+    await using server = serve("lab", "--fronts", "2", "--max-memory", "3m");
+    const client = await clientOf(server);
+    const held = () => client.metric('sconce_memory_bytes{part="bodies"}');
+    const upload = connect({ host: client.url.hostname, port: Number(client.url.port) });
+    const head =
+      "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n";
+    upload.once("connect", () => upload.write(head));
+    await until(async () => (await held()) === 1_500_000);
+    const large = [{ x: 1, note: { text: "n".repeat(100_000) } }];
+    for (let i = 0; i < 10; i++) expect((await client.refused(large, { Connection: "close" })).status).toBe(429);
+    upload.destroy();
+    await until(async () => (await held()) === 0);
+    expect((await client.predict(large)).status).toBe("success");
+    expect(await client.metric("sconce_memory_limit_bytes")).toBe(3 * 2 ** 20);
   });
 
   test("loses nothing that it has accepted when one is killed", async () => {

@@ -1,5 +1,6 @@
 /** Fetches the files that clients name by URL, within limits, and only from addresses that the guard lets pass. */
 import { SconceError } from "../errors.ts";
+import type { Charge } from "../memory/charge.ts";
 import { decodeDataUrl, isDataUrl } from "../model/data-url.ts";
 import { urlLabel } from "../model/url-label.ts";
 import type { AddressGuard } from "./address-guard.ts";
@@ -24,9 +25,16 @@ export interface FetchedFile {
   readonly mediaType: string;
 }
 
+export interface FetchOptions {
+  readonly signal?: AbortSignal;
+  readonly maxBytes?: number;
+  readonly charge?: Charge | undefined;
+}
+
 interface Fetching {
   readonly signal: AbortSignal;
   readonly maxBytes: number;
+  readonly charge: Charge | undefined;
 }
 
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
@@ -43,6 +51,11 @@ const unreachable = new Set([
 ]);
 const maxAddresses = 3;
 const maxUrlLength = 8192;
+/**
+ * What a file of unknown length is charged before it is read, or its limit where that is less. At once, not as it comes: files that each have a
+ * part and wait for more would wait for each other.
+ */
+const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
  * http, https and data URIs. Names are looked up once, the connection goes to the address that was checked, and every redirect is
@@ -73,17 +86,20 @@ export class Fetcher implements Disposable {
    * The content of a URL.
    *
    * @param options.maxBytes for this file, where it is less than the fetcher's
+   * @param options.charge takes the bytes of what is fetched before they are read, when there is room; waiting for that is a part of the time limit
    * @throws SconceError `file_refused` (scheme, address, redirect, credentials), `file_unavailable` (time limit, status,
    * connection), `file_too_large`, `file_invalid` (not a URL, not what its encoding says), `canceled` when the signal is aborted
    * (or the signal's own reason, where that is a SconceError)
    */
-  async fetch(url: string, options: { signal?: AbortSignal; maxBytes?: number } = {}): Promise<FetchedFile> {
+  async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
     const maxBytes = Math.min(this.#maxBytes, options.maxBytes ?? this.#maxBytes);
     if (options.signal?.aborted) throw canceled(options.signal.reason);
     // Before any parsing: URL takes seconds for the megabytes that a data URI may have.
     if (isDataUrl(url)) return decodeDataUrl(url, maxBytes);
     const parsed = parseUrl(url);
-    return this.#limited(parsed, options.signal, (signal) => this.#follow(parsed, { signal, maxBytes }));
+    return this.#limited(parsed, options.signal, (signal) =>
+      this.#follow(parsed, { signal, maxBytes, charge: options.charge }),
+    );
   }
 
   /** Closes the idle connections. */
@@ -200,17 +216,20 @@ function checkUrl(url: URL, prefix: string): URL {
 }
 
 async function readFile(url: URL, response: Response, fetching: Fetching): Promise<FetchedFile> {
-  const { maxBytes } = fetching;
+  const { maxBytes, charge, signal } = fetching;
   if (response.status !== 200) {
     throw new SconceError("file_unavailable", `${urlLabel(url)} answered ${response.status}`);
   }
   // Bun itself refuses a Content-Length that isn't one number.
   const declared = Number(response.headers.get("content-length") ?? 0);
   if (declared > maxBytes) throw tooLarge(url, maxBytes);
-  const body = await readBody(url, response, maxBytes);
+  await charge?.takeInTurn(declared > 0 ? declared : Math.min(maxBytes, UNKNOWN_BYTES), signal);
+  const body = await readBody(url, response, fetching);
   const mediaType = response.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  const bytes = await decode(url, body, { encoding: response.headers.get("content-encoding"), maxBytes });
+  charge?.grow(bytes.length - charge.bytes);
   return {
-    bytes: await decode(url, body, { encoding: response.headers.get("content-encoding"), maxBytes }),
+    bytes,
     mediaType: mediaType || "application/octet-stream",
   };
 }
@@ -230,7 +249,11 @@ async function decode(
   });
 }
 
-async function readBody(url: URL, response: Response, maxBytes: number): Promise<Uint8Array> {
+async function readBody(
+  url: URL,
+  response: Response,
+  { maxBytes, charge }: Pick<Fetching, "maxBytes" | "charge">,
+): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = response.body?.getReader();
@@ -242,6 +265,7 @@ async function readBody(url: URL, response: Response, maxBytes: number): Promise
     if (done) break;
     size += value.length;
     if (size > maxBytes) throw tooLarge(url, maxBytes);
+    if (charge !== undefined && size > charge.bytes) charge.grow(value.length);
     chunks.push(value);
   }
   const [only] = chunks;

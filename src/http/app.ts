@@ -1,6 +1,7 @@
 /** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 import type { Predictions } from "../predictions/predictions.ts";
@@ -37,6 +38,7 @@ export interface AppOptions {
   /** The other fronts of this server, where there are several. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
+  readonly memory: MemoryAccount;
   readonly version: string;
   /** Told of errors that say more than their answer does. */
   readonly onInternalError: (error: unknown) => void;
@@ -51,6 +53,7 @@ export function createApp({
   isReady,
   siblings,
   maxBodyBytes,
+  memory,
   version,
   onInternalError,
   onHold = () => {},
@@ -58,7 +61,7 @@ export function createApp({
   const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
-  addPredictionRoutes(app, { predictions, siblings, maxBodyBytes, onHold });
+  addPredictionRoutes(app, { predictions, siblings, maxBodyBytes, memory, onHold });
   addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>

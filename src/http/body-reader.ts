@@ -1,19 +1,44 @@
 /** Reads the bodies of requests: their type, their size, their bytes. */
-import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
+import { SconceError } from "../errors.ts";
+import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
 import { utf8 } from "../inputs/input-decoder.ts";
+import type { Charge } from "../memory/charge.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import { ProblemError } from "./problem.ts";
 
 export interface ReadBody {
   readonly body: Body;
   readonly bytes: number;
+  /** For the body and for what is parsed of it. */
+  readonly charge: Charge;
 }
 
-/** @throws ProblemError 400, 413 or 415; SconceError `body_invalid` */
-export async function readBody(request: Request, maxBytes: number): Promise<ReadBody> {
+export interface BodyLimits {
+  readonly maxBytes: number;
+  readonly memory: MemoryAccount;
+}
+
+/**
+ * Asks for the memory of a body before it reads a byte of it where its length is announced, and of each chunk as it comes where it is not.
+ * What is left unread when a request is refused is read past by the listener, and held nowhere.
+ *
+ * @throws ProblemError 400, 413 or 415; SconceError `body_invalid`, `queue_full`
+ */
+export async function readBody(request: Request, { maxBytes, memory }: BodyLimits): Promise<ReadBody> {
   checkMediaType(request.headers);
   const length = lengthOf(request, maxBytes);
-  if (length !== undefined && length <= LARGE_BYTES) return { body: await readText(request), bytes: length };
-  return readChunks(request, maxBytes);
+  const charge = memory.take("bodies", HELD_PER_BYTE * (length ?? 0));
+  if (charge === undefined) throw noRoom();
+  try {
+    if (length !== undefined && length <= LARGE_BYTES) {
+      return { body: await readText(request), bytes: length, charge };
+    }
+    const { chunks, bytes } = await readChunks(request, maxBytes, length === undefined ? charge : undefined);
+    return { body: chunks, bytes, charge };
+  } catch (error) {
+    charge[Symbol.dispose]();
+    throw error;
+  }
 }
 
 function checkMediaType(headers: Headers): void {
@@ -42,21 +67,38 @@ async function readText(request: Request): Promise<string> {
   return utf8(await request.bytes().catch(refuseIncomplete));
 }
 
-/** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
-async function readChunks(request: Request, maxBytes: number): Promise<ReadBody> {
+/**
+ * As a whole a large body would hold the loop for each time that its memory is moved to make it larger.
+ * @param growing of a body that did not tell its length
+ */
+async function readChunks(
+  request: Request,
+  maxBytes: number,
+  growing: Charge | undefined,
+): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let bytes = 0;
+  let hasRoom = true;
   try {
     for await (const chunk of request.body ?? []) {
       bytes += chunk.length;
-      if (bytes > maxBytes) break;
+      hasRoom = growing?.tryGrow(HELD_PER_BYTE * chunk.length) ?? true;
+      if (bytes > maxBytes || !hasRoom) break;
       chunks.push(chunk);
     }
   } catch (error) {
     return refuseIncomplete(error);
   }
   if (bytes > maxBytes) throw tooLarge(maxBytes);
-  return { body: chunks, bytes };
+  if (!hasRoom) throw noRoom();
+  return { chunks, bytes };
+}
+
+function noRoom(): SconceError {
+  return new SconceError(
+    "queue_full",
+    "the server's memory is taken by other requests (--max-memory); try again later",
+  );
 }
 
 function refuseIncomplete(cause: unknown): never {

@@ -7,6 +7,9 @@ import type { LargeBodies } from "./large-bodies.ts";
 /** Beyond this, parsing would hold up everybody for more than a few milliseconds. */
 export const LARGE_BYTES = 256 * 1024;
 
+/** Bytes of memory that a byte of a body is counted with: itself, and about twice as much for its inputs. */
+export const HELD_PER_BYTE = 3;
+
 /** A JSON list of inputs: its text, or the chunks it came in, whose memory is given away. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 

@@ -64,6 +64,7 @@ class BoundedLog {
       this.#left = -1;
     } else {
       this.#live.log(text);
+      this.#live.charge.grow(bytes);
       this.#left -= bytes;
     }
     return this.#left >= 0;

@@ -1,4 +1,5 @@
 /** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
+import type { Charge } from "../memory/charge.ts";
 import type { EndedRecord, Kind, Outcome, PredictionRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
 
@@ -9,6 +10,8 @@ export interface LiveOptions {
   readonly request: KeptRequest;
   /** Bytes of the request's body, which count until it ends. */
   readonly bytes: number;
+  /** Memory that it takes until it ends. */
+  readonly charge: Charge;
   /** When its time is up, in `performance.now()` milliseconds: a clock that nobody sets. */
   readonly deadlineMs: number;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
@@ -25,6 +28,7 @@ export interface Work {
 export class LivePrediction {
   readonly record: Readonly<OpenRecord>;
   readonly bytes: number;
+  readonly charge: Charge;
   readonly deadlineMs: number;
   /** From its creation until its time is up. */
   readonly timeoutMs: number;
@@ -42,7 +46,7 @@ export class LivePrediction {
   #watchers: Set<(record: PredictionRecord) => void> | undefined;
   #abort: AbortController | undefined;
 
-  constructor({ request, bytes, deadlineMs, onEnd }: LiveOptions) {
+  constructor({ request, bytes, charge, deadlineMs, onEnd }: LiveOptions) {
     const { id, kind, count, createdAtMs } = request;
     this.#record = {
       id,
@@ -59,6 +63,7 @@ export class LivePrediction {
     this.request = request;
     this.timeoutMs = request.timeoutMs;
     this.bytes = bytes;
+    this.charge = charge;
     this.deadlineMs = deadlineMs;
     this.#onEnd = onEnd;
   }
@@ -123,6 +128,7 @@ export class LivePrediction {
     this.request = undefined;
     this.#work?.release();
     this.#work = undefined;
+    this.charge[Symbol.dispose]();
     this.#abort?.abort();
     const waiters = this.#waiters;
     this.#waiters = [];

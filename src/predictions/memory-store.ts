@@ -1,10 +1,17 @@
 /** Keeps ended predictions in this process's memory and forgets them by count, age and bytes. */
 import { Fifo } from "../engine/fifo.ts";
+import type { Charge } from "../memory/charge.ts";
+import { MemoryAccount } from "../memory/memory-account.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
 import type { LeftRequest, PredictionStore, RetentionLimits } from "./store.ts";
 
 /** Roughly the size of a record without its outcome and logs. */
 const RECORD_BYTES = 512;
+
+interface Options {
+  readonly now?: () => number;
+  readonly memory?: MemoryAccount;
+}
 
 interface Kept {
   readonly record: EndedRecord;
@@ -16,21 +23,28 @@ interface Kept {
 /** A request is not kept: it is held by the process that runs it, and is lost with it. */
 export class MemoryStore implements PredictionStore {
   readonly #limits: RetentionLimits;
-  readonly #now: () => number;
   readonly #byId = new Map<string, Kept>();
   /** In the order in which they ended. */
   readonly #ended = new Fifo<Kept>();
-  #bytes = 0;
+  readonly #charge: Charge;
+  readonly #now: () => number;
 
-  /** @param now milliseconds by a clock that is never set */
-  constructor(limits: RetentionLimits, now: () => number = () => performance.now()) {
-    this.#limits = limits;
+  /**
+   * @param options.now milliseconds by a clock that is never set
+   * @param options.memory where it has no room for what else is held, the oldest records are forgotten
+   */
+  constructor(limits: RetentionLimits, { now = () => performance.now(), memory = new MemoryAccount() }: Options = {}) {
+    this.#limits = { ...limits, maxBytes: Math.min(limits.maxBytes, memory.maxResultBytes) };
     this.#now = now;
+    this.#charge = memory.add("results", 0);
+    memory.onPressure(() => {
+      while (memory.isOver && this.#byId.size > 1) this.#forgetOldest();
+    });
   }
 
   get retained(): { count: number; bytes: number } {
     this.#sweep(this.#now());
-    return { count: this.#byId.size, bytes: this.#bytes };
+    return { count: this.#byId.size, bytes: this.#charge.bytes };
   }
 
   create(): Promise<void> {
@@ -53,7 +67,7 @@ export class MemoryStore implements PredictionStore {
     const kept = { record, bytes, endedMs };
     this.#byId.set(record.id, kept);
     this.#ended.push(kept);
-    this.#bytes += bytes;
+    this.#charge.grow(bytes);
     this.#sweep(endedMs);
     return bytes;
   }
@@ -73,7 +87,7 @@ export class MemoryStore implements PredictionStore {
     const kept = this.#byId.get(id);
     if (kept === undefined) return;
     this.#byId.delete(id);
-    this.#bytes -= kept.bytes;
+    this.#charge.grow(-kept.bytes);
   }
 
   async *left(): AsyncGenerator<LeftRequest> {}
@@ -90,14 +104,19 @@ export class MemoryStore implements PredictionStore {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
     for (let oldest = this.#ended.first; oldest !== undefined; oldest = this.#ended.first) {
       const count = this.#byId.size;
-      const isOver = count > maxCount || (this.#bytes > maxBytes && count > 1) || now - oldest.endedMs > maxAgeMs;
+      const isOver =
+        count > maxCount || (this.#charge.bytes > maxBytes && count > 1) || now - oldest.endedMs > maxAgeMs;
       // A record that was forgotten before its time still stands in the queue.
       if (!isOver && this.#byId.get(oldest.record.id) === oldest) return;
-      this.#ended.shift();
-      if (this.#byId.get(oldest.record.id) !== oldest) continue;
-      this.#byId.delete(oldest.record.id);
-      this.#bytes -= oldest.bytes;
+      this.#forgetOldest();
     }
+  }
+
+  #forgetOldest(): void {
+    const oldest = this.#ended.shift();
+    if (oldest === undefined || this.#byId.get(oldest.record.id) !== oldest) return;
+    this.#byId.delete(oldest.record.id);
+    this.#charge.grow(-oldest.bytes);
   }
 }
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { ServeConfig } from "../config.ts";
 import { messageOf } from "../errors.ts";
 import { log } from "../log.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import { storeLocation } from "../store/location.ts";
 import { MemoryStore } from "./memory-store.ts";
 import { prepareFolder } from "./sqlite/database-lock.ts";
@@ -32,12 +33,14 @@ export function storePath(
 
 /**
  * @param role `main` for the process that has the file for the whole server
+ * @param memory of the process; the supervisor of fronts, which keeps nothing, has none
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(
   path: string | undefined,
   config: Pick<ServeConfig, "retainCount" | "retainAge" | "retainBytes" | "storeSync">,
   role: "main" | "member",
+  memory?: MemoryAccount,
 ): Promise<PredictionStore> {
   const retention: RetentionLimits = {
     maxCount: config.retainCount,
@@ -45,6 +48,6 @@ export async function openStore(
     maxBytes: config.retainBytes,
   };
   return path === undefined
-    ? new MemoryStore(retention)
-    : SqliteStore.open({ path, retention, sync: config.storeSync, role });
+    ? new MemoryStore(retention, memory && { memory })
+    : SqliteStore.open({ path, retention, sync: config.storeSync, role, memory });
 }

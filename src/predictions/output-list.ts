@@ -1,5 +1,7 @@
 /** From the outputs of a prediction's inputs to its outcome. */
 import type { SconceError } from "../errors.ts";
+import type { Charge } from "../memory/charge.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver } from "../serving/item-list.ts";
 import type { LivePrediction, Work } from "./live.ts";
@@ -13,6 +15,7 @@ export interface OutputListOptions {
   readonly onFault: (index: number, error: SconceError) => void;
   /** Most bytes of all outputs together; a prediction with more fails. */
   readonly maxResultBytes: number;
+  readonly memory: MemoryAccount;
 }
 
 export class OutputList implements OutputReceiver, Work {
@@ -20,6 +23,8 @@ export class OutputList implements OutputReceiver, Work {
   #outputs: (string | undefined)[] = [];
   #faults: ItemFault[] = [];
   #bytes = 0;
+  /** Of the outputs, while there are others to come. */
+  #charge: Charge | undefined;
   #hasBegun = false;
 
   constructor(options: OutputListOptions) {
@@ -37,9 +42,10 @@ export class OutputList implements OutputReceiver, Work {
   }
 
   succeeded(index: number, output: unknown): void {
-    const { live, encode, maxResultBytes } = this.#options;
+    const { live, encode, maxResultBytes, memory } = this.#options;
     const text = encode(output);
-    this.#bytes += Buffer.byteLength(text);
+    const bytes = Buffer.byteLength(text);
+    this.#bytes += bytes;
     if (this.#bytes > maxResultBytes) {
       live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`);
       return;
@@ -47,6 +53,9 @@ export class OutputList implements OutputReceiver, Work {
     this.#outputs[index] = text;
     live.itemsSucceeded += 1;
     this.#itemDone();
+    if (live.isOver) return;
+    this.#charge ??= memory.add("outputs", 0);
+    this.#charge.grow(bytes);
   }
 
   failed(index: number, error: SconceError): void {
@@ -69,6 +78,7 @@ export class OutputList implements OutputReceiver, Work {
   release(): void {
     this.#outputs = [];
     this.#faults = [];
+    this.#charge?.[Symbol.dispose]();
   }
 
   #itemDone(): void {

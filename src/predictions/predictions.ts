@@ -1,5 +1,6 @@
 /** What routes know of predictions, wherever these run and are kept. */
 import type { Body } from "../inputs/bodies.ts";
+import type { Charge } from "../memory/charge.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
 /** Who waits for an answer. */
@@ -15,6 +16,8 @@ export interface NewPrediction {
   readonly body: Body;
   /** Of the body. */
   readonly bytes: number;
+  /** Memory that it takes until it has ended; given away with the call, however that ends. */
+  readonly charge: Charge;
   /** A client may ask for less than the server's time limit. */
   readonly timeoutMs: number | undefined;
   /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */

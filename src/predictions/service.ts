@@ -1,7 +1,9 @@
 /** The life of predictions in this process: admission, the way to their end, what is kept of them. Knows no HTTP. */
 import { codedError, SconceError } from "../errors.ts";
-import type { Bodies } from "../inputs/bodies.ts";
+import { type Bodies, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { type InputList, noInputs } from "../inputs/input-list.ts";
+import type { Charge } from "../memory/charge.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList } from "../serving/item-list.ts";
@@ -45,6 +47,7 @@ export interface ServiceOptions {
   readonly store: PredictionStore;
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
+  readonly memory: MemoryAccount;
   /** Counts what this process has accepted and not ended, where others see it. */
   readonly unfinished?: Unfinished;
   /** Begins the ids that this process gives out: a process of the same server tells by it whose they are. */
@@ -83,24 +86,31 @@ export class PredictionService implements Predictions {
     return { items, bytes, predictions: this.#live.size };
   }
 
-  async create({ kind, body, bytes, timeoutMs = Infinity, waitMs, client }: NewPrediction): Promise<PredictionRecord> {
+  async create(request: NewPrediction): Promise<PredictionRecord> {
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client } = request;
     const { bodies, limits, owner } = this.#options;
-    const decoding = bodies.decode(body, limits.maxInputs[kind]);
-    const decoded = decoding instanceof Promise ? await decoding : decoding;
-    const count = decoded.inputs.length;
-    const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
-    this.#admit({ items: count, bytes, patienceMs: waitMs > 0 ? Math.min(timeLimitMs, waitMs) : timeLimitMs });
-    const live = this.#begin(
-      {
-        id: newId(owner),
-        kind,
-        count,
-        createdAtMs: Date.now(),
-        timeoutMs: timeLimitMs,
-        body: decoded.body,
-      },
-      { inputs: decoded.inputs, bytes },
-    );
+    let live: LivePrediction;
+    try {
+      const decoding = bodies.decode(body, limits.maxInputs[kind]);
+      const decoded = decoding instanceof Promise ? await decoding : decoding;
+      const count = decoded.inputs.length;
+      const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
+      this.#admit({ items: count, bytes, patienceMs: waitMs > 0 ? Math.min(timeLimitMs, waitMs) : timeLimitMs });
+      live = this.#begin(
+        {
+          id: newId(owner),
+          kind,
+          count,
+          createdAtMs: Date.now(),
+          timeoutMs: timeLimitMs,
+          body: decoded.body,
+        },
+        { inputs: decoded.inputs, bytes, charge },
+      );
+    } catch (error) {
+      charge[Symbol.dispose]();
+      throw error;
+    }
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
       // A client that left was never told the id: nobody can read the outcome.
@@ -178,13 +188,14 @@ export class PredictionService implements Predictions {
   async #resumeOne({ leftMs, deaths, ...request }: LeftRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
     try {
       const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
-      const live = this.#begin(request, { inputs, bytes, leftMs, isHeldBack: deaths >= MAX_DEATHS });
+      const live = this.#begin(request, { inputs, bytes, charge, leftMs, isHeldBack: deaths >= MAX_DEATHS });
       if (deaths >= MAX_DEATHS) live.end(`The server ended ${deaths} times while this ran; it is not run again`);
     } catch (error) {
       // The model behind the store is another one now.
-      const live = this.#begin(request, { inputs: noInputs, bytes, leftMs, isHeldBack: true });
+      const live = this.#begin(request, { inputs: noInputs, bytes, charge, leftMs, isHeldBack: true });
       live.end(`After a restart the inputs are no longer taken: ${codedError(error).message}`);
       this.#options.onFault?.(`${nounOf(kind)} ${id}`, codedError(error));
     }
@@ -217,15 +228,17 @@ export class PredictionService implements Predictions {
     work: {
       readonly inputs: InputList;
       readonly bytes: number;
+      readonly charge: Charge;
       readonly leftMs?: number;
       readonly isHeldBack?: boolean;
     },
   ): LivePrediction {
-    const { inputs, bytes, leftMs = request.timeoutMs, isHeldBack = false } = work;
+    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false } = work;
     const isKept = work.leftMs !== undefined;
     const live = new LivePrediction({
       request,
       bytes,
+      charge,
       deadlineMs: performance.now() + leftMs,
       onEnd: (ended, record) => this.#ended(ended, record),
     });
@@ -241,13 +254,14 @@ export class PredictionService implements Predictions {
   }
 
   #run(live: LivePrediction, inputs: InputList): void {
-    const { flow, pipeline, limits, onFault } = this.#options;
+    const { flow, pipeline, limits, memory, onFault } = this.#options;
     const outputs = new OutputList({
       live,
       encode: (output) => pipeline.encode(output),
       onBegun: () => this.#hasBegun(live),
       onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error),
       maxResultBytes: limits.maxResultBytes,
+      memory,
     });
     const list = new ItemList(inputs, outputs);
     live.begin({

@@ -2,8 +2,11 @@
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
+import type { Charge } from "../memory/charge.ts";
+import { MemoryAccount } from "../memory/memory-account.ts";
 import { DrainRate } from "./drain-rate.ts";
-import { type Gate, LimitedGate } from "./gate.ts";
+import { FetchedFiles } from "./fetched-files.ts";
+import { LimitedGate } from "./gate.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 
@@ -12,6 +15,8 @@ export interface ItemFlowLimits {
   readonly maxReadyBytes: number;
   /** Most files that are fetched at the same time. */
   readonly maxFetches: number;
+  /** Counts the same bytes beside all else that the server holds; by default there is no such limit. */
+  readonly memory?: MemoryAccount;
 }
 
 export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
@@ -27,6 +32,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
   readonly #pipeline: ItemPipeline;
   readonly #maxReadyBytes: number;
+  readonly #memory: MemoryAccount;
+  /** Of `#bytes`, all but fetched files, which are charged from their first byte. */
+  readonly #charge: Charge;
   /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
   readonly #maxReady: number;
   /** Lists with inputs that can be begun, or were fetched. */
@@ -51,14 +59,25 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#pipeline = pipeline;
     this.#maxReadyBytes = limits.maxReadyBytes;
     this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
+    this.#memory = limits.memory ?? new MemoryAccount();
+    this.#charge = this.#memory.add("tensors", 0);
     this.#expectedBytes = pipeline.declaredBytes;
     this.#fetches = new LimitedGate(limits.maxFetches);
     engine.listener = this;
   }
 
-  /** Limits fetching for all, whoever it is for. */
-  get fetches(): Gate {
-    return this.#fetches;
+  /** Fetches files within the limits for all, whoever they are for. */
+  fetch(
+    input: unknown,
+    { owner, signal }: { readonly owner: object; readonly signal: AbortSignal },
+  ): Promise<FetchedFiles> {
+    return FetchedFiles.fetch(input, {
+      pipeline: this.#pipeline,
+      gate: this.#fetches,
+      memory: this.#memory,
+      owner,
+      signal,
+    });
   }
 
   /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
@@ -84,10 +103,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (!list.isComplete) this.#engine.cancel(list);
     this.#ready -= list.ready;
     this.#preparing -= list.preparing;
-    this.#bytes -= list.bytes;
+    this.#hold(list, -list.bytes, -list.tensorBytes);
     list.ready = 0;
     list.preparing = 0;
-    list.bytes = 0;
     list.fetched.length = 0;
     this.#begin();
   }
@@ -120,6 +138,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */
   #finishLater(lane: ItemList, index: number, { output, bytes }: { output: Promise<unknown>; bytes: number }): void {
     this.#bytes += bytes;
+    this.#charge.grow(bytes);
     this.#finishing += 1;
     output
       .then(
@@ -128,6 +147,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       )
       .finally(() => {
         this.#bytes -= bytes;
+        this.#charge.grow(-bytes);
         this.#finishing -= 1;
         this.#begin();
       });
@@ -173,18 +193,23 @@ export class ItemFlow implements EngineListener<ListItem> {
   #hasRoom(): boolean {
     if (this.#ready >= this.#maxReady || this.#preparing >= MAX_PREPARING) return false;
     if (this.#ready + this.#preparing + this.#finishing === 0) return true;
-    if (this.#preparing === 0) return this.#bytes < this.#maxReadyBytes;
     // Before the first of its kind is ready nobody knows how large they are.
-    if (this.#expectedBytes === undefined) return this.#preparing < this.#maxReady;
-    return this.#bytes + this.#preparing * this.#expectedBytes < this.#maxReadyBytes;
+    if (this.#expectedBytes === undefined && this.#preparing >= this.#maxReady) return false;
+    const coming = this.#preparing * (this.#expectedBytes ?? 0);
+    if (this.#bytes + coming >= this.#maxReadyBytes) return false;
+    if (this.#memory.hasRoom("tensors", coming + (this.#expectedBytes ?? 0))) return true;
+    this.#memory.onceRoom(this.#onRoom);
+    return false;
   }
+
+  readonly #onRoom = (): void => this.#begin();
 
   /** Takes the next step of a list, and ends its turn; false where it has to wait for those before. */
   #beginOne(list: ItemList): boolean {
     const fetched = list.preparing < MAX_SLOW_OF_ONE ? list.fetched.shift() : undefined;
     if (fetched !== undefined) {
       this.#turnEnded(list);
-      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)));
+      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
       this.#prepare(list, fetched);
       return true;
     }
@@ -213,14 +238,9 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   async #fetch(list: ItemList, index: number): Promise<void> {
     try {
-      await fetchFiles(list.input(index), {
-        pipeline: this.#pipeline,
-        gate: this.#fetches,
-        owner: list,
-        signal: list.signal,
-      });
+      list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
       if (list.isOver) return;
-      this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)));
+      this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
       this.#waiting.add(list);
     } catch (error) {
@@ -266,49 +286,36 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #submit(list: ItemList, index: number, tensors: Tensors): number {
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
-    const item = new ListItem(list, index, bytesOf(tensors) + fileBytes);
+    const bytes = bytesOf(tensors) + fileBytes;
+    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index) });
     list.ready += 1;
     this.#ready += 1;
-    this.#hold(list, item.bytes);
+    this.#hold(list, bytes, item.tensorBytes);
     try {
       this.#engine.submit(item, tensors);
     } catch (error) {
       this.#leave(item);
       throw error;
     }
-    return item.bytes;
+    return bytes;
   }
 
   /** It waits no more. Of a list that was ended nothing is counted any more. */
   #leave(item: ListItem): void {
     if (!item.isWaiting) return;
     item.isWaiting = false;
-    const { lane, bytes } = item;
+    const { lane, bytes, tensorBytes } = item;
     if (lane.ready === 0) return;
     lane.ready -= 1;
     this.#ready -= 1;
-    this.#hold(lane, -bytes);
+    this.#hold(lane, -bytes, -tensorBytes);
   }
 
-  #hold(list: ItemList, bytes: number): void {
+  #hold(list: ItemList, bytes: number, tensorBytes: number): void {
     list.bytes += bytes;
+    list.tensorBytes += tensorBytes;
     this.#bytes += bytes;
-  }
-}
-
-/** Fetches the files of an input that are elsewhere; when one cannot be had the others are not fetched on. */
-export async function fetchFiles(
-  input: unknown,
-  { pipeline, gate, owner, signal }: { pipeline: ItemPipeline; gate: Gate; owner: object; signal: AbortSignal },
-): Promise<void> {
-  const failed = new AbortController();
-  const either = AbortSignal.any([signal, failed.signal]);
-  try {
-    const files = pipeline.remoteFilesOf(input);
-    await Promise.all(files.map((file) => gate.run(owner, () => pipeline.fetch(file, either))));
-  } catch (error) {
-    failed.abort();
-    throw error;
+    this.#charge.grow(tensorBytes);
   }
 }
 

@@ -3,6 +3,7 @@ import type { Item } from "../engine/engine.ts";
 import type { InRing, Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
+import type { FetchedFiles } from "./fetched-files.ts";
 
 /** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
 export interface OutputReceiver {
@@ -36,10 +37,14 @@ export class ItemList implements InRing<ItemList> {
   ready = 0;
   /** Of the items that wait, and of fetched files. */
   bytes = 0;
+  /** Of these, what the account of memory counts with tensors: files that were fetched it counts from their first byte. */
+  tensorBytes = 0;
   #inputs: InputList | undefined;
   #left: number;
   readonly #receiver: OutputReceiver;
   #abort: AbortController | undefined;
+  /** The files that inputs had fetched, by index, until they end. */
+  #files: Map<number, FetchedFiles> | undefined;
 
   /** @param inputs are given away, and dropped one by one */
   constructor(inputs: InputList, receiver: OutputReceiver) {
@@ -70,6 +75,18 @@ export class ItemList implements InRing<ItemList> {
     return this.#inputs?.get(index);
   }
 
+  /** Fetched files of an input, to be let go of at its end. */
+  hold(index: number, files: FetchedFiles): void {
+    this.#files ??= new Map();
+    if (this.isOver) files[Symbol.dispose]();
+    else this.#files.set(index, files);
+  }
+
+  /** Bytes of the files that an input had fetched. */
+  fetchedBytes(index: number): number {
+    return this.#files?.get(index)?.bytes ?? 0;
+  }
+
   /** Runs the model's code for an input. */
   scope<T>(task: () => T): T {
     return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
@@ -91,20 +108,28 @@ export class ItemList implements InRing<ItemList> {
     } catch (error) {
       this.#receiver.failed(index, codedError(error));
     }
-    this.#inputs?.drop(index);
+    this.#drop(index);
   }
 
   failed(index: number, error: SconceError): void {
     if (this.isOver) return;
     this.#left -= 1;
     this.#receiver.failed(index, error);
-    this.#inputs?.drop(index);
+    this.#drop(index);
   }
 
   /** Lets go of the inputs; nobody is told of anything any more. */
   end(): void {
     this.#inputs = undefined;
     this.#abort?.abort();
+    for (const files of this.#files?.values() ?? []) files[Symbol.dispose]();
+    this.#files = undefined;
+  }
+
+  #drop(index: number): void {
+    this.#inputs?.drop(index);
+    this.#files?.get(index)?.[Symbol.dispose]();
+    this.#files?.delete(index);
   }
 }
 
@@ -114,12 +139,15 @@ export class ListItem implements Item {
   readonly index: number;
   /** That it holds while it waits for a batch. */
   readonly bytes: number;
+  /** Of these, without the files that were fetched. */
+  readonly tensorBytes: number;
   /** For its first batch: of one that failed it may be given to another. */
   isWaiting = true;
 
-  constructor(lane: ItemList, index: number, bytes: number) {
+  constructor(lane: ItemList, index: number, { bytes, tensorBytes }: { bytes: number; tensorBytes: number }) {
     this.lane = lane;
     this.index = index;
     this.bytes = bytes;
+    this.tensorBytes = tensorBytes;
   }
 }

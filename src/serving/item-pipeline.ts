@@ -2,6 +2,7 @@
 import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
+import type { Charge } from "../memory/charge.ts";
 import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
@@ -56,11 +57,14 @@ export class ItemPipeline {
     return this.#filesOf(input).filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
   }
 
-  /** @throws SconceError of the fetcher, or of the field that does not take the file */
-  async fetch(file: ModelFile, signal: AbortSignal): Promise<void> {
+  /**
+   * @param charge takes the file's bytes as they come, each when there is room
+   * @throws SconceError of the fetcher, or of the field that does not take the file
+   */
+  async fetch(file: ModelFile, signal: AbortSignal, charge?: Charge): Promise<void> {
     if (file.url === undefined || file.isFilled) return;
     file.restrict(this.#fileCaps);
-    file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes }));
+    file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes, charge }));
   }
 
   /**

@@ -4,7 +4,7 @@ import { format } from "node:util";
 import { codedError } from "../errors.ts";
 import { withConsole } from "./captured-console.ts";
 import { atInput } from "./item-fault.ts";
-import { fetchFiles, type ItemFlow } from "./item-flow.ts";
+import type { ItemFlow } from "./item-flow.ts";
 import type { DemoResult, ItemPipeline } from "./item-pipeline.ts";
 import { predictAll } from "./predict-all.ts";
 
@@ -25,18 +25,24 @@ const outside = AsyncLocalStorage.snapshot();
 /** @throws SconceError of a file, of an input that failed, or with the message of what the demo threw */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
   const { flow, pipeline, signal, write } = options;
+  using held = new DisposableStack();
   await Promise.all(
-    inputs.map((input, index) =>
-      fetchFiles(input, { pipeline, gate: flow.fetches, owner: options, signal }).catch((error: unknown) => {
+    inputs.map(async (input, index) => {
+      try {
+        const files = await flow.fetch(input, { owner: options, signal });
+        // Another input may have failed meanwhile.
+        if (held.disposed) files[Symbol.dispose]();
+        else held.use(files);
+      } catch (error) {
         throw atInput(index, codedError(error));
-      }),
-    ),
+      }
+    }),
   );
   signal.throwIfAborted();
   options.onBegun?.();
   const scope = <T>(task: () => T): T => withConsole(write, task);
   let takesLogs = true;
-  return scope(() =>
+  return await scope(() =>
     pipeline.demo(inputs, {
       predict: (given) => {
         const outputs = outside(() => predictAll(flow, given, { signal, scope, requested: inputs }));

@@ -1,4 +1,5 @@
 /** Predictions that nothing works on. */
+import { MemoryAccount } from "../../src/memory/memory-account.ts";
 import { type LiveOptions, LivePrediction } from "../../src/predictions/live.ts";
 
 let next = 0;
@@ -12,5 +13,11 @@ export function livePrediction({ count = 1, onEnd = () => {} }: { count?: number
     timeoutMs: Infinity,
     body: "[1]",
   } as const;
-  return new LivePrediction({ request, bytes: 3, deadlineMs: Infinity, onEnd });
+  return new LivePrediction({
+    request,
+    bytes: 3,
+    charge: new MemoryAccount().add("bodies", 9),
+    deadlineMs: Infinity,
+    onEnd,
+  });
 }

@@ -1,9 +1,11 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { Client, Predictions } from "../../predictions/predictions.ts";
-import type { PredictionRecord } from "../../predictions/record.ts";
+import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import { readBody } from "../body-reader.ts";
 import { type Family, families } from "../families.ts";
+import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
@@ -17,21 +19,24 @@ export interface PredictionRoutes {
   /** The other fronts of this server, which may have a prediction that this one is asked for. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
+  readonly memory: MemoryAccount;
   readonly onHold: OnHold;
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, maxBodyBytes, onHold } = options;
+  const { predictions, siblings, memory, onHold } = options;
+  const bodyLimits = { maxBytes: options.maxBodyBytes, memory };
+  const large = new LargeAnswers(memory);
   for (const family of families) {
     const { path, kind } = family;
     app.post(path, async (c) => {
       const { raw } = c.req;
       const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const { body, bytes } = await readBody(raw, maxBodyBytes);
+      const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, onHold);
-      const record = await predictions.create({ kind, body, bytes, timeoutMs, waitMs, client });
-      return answer(family, record, { Location: `${path}/${record.id}` });
+      const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client });
+      return answer(family, record, large, { Location: `${path}/${record.id}` });
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -39,12 +44,13 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const id = c.req.param("id");
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const client = new RequestClient(raw, onHold);
-      return (await siblings?.forward(id, raw)) ?? answer(family, await predictions.wait(kind, id, { waitMs, client }));
+      const forwarded = await siblings?.forward(id, raw);
+      return forwarded ?? answer(family, await predictions.wait(kind, id, { waitMs, client }), large);
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
       const id = c.req.param("id");
-      return (await siblings?.forward(id, c.req.raw)) ?? answer(family, await predictions.cancel(kind, id));
+      return (await siblings?.forward(id, c.req.raw)) ?? answer(family, await predictions.cancel(kind, id), large);
     });
   }
 }
@@ -71,6 +77,7 @@ class RequestClient implements Client {
 function answer(
   family: Family,
   record: PredictionRecord | undefined,
+  large: LargeAnswers,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   if (record === undefined) {
@@ -80,5 +87,7 @@ function answer(
       detail: "there is no prediction with this id; it may have ended too long ago to be kept",
     });
   }
-  return new Response(recordJson(record, family), { headers: { ...headers, "Content-Type": "application/json" } });
+  const isLarge = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH;
+  const body = isLarge ? large.stream(record, family) : recordJson(record, family);
+  return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
 }

@@ -2,6 +2,7 @@
 
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
+import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { FileLock } from "../../store/lock.ts";
 import { MemoryStore } from "../memory-store.ts";
 import type { EndedRecord, PredictionRecord } from "../record.ts";
@@ -25,6 +26,7 @@ export interface SqliteOptions {
   readonly sync?: "normal" | "full" | undefined;
   /** `main` has the file to itself but for members: other processes of the same server, which open it after it. */
   readonly role?: "main" | "member" | undefined;
+  readonly memory?: MemoryAccount | undefined;
   /** Milliseconds since 1970: tells how long there was no process. */
   readonly wallClock?: (() => number) | undefined;
   /** Starts the database's thread. */
@@ -76,7 +78,10 @@ export class SqliteStore implements PredictionStore {
     this.#lock = lock;
     this.#link = new SqliteLink(openMessage, options.newWorker);
     this.#files = new KeptFiles(path, sync === "full");
-    this.#recent = new MemoryStore({ ...retention, maxBytes: Math.min(retention.maxBytes, RECENT_BYTES) });
+    this.#recent = new MemoryStore(
+      { ...retention, maxBytes: Math.min(retention.maxBytes, RECENT_BYTES) },
+      options.memory && { memory: options.memory },
+    );
     const onRefused = (id: string) => this.#recent.forget(id);
     this.#writer = new SqliteWriter({ path, retention, wallClock, link: this.#link, files: this.#files, onRefused });
   }

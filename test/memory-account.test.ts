@@ -1,0 +1,208 @@
+/** One account of the bytes that a server holds for its clients. */
+import { describe, expect, test } from "bun:test";
+import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { memoryLimit } from "../src/memory/memory-limit.ts";
+import { MemoryStore } from "../src/predictions/memory-store.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import { SharedCounters } from "../src/processes/shared-counters.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const never = new AbortController().signal;
+
+describe("what can be refused", () => {
+  test("is taken where it fits, and given back when its charge is disposed, once", () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    const first = account.take("bodies", 30);
+    expect(account.take("bodies", 21)).toBeUndefined();
+    expect(account.used).toBe(30);
+    first?.[Symbol.dispose]();
+    first?.[Symbol.dispose]();
+    first?.grow(5);
+    expect(account.used).toBe(0);
+  });
+
+  test("is always let in alone, beside results that can be forgotten", () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    account.add("results", 90);
+    const alone = account.take("bodies", 500);
+    expect(alone?.bytes).toBe(500);
+    expect(alone?.tryGrow(500)).toBe(true);
+    expect(account.take("bodies", 1)).toBeUndefined();
+  });
+
+  test("leaves room for what was accepted to end", () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    account.take("bodies", 50);
+    expect(account.take("bodies", 1)).toBeUndefined();
+    expect(account.hasRoom("tensors", 50)).toBe(true);
+    expect(account.hasRoom("files", 26)).toBe(false);
+  });
+
+  test("is kept out by what was added", () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    using outputs = account.add("outputs", 10);
+    outputs.grow(200);
+    expect(account.isOver).toBe(true);
+    expect(account.take("bodies", 1)).toBeUndefined();
+    outputs.grow(-200);
+    expect(account.take("bodies", 1)).toBeDefined();
+  });
+});
+
+describe("files", () => {
+  test("take their turn when there is room, in the order in which they came", async () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    const charges = Array.from({ length: 4 }, () => account.add("files", 0));
+    const order: number[] = [];
+    const sizes = [60, 70, 5, 5];
+    const turns = charges.map((charge, i) =>
+      charge.takeInTurn(sizes[i] ?? 0, never).then(() => {
+        order.push(i);
+      }),
+    );
+    await turns[0];
+    expect(charges.map(({ bytes }) => bytes)).toEqual([60, 0, 0, 0]);
+    charges[0]?.[Symbol.dispose]();
+    await turns[1];
+    expect(charges.map(({ bytes }) => bytes)).toEqual([0, 70, 5, 0]);
+    charges[1]?.[Symbol.dispose]();
+    await Promise.all(turns);
+    expect(order).toEqual([0, 1, 2, 3]);
+  });
+
+  test("larger than all of it come one by one", async () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    account.add("bodies", 90);
+    const [first, second] = [account.add("files", 0), account.add("files", 0)];
+    await first.takeInTurn(500, never);
+    const turn = second.takeInTurn(500, never);
+    expect(second.bytes).toBe(0);
+    first[Symbol.dispose]();
+    await turn;
+    expect(second.bytes).toBe(500);
+  });
+
+  test("that are given up leave their turn to those behind", async () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    const [first, second, third] = [account.add("files", 0), account.add("files", 0), account.add("files", 0)];
+    await first.takeInTurn(70, never);
+    const abort = new AbortController();
+    const given = second.takeInTurn(70, abort.signal);
+    const turn = third.takeInTurn(5, never);
+    abort.abort(new Error("no longer"));
+    expect(given).rejects.toThrow("no longer");
+    await turn;
+    expect(account.parts.files).toBe(75);
+  });
+});
+
+test("who waits for room is told once, for all that is given back in one turn", async () => {
+  const account = new MemoryAccount({ maxBytes: 100 });
+  const [first, second] = [account.add("tensors", 100), account.add("tensors", 10)];
+  let told = 0;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  account.onceRoom(() => {
+    told += 1;
+    resolve();
+  });
+  first[Symbol.dispose]();
+  second[Symbol.dispose]();
+  await promise;
+  account.add("tensors", 1)[Symbol.dispose]();
+  await Promise.resolve();
+  expect(told).toBe(1);
+});
+
+describe("results", () => {
+  const keepAll = { maxCount: 100, maxAgeMs: Infinity, maxBytes: 1e9 };
+  const record = (id: string): EndedRecord => ({
+    id,
+    kind: "prediction",
+    count: 1,
+    itemsDone: 1,
+    createdAtMs: 0,
+    startedAtMs: 0,
+    finishedAtMs: 1,
+    outcome: { status: "success", members: "m".repeat(488) },
+    logs: "",
+  });
+
+  test("are forgotten, the oldest first and never the newest, when more is held than may be", () => {
+    const account = new MemoryAccount({ maxBytes: 20_000 });
+    const store = new MemoryStore(keepAll, { memory: account });
+    for (const id of ["a", "b", "c"]) store.keep(record(id));
+    expect(account.parts.results).toBe(3000);
+    using outputs = account.add("outputs", 18_500);
+    expect(["a", "b", "c"].map((id) => store.recall(id)?.id)).toEqual([undefined, undefined, "c"]);
+    outputs.grow(5000);
+    expect(store.recall("c")?.id).toBe("c");
+    expect(account.parts.results).toBe(store.retained.bytes);
+  });
+
+  test("take at most a quarter", () => {
+    const account = new MemoryAccount({ maxBytes: 8000 });
+    const store = new MemoryStore(keepAll, { memory: account });
+    for (const id of ["a", "b", "c"]) store.keep(record(id));
+    expect(store.retained).toEqual({ count: 2, bytes: 2000 });
+  });
+});
+
+test("processes share one account, and hear of what another gives back", async () => {
+  await using dir = await tempDir();
+  const names = ["held", "results"] as const;
+  const counters = SharedCounters.create({ path: join(dir.path, "counters"), names, rows: 2 });
+  const [one, other] = [0, 1].map(
+    (row) =>
+      new MemoryAccount({
+        maxBytes: 100,
+        siblings: { count: 2, held: counters.counter("held", row), results: counters.counter("results", row) },
+      }),
+  );
+  if (one === undefined || other === undefined) throw new Error("there are two");
+  const body = one.take("bodies", 50);
+  expect(other.take("bodies", 1)).toBeUndefined();
+  expect(other.used).toBe(50);
+  expect(other.parts.bodies).toBe(0);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  other.onceRoom(resolve);
+  body?.[Symbol.dispose]();
+  await promise;
+  expect(other.take("bodies", 1)).toBeDefined();
+});
+
+describe("the memory of this machine", () => {
+  const files = async (content: Readonly<Record<string, string>>) => {
+    const dir = await tempDir();
+    for (const [path, text] of Object.entries(content)) {
+      await mkdir(dirname(join(dir.path, path)), { recursive: true });
+      await Bun.write(join(dir.path, path), text);
+    }
+    return dir;
+  };
+
+  test("is less where a control group, or one that it is part of, says so", async () => {
+    await using dir = await files({
+      "proc/self/cgroup": "0::/a/b\n",
+      "sys/fs/cgroup/a/b/memory.max": "max\n",
+      "sys/fs/cgroup/a/memory.max": "4096\n",
+    });
+    expect(memoryLimit(dir.path, 10_000)).toBe(4096);
+    expect(memoryLimit(dir.path, 1000)).toBe(1000);
+  });
+
+  test("is less where a control group of the first version says so", async () => {
+    await using dir = await files({
+      "proc/self/cgroup": "5:cpu,memory:/docker/x\n0::/\n",
+      "sys/fs/cgroup/memory/memory.limit_in_bytes": "2048\n",
+    });
+    expect(memoryLimit(dir.path, 10_000)).toBe(2048);
+  });
+
+  test("is all of it where nothing says otherwise", async () => {
+    await using dir = await tempDir();
+    expect(memoryLimit(dir.path, 10_000)).toBe(10_000);
+    expect(memoryLimit()).toBeGreaterThan(2 ** 20);
+  });
+});

@@ -1,0 +1,167 @@
+/** `--max-memory`: what clients send, fetch and read stays within one account of bytes, and is given back. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { type RawServer, rawServer } from "./helpers/raw-server.ts";
+import { until } from "./helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(60_000);
+
+let store: TestStore;
+let png: Uint8Array;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "picture", "shapes");
+  png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+const held = (server: TestServer, part: string) => server.client.metric(`sconce_memory_bytes{part="${part}"}`);
+
+/** A connection on which bytes were written; what comes back is not read. */
+async function opened(url: URL, text: string): Promise<Socket & Disposable> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const socket = connect({ host: url.hostname, port: Number(url.port) });
+  socket.on("error", reject);
+  socket.once("connect", () => socket.write(text, () => resolve()));
+  socket.pause();
+  await promise;
+  return Object.assign(socket, { [Symbol.dispose]: () => void socket.destroy() });
+}
+
+const upload = (length: string) =>
+  `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+
+describe("bodies on their way", () => {
+  const large = JSON.stringify([{ x: 1, note: { text: "n".repeat(200_000) } }]);
+
+  test("count with three times their length from the start; what does not fit beside them is refused unread", async () => {
+    await using server = await store.serve("lab", { maxMemory: 3_000_000 });
+    const first = await opened(server.url, upload("Content-Length: 400000"));
+    await until(async () => (await held(server, "bodies")) === 1_200_000);
+    const response = await server.client.post(large);
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
+    // The same connection goes on behind a body that was read past.
+    expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+    first.destroy();
+    await until(async () => (await held(server, "bodies")) === 0);
+    expect((await server.client.predict(JSON.parse(large))).status).toBe("success");
+    expect(await held(server, "bodies")).toBe(0);
+  });
+
+  test("that do not tell their length count as they grow", async () => {
+    await using server = await store.serve("lab", { maxMemory: 3_000_000 });
+    using first = await opened(server.url, upload("Content-Length: 400000"));
+    await until(async () => (await held(server, "bodies")) === 1_200_000);
+    const chunk = `[${" ".repeat(65_534)}`;
+    using second = await opened(server.url, `${upload("Transfer-Encoding: chunked")}ffff\r\n${chunk}\r\n`);
+    await until(async () => (await held(server, "bodies")) === 1_200_000 + 3 * 65_535);
+    second.write(`ffff\r\n${chunk}\r\n`);
+    await until(async () => (await held(server, "bodies")) === 1_200_000);
+    first.destroy();
+    await until(async () => (await held(server, "bodies")) === 0);
+  });
+
+  test("alone are taken, however little memory there is", async () => {
+    await using server = await store.serve("lab", { maxMemory: 1000 });
+    expect((await server.client.predict(JSON.parse(large))).status).toBe("success");
+    expect(await server.client.metric("sconce_memory_limit_bytes")).toBe(1000);
+  });
+});
+
+describe("fetched files", () => {
+  const bytes = 60_000;
+  const config = { maxMemory: 200_000, allowPrivateUrls: true } as const;
+
+  /** Answers with the head of a picture of that many bytes at once, and with the rest when told to. */
+  async function pictures(): Promise<RawServer & { release(): void }> {
+    const released = Promise.withResolvers<void>();
+    const body = new Uint8Array(bytes);
+    body.set(png);
+    const server = await rawServer((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: ${bytes}\r\n\r\n`);
+      void released.promise.then(() => socket.write(body));
+    });
+    return Object.assign(server, { release: () => released.resolve() });
+  }
+
+  test("count from their first byte, and wait for room", async () => {
+    await using server = await store.serve("picture", config);
+    await using files = await pictures();
+    const inputs = Array.from({ length: 6 }, (_, i) => ({ image: `http://127.0.0.1:${files.port}/${i}` }));
+    const { prediction_id: id } = await server.client.create(inputs);
+    await until(() => files.requests.length === 6);
+    await until(async () => (await held(server, "files")) > bytes);
+    expect(await held(server, "files")).toBe(2 * bytes);
+    files.release();
+    expect((await server.client.end(id)).status).toBe("success");
+    expect(await held(server, "files")).toBe(0);
+  });
+
+  test("that wait are let go of when their prediction ends", async () => {
+    await using server = await store.serve("picture", config);
+    await using files = await pictures();
+    const inputs = Array.from({ length: 6 }, (_, i) => ({ image: `http://127.0.0.1:${files.port}/${i}` }));
+    const { prediction_id: id } = await server.client.create(inputs);
+    await until(async () => (await held(server, "files")) === 2 * bytes);
+    await server.client.cancel(id);
+    expect([await held(server, "files"), await held(server, "bodies")]).toEqual([0, 0]);
+  });
+
+  test("of a demo that are more than there is room for fail it in time", async () => {
+    await using server = await store.serve("picture", { ...config, fetchTimeout: 0.5 });
+    await using files = await pictures();
+    files.release();
+    const demo = (count: number) =>
+      server.client.fetch("/demo", {
+        method: "POST",
+        headers: { "Content-Type": "application/json", Prefer: "wait" },
+        body: JSON.stringify(Array.from({ length: count }, () => ({ image: `http://127.0.0.1:${files.port}/` }))),
+      });
+    expect(await (await demo(2)).json()).toMatchObject({ status: "success" });
+    expect(await (await demo(3)).json()).toMatchObject({ status: "failed" });
+    expect(await held(server, "files")).toBe(0);
+  });
+});
+
+test("rows that wait for a slow postprocess keep new inputs from being begun", async () => {
+  await using gate = hold();
+  const inputs = Array.from({ length: 60 }, () => ({ x: 1, after: gate.url("a") }));
+  const bodyBytes = 3 * JSON.stringify(inputs).length;
+  await using server = await store.serve("lab", { maxMemory: bodyBytes + 120 });
+  const { prediction_id: id } = await server.client.create(inputs);
+  await gate.arrived("a");
+  let most = 0;
+  for (let looks = 0; looks < 30; looks++) most = Math.max(most, await held(server, "tensors"));
+  gate.release("a");
+  // Room for 10 rows of 12 bytes, and what was in batches when that was full.
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThan((60 / 2) * 12);
+  expect((await server.client.end(id)).status).toBe("success");
+  expect(await held(server, "tensors")).toBe(0);
+});
+
+test("slow readers of a large result share one copy of it, which the last one lets go of", async () => {
+  await using server = await store.serve("shapes");
+  const rows = 600_000;
+  const body = `[{"matrix":[${Array(rows).fill("[1]").join(",")}],"vector":[1.1],"mask":[]}]`;
+  const { prediction_id: id } = (await (await server.client.post(body, { Prefer: "wait" })).json()) as {
+    prediction_id: string;
+  };
+  expect(await held(server, "answers")).toBe(0);
+  const text = await (await server.client.fetch(`/predictions/${id}`)).text();
+  expect(JSON.parse(text).outputs[0].product).toHaveLength(rows);
+  expect((await server.client.fetch(`/predictions/${id}`, { method: "HEAD" })).status).toBe(200);
+  expect(await held(server, "answers")).toBe(0);
+  const get = `GET /predictions/${id} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  const readers = await Promise.all(Array.from({ length: 10 }, () => opened(server.url, get)));
+  await until(async () => (await held(server, "answers")) > 0);
+  expect(await held(server, "answers")).toBe(text.length);
+  for (const reader of readers) reader.destroy();
+  await until(async () => (await held(server, "answers")) === 0);
+});
