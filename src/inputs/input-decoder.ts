@@ -12,9 +12,15 @@ export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
 
-  /** @param input the schema of one input */
-  constructor(input: z.ZodType) {
+  readonly #rethrows: boolean;
+
+  /**
+   * @param input the schema of one input
+   * @param options `rethrows`: what the schema's own code throws is thrown on, and not a fault of the input
+   */
+  constructor(input: z.ZodType, { rethrows = false } = {}) {
     this.#input = input;
+    this.#rethrows = rethrows;
     this.#isPlain = plainCheck(input);
   }
 
@@ -39,11 +45,22 @@ export class InputDecoder {
         inputs.push(element);
         continue;
       }
-      const parsed = safeParse(this.#input, element);
+      const parsed = this.#safeParse(element);
       if (parsed.success) inputs.push(parsed.data);
       else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
     }
     return inputs;
+  }
+
+  /** @throws SconceError `inputs_invalid` for an input that is nested more deeply than the schema can be followed */
+  #safeParse(input: unknown) {
+    try {
+      return this.#input.safeParse(input);
+    } catch (error) {
+      if (isStackOverflow(error)) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
+      if (this.#rethrows) throw error;
+      return { success: false, error: { issues: [thrownIssue(this.#input, input, error)] } } as const;
+    }
   }
 }
 
@@ -141,16 +158,6 @@ function unfit(faults: readonly Fault[]): SconceError {
   const one = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
   const message = faults.length === 1 ? one : `${count}, the first: ${one}`;
   return new SconceError("inputs_invalid", message, { faults: shown });
-}
-
-/** @throws SconceError `inputs_invalid` for an input that is nested more deeply than the schema can be followed */
-function safeParse(schema: z.ZodType, input: unknown) {
-  try {
-    return schema.safeParse(input);
-  } catch (error) {
-    if (isStackOverflow(error)) throw unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
-    return { success: false, error: { issues: [thrownIssue(schema, input, error)] } } as const;
-  }
 }
 
 function isStackOverflow(error: unknown): boolean {

@@ -30,7 +30,8 @@ self.onmessage = async ({ data: { id, bundle, chunks, maxInputs } }: MessageEven
 
 async function open({ path, digest }: BundleSource): Promise<InputDecoder> {
   const { input } = await loadModel(await Bun.file(path).text(), digest);
-  return new InputDecoder(input);
+  // It may throw for the thread that it is in: the main thread tries again.
+  return new InputDecoder(input, { rethrows: true });
 }
 
 /** Of the body, not of the model's code. */
