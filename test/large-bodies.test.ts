@@ -217,6 +217,10 @@ describe.concurrent("a server", () => {
         name: '"checks-on-main"',
         input: `z.object({ x: z.number().refine((x) => { ${elsewhere} return x < 1e6; }) })`,
       }),
+      modelText({
+        name: '"throws"',
+        input: `z.object({ x: z.number().refine((x) => { if (x < 0) throw new Error("x is too small"); return true; }) })`,
+      }),
       `${elsewhere}\n${modelText({ name: '"loads-on-main"' })}`,
     ].map((text, i) => writeModel(dirs, text, String(i)));
     store = await storeWith("lab", ...(await Promise.all(folders)));
@@ -289,6 +293,12 @@ describe.concurrent("a server", () => {
       expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
     },
   );
+
+  test("refuses a large body for which the schema's own code throws", async () => {
+    await using server = await store.serve("throws");
+    const problem = await server.client.refused(`[${spaced(xs(2000))},{"x":-1}]`);
+    expect(problem).toMatchObject({ status: 422, errors: [{ pointer: "/2000/x", detail: "x is too small" }] });
+  });
 
   // Alone and in another process, as it is about time.
   test.serial("answers others while it reads a large body", async () => {

@@ -33,7 +33,8 @@ const trees = defineModel({
 });
 
 const models: readonly Model[] = [digits, upscale, minilm, trees];
-const documents = models.map((model) => [model.name, documentFor(model)] as const);
+/** Made anew for each test. */
+const documents = models.map((model) => [model.name, () => documentFor(model)] as const);
 
 function documentFor({ name, description, input, output, demo }: Model) {
   const app = new OpenAPIHono();
@@ -52,13 +53,15 @@ function operationsOf({ paths = {} }: Document) {
   return Object.values(paths).flatMap(({ get, post }) => [get, post].filter((operation) => operation !== undefined));
 }
 
-test.each(documents)("Redocly's recommended rules find nothing in the document of %s", async (_, document) => {
+test.each(documents)("Redocly's recommended rules find nothing in the document of %s", async (_, make) => {
+  const document = make();
   const config = await createConfig({ extends: ["recommended"] });
   const problems = await lintFromString({ source: JSON.stringify(document), config });
   expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
 });
 
-test.each(documents)("the document of %s says whom to ask, where it is, and that nobody logs in", (_, document) => {
+test.each(documents)("the document of %s says whom to ask, where it is, and that nobody logs in", (_, make) => {
+  const document = make();
   expect(document).toMatchObject({
     info: { version: "1.2.3+0123456789ab", contact: { name: expect.any(String) }, license: expect.any(Object) },
     servers: [{ url: "/" }],
@@ -66,7 +69,8 @@ test.each(documents)("the document of %s says whom to ask, where it is, and that
   });
 });
 
-test.each(documents)("each operation of %s has a description and tags that are described", (_, document) => {
+test.each(documents)("each operation of %s has a description and tags that are described", (_, make) => {
+  const document = make();
   const tags = (document.tags ?? []).filter(({ description }) => description).map(({ name }) => name);
   for (const operation of operationsOf(document)) {
     expect(operation).toMatchObject({ description: expect.stringMatching(/\.$/) });
@@ -75,7 +79,8 @@ test.each(documents)("each operation of %s has a description and tags that are d
   }
 });
 
-test.each(documents)("each operation of %s can be malformed, and can fail", (_, document) => {
+test.each(documents)("each operation of %s can be malformed, and can fail", (_, make) => {
+  const document = make();
   for (const { responses = {}, operationId } of operationsOf(document)) {
     expect({ operationId, statuses: Object.keys(responses) }).toMatchObject({
       statuses: expect.arrayContaining(["200", "400", "500", ...(operationId === "getLiveness" ? [] : ["503"])]),
@@ -86,11 +91,13 @@ test.each(documents)("each operation of %s can be malformed, and can fail", (_, 
   }
 });
 
-test.each(documents)("the document of %s refers to the model's schemas without adding to them", (_, document) => {
+test.each(documents)("the document of %s refers to the model's schemas without adding to them", (_, make) => {
+  const document = make();
   expect(JSON.stringify(document)).not.toContain('"allOf"');
 });
 
-test.each(documents)("the time limit of %s is a number with bounds", (_, document) => {
+test.each(documents)("the time limit of %s is a number with bounds", (_, make) => {
+  const document = make();
   for (const { parameters = [] } of operationsOf(document).filter(({ operationId }) =>
     operationId?.startsWith("create"),
   )) {
