@@ -1,6 +1,7 @@
 /** Serves one packaged model, with the processes that this takes: this one supervises, and is the front where there is one. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import type { ModelSource } from "./commands/model-source.ts";
 import type { ServeConfig } from "./config.ts";
 import { type EngineEvents, EngineLink, logShrink } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
@@ -22,8 +23,8 @@ export interface ServerOptions {
   readonly config: ServeConfig;
   /** Of this process, for those that it starts. */
   readonly argv?: readonly string[];
-  /** Gets the addon to where this process can load it, if it is this process that does. */
-  readonly prepareLibraries?: () => Promise<void>;
+  /** Where the addon and libtorch come from; by default they lie where they are loaded. */
+  readonly libraries?: Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
 }
 
 /** How long the engine process may take to end once its work is done. */
@@ -61,7 +62,7 @@ export function frontsOf({ fronts, isolate }: ServeConfig, cores = availablePara
 }
 
 async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  const { packaged, config, prepareLibraries = async () => {} } = options;
+  const { packaged, config, libraries } = options;
   const engine = config.isolate ? await prepareEngine(options, opened) : undefined;
   return openFront({
     packaged,
@@ -73,7 +74,7 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
     },
     run: async (tools) => {
       if (engine !== undefined) return engine.open(tools);
-      await prepareLibraries();
+      await libraries?.prepareLibraries();
       return runHere(packaged, config, tools);
     },
     openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
@@ -81,24 +82,27 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
 }
 
 /** The engine process: begun as soon as the port is open, beside the front, which has code to load as well. */
-async function prepareEngine({ packaged, config, argv = [] }: ServerOptions, opened: AsyncDisposableStack) {
+async function prepareEngine({ packaged, config, argv = [], libraries }: ServerOptions, opened: AsyncDisposableStack) {
   const folder = opened.use(await makeRunFolder());
   const link = new EngineLink();
   const engine = engineProcess({ packaged, config, argv, folder, events: link });
   opened.defer(() => engine.stop(STOP_MS));
+  let started: Promise<unknown> | undefined;
+  // Unpacked here: what a signal leaves behind is this process's to remove.
+  const begin = () => (started ??= Promise.resolve(libraries?.unpackLibraries()).then(() => engine.start()));
   return {
     begin: () => {
-      engine.start().catch(() => {});
+      begin().catch(() => {});
     },
     open: async (tools: FrontTools): Promise<RunningModel> => {
-      const [running] = await Promise.all([link.open(packaged, tools), engine.start()]);
+      const [running] = await Promise.all([link.open(packaged, tools), begin()]);
       return running;
     },
   };
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
-  const { packaged, config, argv = [] } = options;
+  const { packaged, config, argv = [], libraries } = options;
   const folder = opened.use(await makeRunFolder());
   const path = storePath(packaged.repository, config);
   // Held for life: no other server takes the file, whichever fronts are there.
@@ -109,7 +113,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const engine = engineProcess({ packaged, config, argv, folder, events: fronts });
   opened.defer(() => engine.stop(STOP_MS));
   try {
-    await Promise.all([fronts.start(), engine.start()]);
+    await Promise.all([fronts.start(), Promise.resolve(libraries?.unpackLibraries()).then(() => engine.start())]);
   } catch (error) {
     await fronts.end();
     throw error;

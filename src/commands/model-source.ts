@@ -13,6 +13,8 @@ export interface ModelSource {
   resolve(reference: string | undefined): Promise<PackagedModel>;
   /** Every tag that stands for the model. */
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
+  /** Gets what a process of its own will load onto the disk; this one loads nothing. */
+  unpackLibraries(): Promise<void>;
   /** Gets the addon and libtorch to where they can be loaded; to be awaited before they are. */
   prepareLibraries(): Promise<void>;
 }
@@ -30,5 +32,6 @@ export const modelStore: ModelSource = {
     const all = await new ModelStore().list();
     return all.find((one) => one.repository === repository && one.digest === digest)?.tags ?? [tag];
   },
+  async unpackLibraries() {},
   async prepareLibraries() {},
 };

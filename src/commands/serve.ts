@@ -20,15 +20,14 @@ export function serveCommand(source: ModelSource, example: string): Command {
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ options, positionals: [reference] }) {
       const packaged = await source.resolve(reference);
-      const prepareLibraries = () => source.prepareLibraries();
       if (options.tune) {
-        await prepareLibraries();
+        await source.prepareLibraries();
         return tuneModel(packaged, options);
       }
       surviveStrayErrors();
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop(), options.isolate);
-      server = await startServer({ packaged, config: options, argv: process.argv.slice(2), prepareLibraries });
+      server = await startServer({ packaged, config: options, argv: process.argv.slice(2), libraries: source });
     },
   });
 }

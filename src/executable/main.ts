@@ -15,7 +15,14 @@ import { rolesFor } from "../roles.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
-import { cacheOptions, cleanCache, cleanOptions, externalOptions, prepareLibraries } from "./prepare-libraries.ts";
+import {
+  cacheOptions,
+  cleanCache,
+  cleanOptions,
+  externalOptions,
+  prepareLibraries,
+  unpackLibraries,
+} from "./prepare-libraries.ts";
 
 const descriptions = {
   serve: "Serve the model over HTTP: what is done without a command",
@@ -75,6 +82,7 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
     libraryOptions: optionsOf(contents),
     resolve: () => modelOf(contents),
     tagsOf: async ({ tag }) => [tag],
+    unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
     prepareLibraries: () => prepareLibraries(contents, { cacheDir, libtorch }),
   };
 }

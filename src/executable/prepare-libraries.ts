@@ -51,6 +51,14 @@ export async function prepareLibraries({ libraries, torch }: Contents, options: 
   setNativeLocation(await locate(libraries, torch, options));
 }
 
+/**
+ * Gets what another process will load onto the disk, and loads nothing.
+ * @throws SconceError `cache_unusable`, `native_unavailable`
+ */
+export async function unpackLibraries({ libraries }: Contents, { cacheDir }: LibraryOptions): Promise<void> {
+  if (libraries !== "beside") await unpack(libraries, new LibraryCache(cacheLocation(cacheDir)));
+}
+
 async function locate(
   libraries: Contents["libraries"],
   torch: string,
