@@ -74,7 +74,8 @@ describe("a model that is received", () => {
       return whole(partial, bytes);
     };
     await received(dir, asked);
-    expect(found).toEqual([5000]);
+    // A small layer that comes beside the large one may have been given up with it, and begins anew.
+    expect(found.filter((bytes) => bytes > 0)).toEqual([5000]);
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
 
     store.remove("digits", { allTags: true });
