@@ -105,19 +105,16 @@ test("outputs beyond the bytes that one prediction may have fail it", async () =
 test("a prediction of many inputs for a fast model lets the event loop turn all the while", async () => {
   await using server = await store.serve("lab", { batchSize: 64 });
   const { prediction_id } = await server.client.create(Array.from({ length: 10_000 }, (_, x) => ({ x })));
-  let longestMs = 0;
+  let turns = 0;
   let isOver = false;
   const end = server.client.end(prediction_id).finally(() => {
     isOver = true;
   });
-  for (let last = performance.now(); !isOver; ) {
+  while (!isOver) {
     await new Promise((resolve) => setImmediate(resolve));
-    const now = performance.now();
-    longestMs = Math.max(longestMs, now - last);
-    last = now;
+    turns += 1;
   }
-  const { created_at, finished_at } = await end;
-  const tookMs = Date.parse(finished_at ?? "") - Date.parse(created_at);
-  // Parsing the answer holds the loop too: it is of this process.
-  expect(longestMs).toBeLessThan(tookMs / 3);
+  expect((await end).outputs?.length).toBe(10_000);
+  // Held until all were done it would turn a few times.
+  expect(turns).toBeGreaterThan(50);
 });
