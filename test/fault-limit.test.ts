@@ -13,6 +13,13 @@ const schemas: Readonly<Record<string, () => z.ZodType>> = {
   "a bounded list": () => z.array(z.number().max(5)).max(3000),
   "lists in lists": () => z.array(z.array(z.number().max(5))),
   "a list in an object": () => z.object({ x: z.array(z.int()), y: z.array(z.string()).optional() }),
+  "a list that is checked": () =>
+    z
+      .array(z.number())
+      .min(2)
+      .max(4000)
+      .refine((list) => list[0] !== 2),
+  "a list of so many": () => z.array(z.number()).length(2500),
   "a list of objects": () => z.array(z.object({ x: z.number() })),
   "a list of unions": () => z.array(z.union([z.number().max(5), z.boolean()])),
   "a record": () => z.record(z.string(), z.number()),
@@ -77,6 +84,22 @@ describe("a schema that stops at a thousand faults", () => {
     expect(told(schema.safeParse(Array(5000).fill("a")))).toEqual([
       { pointer: "", detail: expect.stringContaining("5001") },
     ]);
+  });
+
+  const wrong = Array(20_000).fill("a");
+  test.each([
+    ["a list", z.array(z.number()), wrong],
+    ["a list of at most so many", z.array(z.number()).max(50_000), wrong],
+    ["a list of so many", z.array(z.number()).length(20_000), wrong],
+    ["a record", z.record(z.string(), z.number()), { ...wrong }],
+    ["a list in an object", z.object({ x: z.array(z.number()).min(1) }), { x: wrong }],
+  ])("looks no further, however often it is asked (%s)", (_, schema, given) => {
+    limitFaults(schema, MAX);
+    for (let time = 0; time < 3; time++) {
+      const count = schema.safeParse(given).error?.issues.length;
+      expect(count).toBeGreaterThan(MAX);
+      expect(count).toBeLessThanOrEqual(MAX + 1024);
+    }
   });
 
   test("looks no further, and asks no refinement of what it did not look at", () => {

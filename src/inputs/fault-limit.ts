@@ -13,7 +13,7 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   for (const each of schemasOf(schema)) {
     if (limited.has(each)) continue;
     limited.add(each);
-    if (each instanceof z.core.$ZodArray) change(each, (parse) => slicedList(parse, max, each._zod.bag.maximum));
+    if (each instanceof z.core.$ZodArray) change(each, (parse) => slicedList(parse, max, longest(each)));
     if (each instanceof z.core.$ZodRecord && isOfAnyText(each._zod.def.keyType)) {
       change(each, (parse) => slicedRecord(parse, max));
     }
@@ -28,18 +28,29 @@ type Parse = z.core.$ZodType["_zod"]["parse"];
 type Payload = z.core.ParsePayload;
 
 function change({ _zod }: z.core.$ZodType, changed: (parse: Parse) => Parse): void {
+  // At its first value a schema finds out whether it leads back to itself, and sets `parse` anew: it would take away what is put around it.
+  _zod.parse({ value: undefined, issues: [] }, { async: false });
   const { parse, run } = _zod;
   _zod.parse = changed(parse);
   // Where a schema has checks, `run` calls `parse` and then those.
   if (run === parse) _zod.run = _zod.parse;
 }
 
-function slicedList(parse: Parse, max: number, maxLength: unknown = Number.POSITIVE_INFINITY): Parse {
+/** How many elements a list may have. */
+function longest({ _zod }: z.core.$ZodArray): number {
+  const sizes = (_zod.def.checks ?? []).map((check) => {
+    if (check instanceof z.core.$ZodCheckMaxLength) return check._zod.def.maximum;
+    return check instanceof z.core.$ZodCheckLengthEquals ? check._zod.def.length : Number.POSITIVE_INFINITY;
+  });
+  return Math.min(...sizes, Number.POSITIVE_INFINITY);
+}
+
+function slicedList(parse: Parse, max: number, maxLength: number): Parse {
   return (payload, context) => {
     const list = payload.value;
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
     // Of a list that is too long zod looks at no element.
-    if (list.length > Number(maxLength)) return parse(payload, context);
+    if (list.length > maxLength) return parse(payload, context);
     const values = new Array<unknown>(list.length);
     payload.value = values;
     for (let first = 0; first < list.length; first += SLICE) {
