@@ -22,7 +22,8 @@ export function linearScale({ domain, range, marks = 6 }: ScaleOptions & { reado
   const first = Math.ceil(low / step - SLACK);
   const last = Math.floor(high / step + SLACK);
   const ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
-  return { at: between(domain, range, (value) => value), ticks };
+  const within = ticks.filter((tick) => tick >= low && tick <= high);
+  return { at: between(domain, range, (value) => value), ticks: within };
 }
 
 /** Marks the powers of the base, or 1, 2 and 5 times the powers of ten. */
