@@ -1,0 +1,77 @@
+/** What may come in: inputs and bytes of all that has not ended, and the time until they would have their turn. */
+import { SconceError } from "../errors.ts";
+import type { ItemFlow } from "../serving/item-flow.ts";
+
+/** What was accepted and has not ended. */
+export interface Unfinished {
+  items: number;
+  bytes: number;
+}
+
+export interface AdmissionLimits {
+  /** Most inputs that were accepted and have not ended, over all predictions. */
+  readonly maxQueuedItems: number;
+  /** Most body bytes of the predictions that have not ended. */
+  readonly maxQueuedBytes: number;
+}
+
+export interface AdmissionOptions {
+  readonly flow: Pick<ItemFlow, "waitMs">;
+  readonly limits: AdmissionLimits;
+  /** Counts what this process has accepted and not ended, where others see it. */
+  readonly unfinished?: Unfinished | undefined;
+  /** What the other processes of this server have accepted and not ended, which counts against the same limits. */
+  readonly others?: (() => Readonly<Unfinished>) | undefined;
+}
+
+/** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
+const MAX_RETRY_S = 60;
+
+export class Admission {
+  readonly #options: AdmissionOptions;
+  readonly #unfinished: Unfinished;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+    this.#unfinished = options.unfinished ?? { items: 0, bytes: 0 };
+  }
+
+  get unfinished(): Readonly<Unfinished> {
+    return this.#unfinished;
+  }
+
+  /** Counts a prediction that was accepted, whether it was asked for here or by an earlier process. */
+  begun({ items, bytes }: Readonly<Unfinished>): void {
+    this.#unfinished.items += items;
+    this.#unfinished.bytes += bytes;
+  }
+
+  ended({ items, bytes }: Readonly<Unfinished>): void {
+    this.begun({ items: -items, bytes: -bytes });
+  }
+
+  /**
+   * @param patienceMs how long the request can wait for its turn
+   * @throws SconceError `queue_full`
+   */
+  check({ items, bytes, patienceMs }: Readonly<Unfinished> & { readonly patienceMs: number }): void {
+    const { flow, limits, others } = this.#options;
+    const elsewhere = others?.() ?? { items: 0, bytes: 0 };
+    const allItems = this.#unfinished.items + elsewhere.items;
+    const allBytes = this.#unfinished.bytes + elsewhere.bytes;
+    const waitMs = flow.waitMs();
+    // A body alone in the queue is always taken: the limit of one body is the server's.
+    const isFull =
+      allItems + items > limits.maxQueuedItems || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
+    if (!isFull && waitMs <= patienceMs) return;
+    const reason = isFull
+      ? `the queue is full (${allItems} inputs of predictions that have not ended)`
+      : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
+    const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(isFull ? waitMs : waitMs - patienceMs)));
+    throw new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
+  }
+}
+
+function secondsOf(ms: number): number {
+  return Math.ceil(ms / 1000);
+}
