@@ -24,6 +24,13 @@ export interface AdmissionOptions {
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
 
+/** A request that asks to come in. */
+export interface Asking extends Readonly<Unfinished> {
+  readonly timeLimitMs: number;
+  /** How long its client waits for the end; 0 if it does not. */
+  readonly waitMs: number;
+}
+
 /** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
 const MAX_RETRY_S = 60;
 
@@ -50,16 +57,15 @@ export class Admission {
     this.begun({ items: -items, bytes: -bytes });
   }
 
-  /**
-   * @param patienceMs how long the request can wait for its turn
-   * @throws SconceError `queue_full`
-   */
-  check({ items, bytes, patienceMs }: Readonly<Unfinished> & { readonly patienceMs: number }): void {
+  /** @throws SconceError `queue_full` */
+  check({ items, bytes, timeLimitMs, waitMs: heldMs }: Asking): void {
     const { flow, limits, others } = this.#options;
     const elsewhere = others?.() ?? { items: 0, bytes: 0 };
     const allItems = this.#unfinished.items + elsewhere.items;
     const allBytes = this.#unfinished.bytes + elsewhere.bytes;
-    const waitMs = flow.waitMs();
+    const isWaitedFor = heldMs > 0;
+    const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor);
+    const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
     // A body alone in the queue is always taken: the limit of one body is the server's.
     const isFull =
       allItems + items > limits.maxQueuedItems || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
@@ -67,9 +73,18 @@ export class Admission {
     const reason = isFull
       ? `the queue is full (${allItems} inputs of predictions that have not ended)`
       : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
-    const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(isFull ? waitMs : waitMs - patienceMs)));
-    throw new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
+    throw queueFull(reason, isFull ? waitMs : waitMs - patienceMs);
   }
+
+  /** The error of a client whose request was accepted and cannot be begun in time after all. */
+  overtaken(): SconceError {
+    return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs);
+  }
+}
+
+function queueFull(reason: string, waitMs: number): SconceError {
+  const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(waitMs)));
+  return new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
 }
 
 function secondsOf(ms: number): number {

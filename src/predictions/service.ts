@@ -8,7 +8,7 @@ import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
-import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
+import { Admission, type AdmissionLimits, type Asking, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
@@ -76,14 +76,14 @@ export class PredictionService implements Predictions {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client } = request;
     const { bodies, limits, owner } = this.#options;
     let live: LivePrediction;
+    const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
     try {
+      // A body that cannot be taken need not be read.
+      this.#admit({ items: 1, bytes, timeLimitMs, waitMs });
       const decoding = bodies.decode(body, limits.maxInputs[kind]);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
       const count = decoded.inputs.length;
-      const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
-      if (this.#isDraining) throw new SconceError("not_ready", "the server is stopping and takes no new predictions");
-      const patienceMs = waitMs > 0 ? Math.min(timeLimitMs, waitMs) : timeLimitMs;
-      this.#admission.check({ items: count, bytes, patienceMs });
+      this.#admit({ items: count, bytes, timeLimitMs, waitMs });
       live = this.#begin(
         {
           id: newId(owner),
@@ -93,7 +93,7 @@ export class PredictionService implements Predictions {
           timeoutMs: timeLimitMs,
           body: decoded.body,
         },
-        { inputs: decoded.inputs, bytes, charge },
+        { inputs: decoded.inputs, bytes, charge, isWaitedFor: waitMs > 0 },
       );
     } catch (error) {
       charge[Symbol.dispose]();
@@ -103,6 +103,8 @@ export class PredictionService implements Predictions {
       await this.#waits.until(live, client, waitMs);
       // A client that left was never told the id: nobody can read the outcome.
       if (!live.isOver && client.signal.aborted) live.end("Canceled");
+      if (live.isOvertaken) throw this.#admission.overtaken();
+      live.told();
     }
     await this.#keep(live);
     return live.record;
@@ -173,6 +175,12 @@ export class PredictionService implements Predictions {
     return live?.kind === kind ? live : undefined;
   }
 
+  /** @throws SconceError `queue_full`, `not_ready` */
+  #admit(asking: Asking): void {
+    if (this.#isDraining) throw new SconceError("not_ready", "the server is stopping and takes no new predictions");
+    this.#admission.check(asking);
+  }
+
   async #resumeOne({ leftMs, deaths, ...request }: LeftRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
@@ -197,9 +205,10 @@ export class PredictionService implements Predictions {
       readonly charge: Charge;
       readonly leftMs?: number;
       readonly isHeldBack?: boolean;
+      readonly isWaitedFor?: boolean;
     },
   ): LivePrediction {
-    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false } = work;
+    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false, isWaitedFor = false } = work;
     const isKept = work.leftMs !== undefined;
     const live = new LivePrediction({
       request,
@@ -214,23 +223,28 @@ export class PredictionService implements Predictions {
     this.#deadlines.add(live);
     if (isHeldBack) return live;
     if (live.kind === "demo") this.#runDemo(live, inputs);
-    else this.#run(live, inputs);
+    else this.#run(live, inputs, isWaitedFor);
     return live;
   }
 
-  #run(live: LivePrediction, inputs: InputList): void {
+  #run(live: LivePrediction, inputs: InputList, isWaitedFor: boolean): void {
     const { flow, pipeline, limits, memory, onFault } = this.#options;
     const outputs = new OutputList({
       live,
       encode: (output) => pipeline.encode(output),
       onBegun: () => this.#hasBegun(live),
+      onRefused: (why) => {
+        live.isOvertaken = why === "overload";
+        expire(live);
+      },
       onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error),
       maxResultBytes: limits.maxResultBytes,
       memory,
     });
-    const list = new ItemList(inputs, outputs);
+    const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
     live.begin({
       failure: (message) => outputs.failure(message),
+      told: () => flow.notWaitedFor(list),
       release: () => {
         outputs.release();
         flow.end(list);
@@ -278,6 +292,9 @@ export class PredictionService implements Predictions {
     if (live.isKept) this.#unread.ended(live.id);
     this.#deadlines.delete(live);
     this.#admission.ended({ items: live.count, bytes: live.bytes });
+    if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
+    // Its client is told that it was not accepted.
+    if (live.isOvertaken) return;
     if (!(this.#isAbandoned && live.isKept)) store.finish(record);
     metrics.predictionEnded({
       status: record.outcome.status,
@@ -285,7 +302,6 @@ export class PredictionService implements Predictions {
       itemsSucceeded: live.itemsSucceeded,
       itemsFailed: live.count - live.itemsSucceeded,
     });
-    if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
   }
 }
 
