@@ -9,6 +9,7 @@ import { minilm } from "./minilm.ts";
 import { offeredLoad } from "./offered-load.ts";
 import { oneConnection } from "./one-connection.ts";
 import { overConnections, sconce } from "./over-connections.ts";
+import { overload } from "./overload.ts";
 import { againstPeer } from "./peers/against-peer.ts";
 import { RunningPeer } from "./peers/running-peer.ts";
 import { rawAgainstPython } from "./raw-against-python.ts";
@@ -33,6 +34,7 @@ const own: Cases = {
   "mlp-1": (options) => oneConnection("mlp", options),
   "many-inputs": (options) => manyInputs(options),
   "long-queue": (options) => longQueue(options),
+  overload: (options) => overload(options),
   "large-body": (options) => largeBody(options),
   "images-1": (options) => imagesByUrl(1, options),
   "images-2": (options) => imagesByUrl(2, options),

@@ -49,6 +49,10 @@ export class Connection {
     this.#write();
   }
 
+  close(): void {
+    this.#socket.terminate();
+  }
+
   #write(): void {
     if (this.#unsent.length > 0) this.#unsent = this.#unsent.subarray(this.#socket.write(this.#unsent));
   }

@@ -3,7 +3,12 @@ import { join } from "node:path";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 
-export const offeredRequestSchema = z.object({ perSecond: z.number(), seconds: z.number() });
+export const offeredRequestSchema = z.object({
+  perSecond: z.number(),
+  seconds: z.number(),
+  /** Clients leave after this long; by default they stay. */
+  patienceMs: z.number().optional(),
+});
 
 /** JSON knows no NaN, which is the percentile of nothing. */
 const percentileSchema = z
@@ -19,6 +24,8 @@ export const offeredAnswerSchema = z.object({
     refused: z.int(),
     /** Their connection ended. */
     lost: z.int(),
+    /** Their client left before they were answered. */
+    left: z.int(),
     /** Not answered in time. */
     unanswered: z.int(),
   }),
@@ -27,6 +34,9 @@ export const offeredAnswerSchema = z.object({
   /** From when a request was to be sent. */
   p50Ms: percentileSchema,
   p99Ms: percentileSchema,
+  /** The same of those that were answered with an error. */
+  refusedP50Ms: percentileSchema,
+  refusedP99Ms: percentileSchema,
   /** How late requests were sent, which is part of their latency but not the server's doing. */
   lateP99Ms: percentileSchema,
   connections: z.int(),

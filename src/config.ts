@@ -255,6 +255,12 @@ export const serveOptions = {
     described: "512m",
     parse: someBytes,
   }),
+  pollShare: option({
+    description: "Share of a full server for predictions that no client waits for, once others' clients leave",
+    valueHint: "share",
+    default: 0.1,
+    parse: number(0.01).refine((given) => given <= 1, "must be at most 1"),
+  }),
   maxReadyBytes: option({
     description: "Most tensor bytes that wait for a batch",
     valueHint: "bytes",

@@ -5,9 +5,9 @@ import type { ServeConfig } from "./config.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
+import type { Unfinished } from "./predictions/admission.ts";
 import { openStore } from "./predictions/open-store.ts";
 import { indexOf, ownerOf } from "./predictions/owner.ts";
-import type { Unfinished } from "./predictions/service.ts";
 import type { Role } from "./processes/link.ts";
 import { SharedCounters } from "./processes/shared-counters.ts";
 

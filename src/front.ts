@@ -19,7 +19,8 @@ import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
 import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
-import { PredictionService, type Unfinished } from "./predictions/service.ts";
+import type { Unfinished } from "./predictions/admission.ts";
+import { PredictionService } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import { EventLoopLag } from "./processes/event-loop-lag.ts";
 import { ItemFlow } from "./serving/item-flow.ts";
@@ -116,10 +117,9 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const bundle = { path: packaged.bundle.path, digest: packaged.digest };
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
   const flow = new ItemFlow(engine, pipeline, { ...config, memory });
-  const counts = unfinished === undefined ? {} : { unfinished };
   const service = new PredictionService({
-    ...counts,
-    ...(others === undefined ? {} : { others }),
+    unfinished,
+    others,
     bodies,
     flow,
     pipeline,

@@ -16,6 +16,7 @@ function started(count = 1) {
     live,
     encode: (output) => JSON.stringify(output),
     onBegun() {},
+    onRefused() {},
     onFault() {},
     maxResultBytes: 20,
     memory: new MemoryAccount(),

@@ -74,7 +74,7 @@ test("requests come at their rate although no answer does, and what they wait fo
   try {
     await using load = new OfferedLoad({ url: `${server.url.origin}/predictions`, bodies: folder.join("bodies.txt") });
     const done = await load.run({ perSecond: 300, seconds: 1 });
-    expect(done.failed).toEqual({ refused: 0, lost: 0, unanswered: 0 });
+    expect(done.failed).toEqual({ refused: 0, lost: 0, left: 0, unanswered: 0 });
     // More at once than there were connections at first: nobody waited for an answer to be sent.
     expect(most).toBeGreaterThanOrEqual(150);
     // The first came when 149 others had yet to come, at 300 a second.
@@ -93,7 +93,7 @@ test("an answer with an error is a failed request, not a fast one", async () => 
     await using load = new OfferedLoad({ url: `${server.url.origin}/predictions`, bodies: folder.join("bodies.txt") });
     const done = await load.run({ perSecond: 200, seconds: 0.5 });
     expect(done.offered).toBeGreaterThan(0);
-    expect(done.failed).toEqual({ refused: done.offered, lost: 0, unanswered: 0 });
+    expect(done.failed).toEqual({ refused: done.offered, lost: 0, left: 0, unanswered: 0 });
     expect(done.perSecond).toBe(0);
   } finally {
     await server.stop(true);
@@ -111,7 +111,7 @@ test("a request whose connection ends before its answer is told apart from one t
     });
     const done = await load.run({ perSecond: 100, seconds: 0.3 });
     expect(done.offered).toBeGreaterThan(0);
-    expect(done.failed).toEqual({ refused: 0, lost: done.offered, unanswered: 0 });
+    expect(done.failed).toEqual({ refused: 0, lost: done.offered, left: 0, unanswered: 0 });
   } finally {
     server.stop(true);
   }

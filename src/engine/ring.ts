@@ -21,6 +21,10 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     return this.#first;
   }
 
+  get last(): T | undefined {
+    return this.#last;
+  }
+
   /** To the end; does nothing to one that is there. */
   add(member: T): void {
     if (member.ring === this) return;

@@ -21,6 +21,8 @@ export interface LiveOptions {
 export interface Work {
   /** The members of a failure with this message. */
   failure(errorMessage: string): string;
+  /** Its client waits no more, and was told its id. */
+  told?(): void;
   /** Lets go of all that only the way to the end needed. */
   release(): void;
 }
@@ -39,6 +41,8 @@ export class LivePrediction {
   /** The model's code was called for one of its inputs. */
   hasBegun = false;
   itemsSucceeded = 0;
+  /** It was given up for others before it was begun. */
+  isOvertaken = false;
   readonly #record: OpenRecord;
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;
@@ -101,6 +105,11 @@ export class LivePrediction {
     if (this.#record.startedAtMs !== undefined) return;
     this.#record.startedAtMs = Date.now();
     this.#changed();
+  }
+
+  /** Its client waits no more, and was told its id. */
+  told(): void {
+    this.#work?.told?.();
   }
 
   itemDone(): void {

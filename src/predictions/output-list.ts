@@ -3,7 +3,7 @@ import type { SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
-import type { OutputReceiver } from "../serving/item-list.ts";
+import type { OutputReceiver, Refusal } from "../serving/item-list.ts";
 import type { LivePrediction, Work } from "./live.ts";
 
 export interface OutputListOptions {
@@ -11,6 +11,7 @@ export interface OutputListOptions {
   /** An output as JSON text; throws SconceError `output_invalid`. */
   readonly encode: (output: unknown) => string;
   readonly onBegun: () => void;
+  readonly onRefused: (why: Refusal) => void;
   /** Told of the first input that failed: the others are likely to have failed alike. */
   readonly onFault: (index: number, error: SconceError) => void;
   /** Most bytes of all outputs together; a prediction with more fails. */
@@ -35,6 +36,10 @@ export class OutputList implements OutputReceiver, Work {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
     this.#options.onBegun();
+  }
+
+  refused(why: Refusal): void {
+    this.#options.onRefused(why);
   }
 
   dispatched(): void {

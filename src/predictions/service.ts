@@ -1,4 +1,4 @@
-/** The life of predictions in this process: admission, the way to their end, what is kept of them. Knows no HTTP. */
+/** The life of predictions in this process: their beginning, the way to their end, what is kept of them. Knows no HTTP. */
 import { codedError, SconceError } from "../errors.ts";
 import { type Bodies, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { type InputList, noInputs } from "../inputs/input-list.ts";
@@ -8,6 +8,7 @@ import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
+import { Admission, type AdmissionLimits, type Asking, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
@@ -19,25 +20,15 @@ import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Unread } from "./unread.ts";
 import { Waits } from "./waits.ts";
 
-export interface ServiceLimits {
+export interface ServiceLimits extends AdmissionLimits {
   /** Most inputs of one request. */
   readonly maxInputs: Readonly<Record<Kind, number>>;
-  /** Most inputs that were accepted and have not ended, over all predictions. */
-  readonly maxQueuedItems: number;
-  /** Most body bytes of the predictions that have not ended. */
-  readonly maxQueuedBytes: number;
   /** A prediction's time limit. */
   readonly timeoutMs: number;
   /** Most bytes of the outputs of one prediction. */
   readonly maxResultBytes: number;
   /** Most bytes of a demo prediction's logs. */
   readonly maxLogBytes: number;
-}
-
-/** What was accepted and has not ended. */
-export interface Unfinished {
-  items: number;
-  bytes: number;
 }
 
 export interface ServiceOptions {
@@ -48,12 +39,10 @@ export interface ServiceOptions {
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
   readonly memory: MemoryAccount;
-  /** Counts what this process has accepted and not ended, where others see it. */
-  readonly unfinished?: Unfinished;
+  readonly unfinished?: Unfinished | undefined;
   /** Begins the ids that this process gives out: a process of the same server tells by it whose they are. */
   readonly owner: string;
-  /** What the other processes of this server have accepted and not ended, which counts against the same limits. */
-  readonly others?: () => Readonly<Unfinished>;
+  readonly others?: (() => Readonly<Unfinished>) | undefined;
   /** Told of what fails, for the operator's log: the client is told by the prediction. */
   readonly onFault?: (where: string, error: SconceError) => void;
 }
@@ -61,13 +50,10 @@ export interface ServiceOptions {
 /** A request that was running at this many deaths of its process may well be their cause. */
 const MAX_DEATHS = 2;
 
-/** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
-const MAX_RETRY_S = 60;
-
 export class PredictionService implements Predictions {
   readonly #options: ServiceOptions;
   readonly #live = new Map<string, LivePrediction>();
-  readonly #unfinished: Unfinished;
+  readonly #admission: Admission;
   readonly #deadlines = new Deadlines<LivePrediction>((live) => expire(live));
   readonly #waits = new Waits();
   readonly #unread = new Unread();
@@ -77,12 +63,12 @@ export class PredictionService implements Predictions {
 
   constructor(options: ServiceOptions) {
     this.#options = options;
-    this.#unfinished = options.unfinished ?? { items: 0, bytes: 0 };
+    this.#admission = new Admission(options);
   }
 
   /** Predictions that have not ended, and what they hold. */
   get unfinished(): Readonly<Unfinished & { predictions: number }> {
-    const { items, bytes } = this.#unfinished;
+    const { items, bytes } = this.#admission.unfinished;
     return { items, bytes, predictions: this.#live.size };
   }
 
@@ -90,12 +76,14 @@ export class PredictionService implements Predictions {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client } = request;
     const { bodies, limits, owner } = this.#options;
     let live: LivePrediction;
+    const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
     try {
+      // A body that cannot be taken need not be read.
+      this.#admit({ items: 1, bytes, timeLimitMs, waitMs });
       const decoding = bodies.decode(body, limits.maxInputs[kind]);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
       const count = decoded.inputs.length;
-      const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
-      this.#admit({ items: count, bytes, patienceMs: waitMs > 0 ? Math.min(timeLimitMs, waitMs) : timeLimitMs });
+      this.#admit({ items: count, bytes, timeLimitMs, waitMs });
       live = this.#begin(
         {
           id: newId(owner),
@@ -105,7 +93,7 @@ export class PredictionService implements Predictions {
           timeoutMs: timeLimitMs,
           body: decoded.body,
         },
-        { inputs: decoded.inputs, bytes, charge },
+        { inputs: decoded.inputs, bytes, charge, isWaitedFor: waitMs > 0 },
       );
     } catch (error) {
       charge[Symbol.dispose]();
@@ -115,6 +103,8 @@ export class PredictionService implements Predictions {
       await this.#waits.until(live, client, waitMs);
       // A client that left was never told the id: nobody can read the outcome.
       if (!live.isOver && client.signal.aborted) live.end("Canceled");
+      if (live.isOvertaken) throw this.#admission.overtaken();
+      live.told();
     }
     await this.#keep(live);
     return live.record;
@@ -185,6 +175,12 @@ export class PredictionService implements Predictions {
     return live?.kind === kind ? live : undefined;
   }
 
+  /** @throws SconceError `queue_full`, `not_ready` */
+  #admit(asking: Asking): void {
+    if (this.#isDraining) throw new SconceError("not_ready", "the server is stopping and takes no new predictions");
+    this.#admission.check(asking);
+  }
+
   async #resumeOne({ leftMs, deaths, ...request }: LeftRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
@@ -201,28 +197,6 @@ export class PredictionService implements Predictions {
     }
   }
 
-  /**
-   * @param patienceMs how long the request can wait for its turn
-   * @throws SconceError `queue_full`, `not_ready`
-   */
-  #admit({ items, bytes, patienceMs }: { items: number; bytes: number; patienceMs: number }): void {
-    if (this.#isDraining) throw new SconceError("not_ready", "the server is stopping and takes no new predictions");
-    const { flow, limits, others } = this.#options;
-    const elsewhere = others?.() ?? { items: 0, bytes: 0 };
-    const allItems = this.#unfinished.items + elsewhere.items;
-    const allBytes = this.#unfinished.bytes + elsewhere.bytes;
-    const waitMs = flow.waitMs();
-    // A body alone in the queue is always taken: the limit of one body is the server's.
-    const isFull =
-      allItems + items > limits.maxQueuedItems || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
-    if (!isFull && waitMs <= patienceMs) return;
-    const reason = isFull
-      ? `the queue is full (${allItems} inputs of predictions that have not ended)`
-      : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
-    const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(isFull ? waitMs : waitMs - patienceMs)));
-    throw new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
-  }
-
   #begin(
     request: KeptRequest,
     work: {
@@ -231,9 +205,10 @@ export class PredictionService implements Predictions {
       readonly charge: Charge;
       readonly leftMs?: number;
       readonly isHeldBack?: boolean;
+      readonly isWaitedFor?: boolean;
     },
   ): LivePrediction {
-    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false } = work;
+    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false, isWaitedFor = false } = work;
     const isKept = work.leftMs !== undefined;
     const live = new LivePrediction({
       request,
@@ -243,29 +218,33 @@ export class PredictionService implements Predictions {
       onEnd: (ended, record) => this.#ended(ended, record),
     });
     live.isKept = isKept;
-    this.#unfinished.items += live.count;
-    this.#unfinished.bytes += bytes;
+    this.#admission.begun({ items: live.count, bytes });
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
     if (isHeldBack) return live;
     if (live.kind === "demo") this.#runDemo(live, inputs);
-    else this.#run(live, inputs);
+    else this.#run(live, inputs, isWaitedFor);
     return live;
   }
 
-  #run(live: LivePrediction, inputs: InputList): void {
+  #run(live: LivePrediction, inputs: InputList, isWaitedFor: boolean): void {
     const { flow, pipeline, limits, memory, onFault } = this.#options;
     const outputs = new OutputList({
       live,
       encode: (output) => pipeline.encode(output),
       onBegun: () => this.#hasBegun(live),
+      onRefused: (why) => {
+        live.isOvertaken = why === "overload";
+        expire(live);
+      },
       onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error),
       maxResultBytes: limits.maxResultBytes,
       memory,
     });
-    const list = new ItemList(inputs, outputs);
+    const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
     live.begin({
       failure: (message) => outputs.failure(message),
+      told: () => flow.notWaitedFor(list),
       release: () => {
         outputs.release();
         flow.end(list);
@@ -312,8 +291,10 @@ export class PredictionService implements Predictions {
     this.#live.delete(live.id);
     if (live.isKept) this.#unread.ended(live.id);
     this.#deadlines.delete(live);
-    this.#unfinished.items -= live.count;
-    this.#unfinished.bytes -= live.bytes;
+    this.#admission.ended({ items: live.count, bytes: live.bytes });
+    if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
+    // Its client is told that it was not accepted.
+    if (live.isOvertaken) return;
     if (!(this.#isAbandoned && live.isKept)) store.finish(record);
     metrics.predictionEnded({
       status: record.outcome.status,
@@ -321,12 +302,7 @@ export class PredictionService implements Predictions {
       itemsSucceeded: live.itemsSucceeded,
       itemsFailed: live.count - live.itemsSucceeded,
     });
-    if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
   }
-}
-
-function secondsOf(ms: number): number {
-  return Math.ceil(ms / 1000);
 }
 
 function expire(live: LivePrediction): void {

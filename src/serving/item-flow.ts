@@ -1,6 +1,5 @@
 /** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
-import { Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
@@ -9,6 +8,7 @@ import { FetchedFiles } from "./fetched-files.ts";
 import { LimitedGate } from "./gate.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
   /** Most bytes, of tensors and of the files they came from, that wait for a batch or for `postprocess`. */
@@ -17,9 +17,11 @@ export interface ItemFlowLimits {
   readonly maxFetches: number;
   /** Counts the same bytes beside all else that the server holds; by default there is no such limit. */
   readonly memory?: MemoryAccount;
+  /** Share of the turns that lists which no client waits for have while there is more to do than can be done. */
+  readonly pollShare: number;
 }
 
-export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
+export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
 
 /** Longest time spent beginning inputs before the event loop turns: a small network is done with one batch while the next is prepared. */
 const MAX_HOLD_MS = 2;
@@ -27,6 +29,10 @@ const MAX_HOLD_MS = 2;
 const MAX_SLOW_OF_ONE = 32;
 /** Inputs of all lists that the model's code is making ready at the same time. */
 const MAX_PREPARING = 512;
+/** How often a queue that does not move is looked at. */
+const LOOK_MS = 50;
+/** By how much of the difference a slower item counts for how fast items can be. */
+const SLOWER = 0.02;
 
 export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
@@ -38,7 +44,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
   readonly #maxReady: number;
   /** Lists with inputs that can be begun, or were fetched. */
-  readonly #waiting = new Ring<ItemList>();
+  readonly #turns: Turns;
   readonly #fetches: LimitedGate;
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
@@ -50,6 +56,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
   #expectedBytes: number | undefined;
   #isBeginning = false;
+  #lookTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Milliseconds from being given to the engine until finished, of the fastest items of late. */
+  #leastMs = 0;
   /** Of the time that inputs may be begun for before others have their turn. */
   #heldMs = 0;
   #willGoOn = false;
@@ -63,6 +72,11 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#charge = this.#memory.add("tensors", 0);
     this.#expectedBytes = pipeline.declaredBytes;
     this.#fetches = new LimitedGate(limits.maxFetches);
+    this.#turns = new Turns({
+      pollShare: limits.pollShare,
+      batchSize: engine.maxBatchSize * engine.instances,
+      itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
+    });
     engine.listener = this;
   }
 
@@ -85,21 +99,30 @@ export class ItemFlow implements EngineListener<ListItem> {
     return { items: this.#ready, bytes: this.#bytes };
   }
 
-  /** Milliseconds until the first input of one more list is likely to be begun: one of each that waits comes before it. */
-  waitMs(): number {
-    return this.#hasRoom() ? 0 : this.#rate.waitMs(this.#waiting.size, performance.now());
+  /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
+  waitMs(isWaitedFor: boolean): { readonly waitMs: number; readonly patienceMs: number } {
+    if (this.#hasRoom()) return { waitMs: 0, patienceMs: Infinity };
+    const nowMs = performance.now();
+    this.#turns.look(nowMs);
+    return this.#turns.waitMs(isWaitedFor, nowMs);
   }
 
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
-    if (list.count > 0) this.#waiting.add(list);
+    this.#queue(list);
     this.#begin();
+  }
+
+  /** Its client knows where to find the outputs and waits no more. */
+  notWaitedFor(list: ItemList): void {
+    list.isWaitedFor = false;
+    if (this.#turns.delete(list)) this.#queue(list);
   }
 
   /** Gives up the inputs of a list that have not ended. */
   end(list: ItemList): void {
     list.end();
-    this.#waiting.delete(list);
+    this.#turns.leave(list, performance.now());
     if (!list.isComplete) this.#engine.cancel(list);
     this.#ready -= list.ready;
     this.#preparing -= list.preparing;
@@ -119,7 +142,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#rate.ended(items.length, performance.now(), this.#hasRoom());
   }
 
-  finished({ lane, index }: ListItem, rows: Rows): void {
+  finished({ lane, index, submittedAtMs }: ListItem, rows: Rows): void {
+    const tookMs = performance.now() - submittedAtMs;
+    const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
+    this.#leastMs = isFaster ? tookMs : this.#leastMs + SLOWER * (tookMs - this.#leastMs);
     if (lane.isOver) return;
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
@@ -156,17 +182,16 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
   #begin(): void {
     // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
-    if (this.#isBeginning || this.#willGoOn || this.#waiting.size === 0) return;
+    if (this.#isBeginning || this.#willGoOn || this.#turns.size === 0) return;
     this.#isBeginning = true;
     let begin = performance.now();
-    let skipped = 0;
-    for (let list = this.#waiting.first; list !== undefined && this.#hasRoom(); list = this.#waiting.first) {
-      if (!this.#beginOne(list)) {
-        this.#waiting.moveToEnd(list);
-        if (++skipped >= this.#waiting.size) break;
-        continue;
-      }
-      skipped = 0;
+    this.#turns.look(begin);
+    while (this.#hasRoom()) {
+      const list = this.#turns.next();
+      if (list === undefined) break;
+      this.#turns.delete(list);
+      if (list.next === 0 && begin + this.#leastMs > list.deadlineMs) list.refuse("late");
+      else this.#beginOne(list);
       const now = performance.now();
       this.#heldMs += now - begin;
       begin = now;
@@ -176,7 +201,19 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
     }
     this.#isBeginning = false;
-    if (this.#waiting.size > 0 && !this.#hasRoom()) this.#rate.begun(performance.now());
+    if (this.#turns.size > 0 && !this.#hasRoom()) {
+      this.#rate.begun(performance.now());
+      this.#lookLater();
+    }
+  }
+
+  /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */
+  #lookLater(): void {
+    this.#lookTimer ??= setTimeout(() => {
+      this.#lookTimer = undefined;
+      this.#begin();
+    }, LOOK_MS);
+    this.#lookTimer.unref();
   }
 
   /** After whatever else is at hand. */
@@ -204,36 +241,34 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   readonly #onRoom = (): void => this.#begin();
 
-  /** Takes the next step of a list, and ends its turn; false where it has to wait for those before. */
-  #beginOne(list: ItemList): boolean {
-    const fetched = list.preparing < MAX_SLOW_OF_ONE ? list.fetched.shift() : undefined;
-    if (fetched !== undefined) {
-      this.#turnEnded(list);
-      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
-      this.#prepare(list, fetched);
-      return true;
-    }
-    if (list.next >= list.count || list.fetching + list.fetched.length + list.preparing >= MAX_SLOW_OF_ONE)
-      return false;
-    const index = list.next++;
-    this.#turnEnded(list);
-    try {
-      const files = this.#pipeline.remoteFilesOf(list.input(index));
-      if (files.length === 0) {
-        this.#prepare(list, index);
-      } else {
-        list.fetching += 1;
-        void this.#fetch(list, index);
-      }
-    } catch (error) {
-      list.failed(index, codedError(error));
-    }
-    return true;
+  /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
+  #queue(list: ItemList): void {
+    if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
+    const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
+    if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }
 
-  #turnEnded(list: ItemList): void {
-    if (list.next < list.count || list.fetched.length > 0) this.#waiting.moveToEnd(list);
-    else this.#waiting.delete(list);
+  /** Takes the next step of a list, which is not in the queue while it does. */
+  #beginOne(list: ItemList): void {
+    const fetched = list.fetched.shift();
+    if (fetched !== undefined) {
+      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
+      this.#prepare(list, fetched);
+    } else {
+      const index = list.next++;
+      try {
+        const files = this.#pipeline.remoteFilesOf(list.input(index));
+        if (files.length === 0) {
+          this.#prepare(list, index);
+        } else {
+          list.fetching += 1;
+          void this.#fetch(list, index);
+        }
+      } catch (error) {
+        list.failed(index, codedError(error));
+      }
+    }
+    this.#queue(list);
   }
 
   async #fetch(list: ItemList, index: number): Promise<void> {
@@ -242,11 +277,11 @@ export class ItemFlow implements EngineListener<ListItem> {
       if (list.isOver) return;
       this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
-      this.#waiting.add(list);
     } catch (error) {
       list.failed(index, codedError(error));
     } finally {
       list.fetching -= 1;
+      this.#queue(list);
       this.#begin();
     }
   }
@@ -280,6 +315,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         list.preparing -= 1;
         this.#preparing -= 1;
       }
+      this.#queue(list);
       this.#begin();
     }
   }

@@ -5,6 +5,16 @@ import { codedError, type SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
 
+/** Why a list is given up before any of its inputs was begun. */
+export type Refusal = "overload" | "late";
+
+export interface ItemListOptions {
+  /** In `performance.now()` milliseconds; by default there is none. */
+  readonly deadlineMs?: number;
+  /** Whether a client waits for the outputs, and is not known to come back for them. */
+  readonly isWaitedFor?: boolean;
+}
+
 /** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
 export interface OutputReceiver {
   /** The model's code is called for an input. */
@@ -17,6 +27,8 @@ export interface OutputReceiver {
    */
   succeeded(index: number, output: unknown): void;
   failed(index: number, error: SconceError): void;
+  /** No input was begun, and none will be: the queue is too long, or what is left of its time too short. Called at most once, and last. */
+  refused?(why: Refusal): void;
   /** Calls the model's code for an input. */
   scope?<T>(task: () => T): T;
 }
@@ -26,6 +38,11 @@ export class ItemList implements InRing<ItemList> {
   before: ItemList | undefined = undefined;
   after: ItemList | undefined = undefined;
   readonly count: number;
+  readonly deadlineMs: number;
+  isWaitedFor: boolean;
+  /** Its place among all turns, and when it began to wait for its first one. */
+  turn = 0;
+  queuedAtMs = 0;
   /** Index of the next input that has not been begun. */
   next = 0;
   /** Inputs whose files are being fetched, and those that are there and wait to be made ready. */
@@ -47,7 +64,13 @@ export class ItemList implements InRing<ItemList> {
   #files: Map<number, FetchedFiles> | undefined;
 
   /** @param inputs are given away, and dropped one by one */
-  constructor(inputs: InputList, receiver: OutputReceiver) {
+  constructor(
+    inputs: InputList,
+    receiver: OutputReceiver,
+    { deadlineMs = Infinity, isWaitedFor = false }: ItemListOptions = {},
+  ) {
+    this.deadlineMs = deadlineMs;
+    this.isWaitedFor = isWaitedFor;
     this.count = inputs.length;
     this.#left = inputs.length;
     this.#inputs = inputs;
@@ -118,6 +141,10 @@ export class ItemList implements InRing<ItemList> {
     this.#drop(index);
   }
 
+  refuse(why: Refusal): void {
+    if (!this.isOver) this.#receiver.refused?.(why);
+  }
+
   /** Lets go of the inputs; nobody is told of anything any more. */
   end(): void {
     this.#inputs = undefined;
@@ -143,6 +170,8 @@ export class ListItem implements Item {
   readonly tensorBytes: number;
   /** For its first batch: of one that failed it may be given to another. */
   isWaiting = true;
+  /** When it was given to the engine. */
+  readonly submittedAtMs = performance.now();
 
   constructor(lane: ItemList, index: number, { bytes, tensorBytes }: { bytes: number; tensorBytes: number }) {
     this.lane = lane;

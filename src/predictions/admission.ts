@@ -1,0 +1,92 @@
+/** What may come in: inputs and bytes of all that has not ended, and the time until they would have their turn. */
+import { SconceError } from "../errors.ts";
+import type { ItemFlow } from "../serving/item-flow.ts";
+
+/** What was accepted and has not ended. */
+export interface Unfinished {
+  items: number;
+  bytes: number;
+}
+
+export interface AdmissionLimits {
+  /** Most inputs that were accepted and have not ended, over all predictions. */
+  readonly maxQueuedItems: number;
+  /** Most body bytes of the predictions that have not ended. */
+  readonly maxQueuedBytes: number;
+}
+
+export interface AdmissionOptions {
+  readonly flow: Pick<ItemFlow, "waitMs">;
+  readonly limits: AdmissionLimits;
+  /** Counts what this process has accepted and not ended, where others see it. */
+  readonly unfinished?: Unfinished | undefined;
+  /** What the other processes of this server have accepted and not ended, which counts against the same limits. */
+  readonly others?: (() => Readonly<Unfinished>) | undefined;
+}
+
+/** A request that asks to come in. */
+export interface Asking extends Readonly<Unfinished> {
+  readonly timeLimitMs: number;
+  /** How long its client waits for the end; 0 if it does not. */
+  readonly waitMs: number;
+}
+
+/** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
+const MAX_RETRY_S = 60;
+
+export class Admission {
+  readonly #options: AdmissionOptions;
+  readonly #unfinished: Unfinished;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+    this.#unfinished = options.unfinished ?? { items: 0, bytes: 0 };
+  }
+
+  get unfinished(): Readonly<Unfinished> {
+    return this.#unfinished;
+  }
+
+  /** Counts a prediction that was accepted, whether it was asked for here or by an earlier process. */
+  begun({ items, bytes }: Readonly<Unfinished>): void {
+    this.#unfinished.items += items;
+    this.#unfinished.bytes += bytes;
+  }
+
+  ended({ items, bytes }: Readonly<Unfinished>): void {
+    this.begun({ items: -items, bytes: -bytes });
+  }
+
+  /** @throws SconceError `queue_full` */
+  check({ items, bytes, timeLimitMs, waitMs: heldMs }: Asking): void {
+    const { flow, limits, others } = this.#options;
+    const elsewhere = others?.() ?? { items: 0, bytes: 0 };
+    const allItems = this.#unfinished.items + elsewhere.items;
+    const allBytes = this.#unfinished.bytes + elsewhere.bytes;
+    const isWaitedFor = heldMs > 0;
+    const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor);
+    const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
+    // A body alone in the queue is always taken: the limit of one body is the server's.
+    const isFull =
+      allItems + items > limits.maxQueuedItems || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
+    if (!isFull && waitMs <= patienceMs) return;
+    const reason = isFull
+      ? `the queue is full (${allItems} inputs of predictions that have not ended)`
+      : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
+    throw queueFull(reason, isFull ? waitMs : waitMs - patienceMs);
+  }
+
+  /** The error of a client whose request was accepted and cannot be begun in time after all. */
+  overtaken(): SconceError {
+    return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs);
+  }
+}
+
+function queueFull(reason: string, waitMs: number): SconceError {
+  const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(waitMs)));
+  return new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
+}
+
+function secondsOf(ms: number): number {
+  return Math.ceil(ms / 1000);
+}
