@@ -115,24 +115,24 @@ describe("the guard", () => {
     "http://169.254.169.254/latest/meta-data/",
     "http://10.1/",
   ])("refuses the host of %s", async (url) => {
-    expect((await failureOf(guard.resolve(new URL(url).hostname))).code).toBe("file_refused");
+    expect((await failureOf(guard.resolveAll(new URL(url).hostname))).code).toBe("file_refused");
   });
 
   test.each(["http://8.8.8.8/", "http://134744072/", "http://0x08.8.8.010/"])(
     "lets the host of %s pass",
     async (url) => {
-      expect(await guard.resolve(new URL(url).hostname)).toBe("8.8.8.8");
+      expect((await guard.resolveAll(new URL(url).hostname))[0]).toBe("8.8.8.8");
     },
   );
 
   test("gives an IPv6 address without its brackets", async () => {
-    expect(await guard.resolve("[2606:4700::1111]")).toBe("2606:4700::1111");
+    expect((await guard.resolveAll("[2606:4700::1111]"))[0]).toBe("2606:4700::1111");
   });
 
   test.each(["localhost", "LOCALHOST", "localhost."])(
     "refuses %s by what it stands for, or does not know it",
     async (name) => {
-      expect(["file_refused", "file_unavailable"]).toContain((await failureOf(new AddressGuard().resolve(name))).code);
+      expect(["file_refused", "file_unavailable"]).toContain((await failureOf(new AddressGuard().resolveAll(name))).code);
     },
   );
 
@@ -141,7 +141,7 @@ describe("the guard", () => {
     const rebinding = new AddressGuard({
       resolver: async () => (lookups++ === 0 ? ["8.8.8.8"] : ["127.0.0.1"]),
     });
-    expect(await rebinding.resolve("rebind.test")).toBe("8.8.8.8");
+    expect((await rebinding.resolveAll("rebind.test"))[0]).toBe("8.8.8.8");
     expect(lookups).toBe(1);
   });
 
@@ -150,7 +150,7 @@ describe("the guard", () => {
     const notFound = Object.assign(new Error("from 10.0.0.53"), { code: "ENOTFOUND" });
     const failing = new AddressGuard({ resolver: () => Promise.reject(notFound) });
     const empty = new AddressGuard({ resolver: async () => [] });
-    const errors = await Promise.all([inner, failing, empty].map((guard) => failureOf(guard.resolve("inner.test"))));
+    const errors = await Promise.all([inner, failing, empty].map((guard) => failureOf(guard.resolveAll("inner.test"))));
     const message =
       "the host inner.test was not found or has no public address; private ones are taken only with --allow-private-urls";
     expect(errors.map((error) => `${error.code}: ${error.message}`)).toEqual(
@@ -167,7 +167,7 @@ describe("the guard", () => {
 
   test("refuses what a resolver gives that is no address", async () => {
     const odd = new AddressGuard({ resolver: async () => ["0x7f.1", ""] });
-    expect((await failureOf(odd.resolve("odd.test"))).code).toBe("file_unavailable");
+    expect((await failureOf(odd.resolveAll("odd.test"))).code).toBe("file_unavailable");
   });
 
   test("says that a name is not found where all addresses may be taken", async () => {
@@ -177,15 +177,15 @@ describe("the guard", () => {
     });
     const empty = new AddressGuard({ allowPrivate: true, resolver: async () => [] });
     for (const guard of [failing, empty]) {
-      const error = await failureOf(guard.resolve("nosuch.test"));
+      const error = await failureOf(guard.resolveAll("nosuch.test"));
       expect(`${error.code}: ${error.message}`).toBe("file_unavailable: the host nosuch.test was not found");
     }
   });
 
   test("lets private addresses pass when it is told to", async () => {
     const open = new AddressGuard({ allowPrivate: true, resolver: async () => ["10.1.2.3"] });
-    expect(await open.resolve("127.0.0.1")).toBe("127.0.0.1");
-    expect(await open.resolve("[::1]")).toBe("::1");
-    expect(await open.resolve("inner.test")).toBe("10.1.2.3");
+    expect((await open.resolveAll("127.0.0.1"))[0]).toBe("127.0.0.1");
+    expect((await open.resolveAll("[::1]"))[0]).toBe("::1");
+    expect((await open.resolveAll("inner.test"))[0]).toBe("10.1.2.3");
   });
 });

@@ -54,7 +54,7 @@ describe("for any load", () => {
         expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(
           items.filter(({ isBad }) => isBad).map(({ id }) => id),
         );
-        expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+        expect(simulation.batcher.length).toBe(0);
       }),
       { numRuns: 150 },
     );
@@ -336,15 +336,15 @@ describe("an item that was running when a process died", () => {
     expect(simulation.toldBefore).toEqual([0, 2, 3, 4]);
   });
 
-  test("counts as waiting, in items and in bytes, and leaves with its prediction", async () => {
+  test("counts as waiting, and leaves with its prediction", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     const [lane, other] = [{}, {}];
     simulation.add({}, 1);
-    simulation.add(lane, 2, { isAlone: true, bytes: 10 });
-    simulation.add(other, 1, { bytes: 3 });
-    expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([3, 23]);
+    simulation.add(lane, 2, { isAlone: true });
+    simulation.add(other, 1);
+    expect(simulation.batcher.length).toBe(3);
     expect(simulation.batcher.remove(lane).length).toBe(2);
-    expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([1, 3]);
+    expect(simulation.batcher.length).toBe(1);
     await simulation.clock.drain();
     expect(simulation.done).toEqual([0, 3]);
   });
@@ -395,30 +395,20 @@ test("a prediction that is removed leaves its neighbours in the batch untouched"
   await simulation.clock.drain();
   expect(simulation.done).toContain(items[0]?.id ?? -1);
   expect(simulation.batcher.length).toBe(0);
-  expect(simulation.batcher.bytes).toBe(0);
 });
 
-test("bytes of what waits are counted exactly", async () => {
-  const simulation = new Simulation({ maxBatchSize: 2 });
-  simulation.add({}, 2, { bytes: 100 });
-  simulation.add({}, 3, { bytes: 7 });
-  expect(simulation.batcher.bytes).toBe(7);
-  await simulation.clock.drain();
-  expect(simulation.batcher.bytes).toBe(0);
-});
-
-test("halves of a batch that failed count as waiting, in items and in bytes, until they run", async () => {
+test("halves of a batch that failed count as waiting until they run", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lane = {};
-  const items = [...Array(3)].map((_, id) => ({ lane, id, key: "", bytes: 10, readyAtMs: 0, isBad: id === 2 }));
+  const items = [...Array(3)].map((_, id) => ({ lane, id, key: "", readyAtMs: 0, isBad: id === 2 }));
   for (const item of items) simulation.batcher.add(item);
   simulation.batcher.pump();
-  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+  expect(simulation.batcher.length).toBe(0);
   await simulation.clock.advanceTo(10);
   // The first half, of one item, runs; the second waits for the runner.
-  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([2, 20]);
+  expect(simulation.batcher.length).toBe(2);
   await simulation.clock.drain();
-  expect([simulation.batcher.length, simulation.batcher.bytes]).toEqual([0, 0]);
+  expect(simulation.batcher.length).toBe(0);
 });
 
 test("an item costs no more among 100,000 than among 1,000", () => {
@@ -426,7 +416,7 @@ test("an item costs no more among 100,000 than among 1,000", () => {
     const simulation = new Simulation({ maxBatchSize: count / 2 });
     const lane = {};
     const begin = performance.now();
-    for (let i = 0; i < count; i++) simulation.batcher.add({ lane, id: i, key: "", bytes: 4, readyAtMs: 0 });
+    for (let i = 0; i < count; i++) simulation.batcher.add({ lane, id: i, key: "", readyAtMs: 0 });
     simulation.batcher.pump();
     return (performance.now() - begin) / count;
   };
@@ -468,7 +458,7 @@ test("an item that is alone waits until what was told before it is beyond the pr
     isWorthHalving: () => false,
     isOutOfMemory: () => false,
   });
-  const item = (name: string, isAlone: boolean) => ({ lane: {}, key: "", bytes: 1, readyAtMs: 0, name, isAlone });
+  const item = (name: string, isAlone: boolean) => ({ lane: {}, key: "", readyAtMs: 0, name, isAlone });
   batcher.add(item("suspect", true));
   batcher.add(item("other", false));
   batcher.pump();

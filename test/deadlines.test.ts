@@ -15,7 +15,6 @@ describe("deadlines", () => {
   });
 
   afterEach(() => {
-    deadlines.close();
     jest.useRealTimers();
   });
 

@@ -2,9 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { deflateSync } from "node:zlib";
 import { ByteGate } from "../src/model/decoding-gate.ts";
-import { ModelFile } from "../src/model/file.ts";
 import { countScans } from "../src/model/jpeg.ts";
-import { decodingBytes, Image } from "../src/model/media.ts";
+import { Image } from "../src/model/media.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -126,13 +125,6 @@ function palettePng(width: number, height: number): Uint8Array {
     chunk("IEND", new Uint8Array(0)),
   ]);
 }
-
-test("how many bytes decoding takes is told from the header, before there is anything but that", async () => {
-  const png = palettePng(7000, 7000);
-  expect(png.length).toBeLessThan(10_000);
-  expect(await decodingBytes(new Image({ bytes: png, mediaType }))).toBe(7000 * 7000 * 16);
-  expect(await decodingBytes(new ModelFile({ bytes: png, mediaType }))).toBe(0);
-});
 
 test("a palette with transparency is resampled as colours multiplied by alpha", async () => {
   const pixels = await new Image({ bytes: palettePng(1500, 1000), mediaType }).pixels({ width: 3, channels: 4 });

@@ -152,7 +152,7 @@ test("a hook that held the thread is named, at most once a second, with a count 
     clock.hold(ms);
     await clock.advanceTo(clock.nextAtMs);
   };
-  expect(lag.during("preprocess", () => 42)).toBe(42);
+  lag.ran("preprocess");
   await hold(1300);
   expect(warnings.splice(0)).toEqual(["preprocess held the server for 1.3 s: nothing else was answered meanwhile"]);
   for (let i = 0; i < 2; i++) {

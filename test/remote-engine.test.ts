@@ -113,7 +113,6 @@ describe("an item", () => {
     const { engine } = new Front();
     const refused = () => engine.submit({ lane: {}, index: 0 }, { x: tensor(new Float32Array(2), [2]) });
     expect(refused).toThrow('input "x": float32() was declared, preprocess gave float32(2)');
-    expect(engine.ready).toEqual({ items: 0, bytes: 0 });
   });
 
   test("is copied before `submit` returns", async () => {
@@ -173,22 +172,6 @@ describe("a front", () => {
     expect(engine.info).toEqual({ ...info, maxBatchSize: 4, instances: 1, forwardMs: [[1, 0.5]] });
   });
 
-  test("counts its own items that wait for a batch, and what they hold", async () => {
-    await using dir = await tempDir();
-    const runner = new DoublingRunner({ hold: true });
-    await using _ = await served(dir.join("s"), runner);
-    const [front, other] = [new Front(), new Front()];
-    await Promise.all([front.engine.connect(dir.join("s")), other.engine.connect(dir.join("s"))]);
-    front.engine.submit({ lane: {}, index: 1 }, { x: tensor(Float32Array.of(1), []) }, 1000);
-    expect(front.engine.ready).toEqual({ items: 1, bytes: 1004 });
-    await front.until(() => front.dispatched.length === 1);
-    front.submit({}, 2);
-    expect([front.engine.ready, other.engine.ready]).toEqual([
-      { items: 1, bytes: 4 },
-      { items: 0, bytes: 0 },
-    ]);
-  });
-
   test("shares batches with others and is given its own rows", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
@@ -238,7 +221,6 @@ describe("a front", () => {
     front.submit(gone, 2);
     front.submit(stays, 3);
     front.engine.cancel(gone);
-    expect(front.engine.ready.items).toBe(1);
     runner.end();
     await front.until(() => front.dispatched.includes(3));
     runner.end();
@@ -314,7 +296,7 @@ describe("when the engine process ends,", () => {
       first.dispatch([2, 4]);
       await front.until(() => front.dispatched.length === 3);
       await end(front, first, isToldFirst);
-      expect([front.engine.isReady, front.engine.ready.items]).toEqual([false, 4]);
+      expect(front.engine.isReady).toBe(false);
       front.engine.cancel(cancelled);
       front.submit(lane, 6);
       using second = new ScriptedEngine(dir.join("2"));
@@ -326,7 +308,6 @@ describe("when the engine process ends,", () => {
         { value: 5, isAlone: false },
         { value: 6, isAlone: false },
       ]);
-      expect(front.engine.ready.items).toBe(4);
       second.dispatch([2], { isAlone: true });
       second.dispatch([3, 5, 6]);
       second.finish([2]);
@@ -349,7 +330,6 @@ describe("when the engine process ends,", () => {
       expect([...front.errors]).toEqual([
         [1, new SconceError("run_failed", "the engine was ended by SIGSEGV while it ran this input alone")],
       ]);
-      expect(front.engine.ready.items).toBe(1);
     });
   }
 
@@ -414,7 +394,6 @@ describe("when the engine process ends,", () => {
       front.engine.cancel(front);
       if (i === 20) before = { bytes: rss(), files: readdirSync("/dev/fd").length };
     }
-    expect(front.engine.ready).toEqual({ items: 0, bytes: 0 });
     expect(rss() - before.bytes).toBeLessThan(100 * 2 ** 20);
     expect(readdirSync("/dev/fd").length - before.files).toBeLessThan(10);
   });

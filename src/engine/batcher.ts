@@ -74,11 +74,6 @@ export class Batcher<T extends Queued, R> {
     return this.#queue.length + this.#parts.length + this.#alone.length;
   }
 
-  /** Bytes of the items that wait for a batch. */
-  get bytes(): number {
-    return this.#queue.bytes + this.#parts.bytes + this.#alone.bytes;
-  }
-
   /** Whether no runner takes another batch now. */
   get isSaturated(): boolean {
     const now = this.#options.clock.now();

@@ -11,7 +11,6 @@ export interface Queued extends Lengths {
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
-  readonly bytes: number;
   /** Where dimensions are padded, these bound the bytes of its batch. */
   readonly tensors?: readonly SizedTensor[];
   /** When the item became ready, in milliseconds of the batcher's clock. */
@@ -115,14 +114,9 @@ export class FairQueue<T extends Queued> {
   readonly #served = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
   #length = 0;
-  #bytes = 0;
 
   get length(): number {
     return this.#length;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
   }
 
   add(item: T): void {
@@ -131,7 +125,6 @@ export class FairQueue<T extends Queued> {
     line.items.push(item);
     group.length += 1;
     this.#length += 1;
-    this.#bytes += item.bytes;
   }
 
   /** The groups that wait, in the order of the lanes' turns, and within a lane of how long its first item has been ready. */
@@ -183,7 +176,7 @@ export class FairQueue<T extends Queued> {
     return known.lines.flatMap((line) => {
       this.#leave(line);
       const items = line.items.rest();
-      for (const item of items) this.#forget(item, line.bucket.group);
+      this.#forget(line.bucket.group, items.length);
       return items;
     });
   }
@@ -255,7 +248,7 @@ export class FairQueue<T extends Queued> {
       this.#served.delete(lane);
       this.#lanes.delete(lane.key);
     }
-    this.#forget(item, bucket.group);
+    this.#forget(bucket.group);
     return item;
   }
 
@@ -266,10 +259,9 @@ export class FairQueue<T extends Queued> {
     if (lines.size === 0) group.buckets.delete(placeOf(steps));
   }
 
-  #forget(item: T, group: Group<T>): void {
-    this.#length -= 1;
-    this.#bytes -= item.bytes;
-    group.length -= 1;
+  #forget(group: Group<T>, count = 1): void {
+    this.#length -= count;
+    group.length -= count;
     if (group.length === 0) this.#groups.delete(group.key);
   }
 }

@@ -6,7 +6,6 @@ import { setAt } from "../model/tensor-memory.ts";
 /** An item's tensors in the order of their declarations, in the memory that they were given in. */
 export interface CheckedItem extends ShapeKey {
   readonly tensors: readonly Tensor[];
-  readonly bytes: number;
 }
 
 /** What the batcher knows an item's sizes by. */
@@ -63,16 +62,14 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
     }
     const sizes = hasNames ? { free: new Map<string, number>(), padded: new Map<string, number>() } : undefined;
     const tensors: Tensor[] = [];
-    let bytes = 0;
     for (const [name, spec] of entries) {
       const tensor = given[name];
       if (tensor === undefined) throw invalid(`preprocess gave no tensor "${name}"`);
       checkTensor(name, spec, tensor, sizes);
       tensors.push(tensor);
-      bytes += tensor.data.byteLength;
     }
     const { key, padded, length } = sizes === undefined ? fixedKey : shapeKey(sizes);
-    return { tensors, key, padded, length, bytes };
+    return { tensors, key, padded, length };
   };
 }
 

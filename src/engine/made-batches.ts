@@ -9,10 +9,6 @@ export class MadeBatches<T extends Queued> {
     return this.#batches.reduce((sum, batch) => sum + batch.length, 0);
   }
 
-  get bytes(): number {
-    return this.#batches.reduce((sum, batch) => batch.reduce((each, item) => each + item.bytes, sum), 0);
-  }
-
   add(...batches: readonly T[][]): void {
     this.#batches.push(...batches);
   }

@@ -27,34 +27,24 @@ export class AddressGuard {
   }
 
   /**
-   * The address to connect to for the host of a URL. The name is looked up once, here; connecting to what this returns, and to
-   * nothing else, is what makes the check hold.
+   * Every address of the host of a URL that may be connected to, in the order in which to try them. The name is looked up once, here;
+   * connecting to what this returns, and to nothing else, is what makes the check hold. Those that may not are left out: a host with a
+   * public and a private address is public.
    *
    * @param hostname as `URL.hostname` gives it: a name, an IPv4 address, or an IPv6 address in brackets
    * @param signal gives the look-up up
    * @throws SconceError `file_refused` for an address that is not public, `file_unavailable` for a name without a public one; the
    * signal's reason
    */
-  async resolve(hostname: string, signal?: AbortSignal): Promise<string> {
-    const [first] = await this.resolveAll(hostname, signal);
-    return first;
-  }
-
-  /**
-   * Every address of the host that may be connected to, in the order in which to try them. Those that may not are left out:
-   * a host with a public and a private address is public.
-   *
-   * @throws SconceError as `resolve` does
-   */
-  async resolveAll(hostname: string, signal?: AbortSignal): Promise<[string, ...string[]]> {
+  async resolveAll(hostname: string, signal?: AbortSignal): Promise<string[]> {
     const literal = hostname.replace(/^\[(.*)\]$/, "$1");
     if (isIP(literal) !== 0) {
       if (this.#isAllowed(literal)) return [literal];
       throw new SconceError("file_refused", `the host ${literal} has no public address; ${onlyWhenAllowed}`);
     }
     const addresses = await this.#lookup(hostname, signal);
-    const [first, ...others] = addresses.filter(this.#isAllowed);
-    if (first !== undefined) return [first, ...others];
+    const allowed = addresses.filter(this.#isAllowed);
+    if (allowed.length > 0) return allowed;
     throw this.#noAddress(hostname, new Error(`${hostname} has these addresses alone: ${addresses.join(", ")}`));
   }
 

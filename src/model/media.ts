@@ -234,16 +234,6 @@ export class Image extends ModelFile {
   }
 }
 
-/**
- * Bytes that decoding a file takes at most, as its header alone tells, beside those of the file and of the pixels asked for; 0 for what
- * is no image. For an account of memory: decoding itself waits until there is room for as many.
- *
- * @throws SconceError as `Image.size`
- */
-export async function decodingBytes(file: ModelFile): Promise<number> {
-  return file instanceof Image ? bytesOf(await file.size()) : 0;
-}
-
 function bytesOf({ width, height }: Size): number {
   return width * height * BYTES_PER_PIXEL;
 }

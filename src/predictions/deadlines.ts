@@ -26,11 +26,6 @@ export class Deadlines<T extends Timed> {
     // The timer stays: most go long before their time, and a timer that finds nothing costs less than moving it each time.
   }
 
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#active.clear();
-  }
-
   #arm(atMs: number): void {
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;

@@ -1,9 +1,7 @@
 /** Whose a prediction is: the first character of its id names the front that accepted it. */
 
+/** One for each front; a server has at most 60. */
 const names = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-/** How many fronts a server can have. */
-export const MAX_FRONTS = names.length - 2;
 
 /** The owner's name of the front with this index. */
 export function ownerOf(index: number): string {

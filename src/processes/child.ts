@@ -44,10 +44,6 @@ export class Child {
     void this.#end(onEnd);
   }
 
-  get pid(): number {
-    return this.#process.pid;
-  }
-
   get hasEnded(): boolean {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }

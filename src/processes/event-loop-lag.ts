@@ -2,7 +2,7 @@
 import { log } from "../log.ts";
 import { type Clock, monotonicClock } from "./clock.ts";
 
-export type Hook = "preprocess" | "postprocess" | "demo" | "predict";
+type Hook = "preprocess" | "postprocess" | "demo" | "predict";
 
 const INTERVAL_MS = 50;
 const WARN_MS = 250;
@@ -51,17 +51,9 @@ export class EventLoopLag {
   }
 
   /**
-   * Runs a part of a hook. The one that ran last before the thread was let go is taken for the one that held it; what an asynchronous
-   * hook does after its first `await` is noted by `ran` when it has ended.
+   * Notes that a hook runs, or that an asynchronous one has ended in this turn of the loop. The one that ran last before the thread was let
+   * go is taken for the one that held it.
    */
-  during<T>(hook: Hook, task: () => T): T {
-    this.#ran = hook;
-    const result = task();
-    this.#ran = hook;
-    return result;
-  }
-
-  /** Notes that an asynchronous hook has ended, in the same turn of the loop. */
   ran(hook: Hook): void {
     this.#ran = hook;
   }

@@ -66,15 +66,6 @@ export class Supervised {
     this.#oomKills = options.oomKills ?? sharedOomKills;
   }
 
-  /** Of the process that runs now. */
-  get pid(): number | undefined {
-    return this.#running?.child.pid;
-  }
-
-  get isReady(): boolean {
-    return this.#running?.readySinceMs !== undefined;
-  }
-
   /**
    * Resolves with what the process told when it was ready for the first time.
    *

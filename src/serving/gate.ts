@@ -2,14 +2,6 @@
 import { Fifo } from "../engine/fifo.ts";
 import { type InRing, Ring } from "../engine/ring.ts";
 
-export interface Gate {
-  /** @param owner for whom it is: each has its turn, however many tasks it has */
-  run<T>(owner: object, task: () => Promise<T>): Promise<T>;
-}
-
-/** For where nothing is to be limited. */
-export const openGate: Gate = { run: (_, task) => task() };
-
 /** The tasks of one owner that wait. */
 class Line implements InRing<Line> {
   ring: Ring<Line> | undefined = undefined;
@@ -23,7 +15,7 @@ class Line implements InRing<Line> {
   }
 }
 
-export class LimitedGate implements Gate {
+export class Gate {
   readonly #maxRunning: number;
   readonly #lines = new Map<object, Line>();
   readonly #turns = new Ring<Line>();
@@ -33,6 +25,7 @@ export class LimitedGate implements Gate {
     this.#maxRunning = maxRunning;
   }
 
+  /** @param owner for whom it is: each has its turn, however many tasks it has */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
     if (this.#running < this.#maxRunning) this.#running += 1;
     else await this.#turnOf(owner);

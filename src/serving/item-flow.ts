@@ -5,7 +5,7 @@ import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles } from "./fetched-files.ts";
-import { LimitedGate } from "./gate.ts";
+import { Gate } from "./gate.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import { Turns } from "./turns.ts";
@@ -45,7 +45,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #maxReady: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
-  readonly #fetches: LimitedGate;
+  readonly #fetches: Gate;
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   #ready = 0;
@@ -71,7 +71,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#charge = this.#memory.add("tensors", 0);
     this.#expectedBytes = pipeline.declaredBytes;
-    this.#fetches = new LimitedGate(limits.maxFetches);
+    this.#fetches = new Gate(limits.maxFetches);
     this.#turns = new Turns({
       pollShare: limits.pollShare,
       batchSize: engine.maxBatchSize * engine.instances,

@@ -44,8 +44,6 @@ export const layerSchema = z.looseObject({
   size: sizeSchema,
   annotations: z.looseObject({ [annotations.title]: titleSchema }),
 });
-export type Layer = z.infer<typeof layerSchema>;
-
 export const manifestSchema = z.looseObject({
   schemaVersion: z.literal(2),
   mediaType: z.literal(mediaTypes.manifest),
@@ -74,8 +72,6 @@ export const namedTensorSchema = z.object({
   dtype: z.enum(dtypes),
   dims: z.array(dimSchema),
 });
-export type NamedTensorSpec = z.infer<typeof namedTensorSchema>;
-
 const jsonSchemaSchema = z.record(z.string(), z.unknown());
 
 /**

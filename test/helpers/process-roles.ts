@@ -78,7 +78,8 @@ async function slow(_start: unknown, link: Link): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const lag = new EventLoopLag({ warn: resolve });
   lag.start();
-  lag.during("preprocess", () => Bun.sleepSync(400));
+  lag.ran("preprocess");
+  Bun.sleepSync(400);
   link.ready({ line: await promise });
 }
 

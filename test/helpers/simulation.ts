@@ -150,14 +150,12 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       readonly key?: string;
       readonly isBad?: boolean;
       readonly isAlone?: boolean;
-      readonly bytes?: number;
     } = {},
   ): Item[] {
     const items = Array.from({ length: count }, () => ({
       lane,
       id: this.#nextId++,
       key: options.key ?? "",
-      bytes: options.bytes ?? 4,
       readyAtMs: this.clock.now(),
       isBad: options.isBad ?? false,
       isAlone: options.isAlone ?? false,

@@ -7,7 +7,7 @@ import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-e
 import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, KIND_MASK } from "./frame.ts";
 import { type Block, beginFrame, FrameBlocks, jsonFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
-import { heldBytesAt, ItemFrames } from "./item-frame.ts";
+import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { type Observation, RowsFrames } from "./rows-frame.ts";
 
@@ -156,7 +156,7 @@ export class EngineServer {
 
   #submit(front: Front, memory: FrameMemory, at: number): void {
     const { words } = memory;
-    const { tensors, key, padded, length, bytes } = this.#itemFrames.read(memory, at);
+    const { tensors, key, padded, length } = this.#itemFrames.read(memory, at);
     const laneNumber = words[at / 4 + 3] ?? 0;
     let lane = front.lanes.get(laneNumber);
     if (lane === undefined) {
@@ -169,7 +169,6 @@ export class EngineServer {
       key,
       padded,
       length,
-      bytes: bytes + heldBytesAt(memory, at),
       lane,
       number: words[at / 4 + 2] ?? 0,
       isAlone: ((words[at / 4 + 1] ?? 0) & IS_ALONE) !== 0,

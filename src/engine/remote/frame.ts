@@ -6,7 +6,7 @@
  *
  * | kind | from | words |
  * |---|---|---|
- * | submit | front | item number, lane number, held bytes (64 bits), sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
+ * | submit | front | item number, lane number, sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
@@ -70,8 +70,6 @@ export const failureSchema = z.object({
   code: z.enum(errorCodes),
   message: z.string(),
 });
-
-export type Failure = z.infer<typeof failureSchema>;
 
 /** The text of a `hello` or `failed` frame. */
 export function jsonAt({ buffer, byteOffset, words }: FrameMemory, at: number): unknown {

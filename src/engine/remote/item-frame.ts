@@ -9,7 +9,6 @@ import { type Block, beginFrame } from "./frame-blocks.ts";
 export interface ItemHead {
   readonly number: number;
   readonly lane: number;
-  readonly heldBytes: number;
   readonly isAlone: boolean;
 }
 
@@ -25,7 +24,7 @@ interface Plan {
 }
 
 /** Bytes before the sizes. */
-const HEAD_BYTES = 24;
+const HEAD_BYTES = 16;
 
 export class ItemFrames {
   readonly #plans: readonly Plan[];
@@ -60,8 +59,6 @@ export class ItemFrames {
     const { words } = memory;
     words[word + 2] = head.number;
     words[word + 3] = head.lane;
-    words[word + 4] = head.heldBytes;
-    words[word + 5] = head.heldBytes / 2 ** 32;
     word += HEAD_BYTES / 4;
     for (let i = 0; i < tensors.length; i++) {
       const [plan, tensor] = [this.#plans[i], tensors[i]];
@@ -84,7 +81,6 @@ export class ItemFrames {
     const tensors: Tensor[] = [];
     let word = (at + HEAD_BYTES) / 4;
     let offset = byteOffset + at + this.#headBytes;
-    let bytes = 0;
     for (let i = 0; i < this.#plans.length; i++) {
       const plan = this.#plans[i];
       if (plan === undefined) continue;
@@ -96,16 +92,11 @@ export class ItemFrames {
       const count = plan.shape === undefined ? shape.reduce((product, size) => product * size, 1) : plan.count;
       const data = new arrayTypes[plan.dtype](buffer, offset, count);
       tensors.push({ dtype: plan.dtype, shape, data });
-      bytes += data.byteLength;
       offset += aligned(data.byteLength);
     }
     const { key, padded, length } = sizes === undefined ? fixedKey : shapeKey(sizes);
-    return { tensors, key, padded, length, bytes };
+    return { tensors, key, padded, length };
   }
-}
-
-export function heldBytesAt({ words }: FrameMemory, at: number): number {
-  return (words[at / 4 + 4] ?? 0) + (words[at / 4 + 5] ?? 0) * 2 ** 32;
 }
 
 /** A tensor's shape, of which the frame has the sizes that are not fixed; they are noted by name too. */

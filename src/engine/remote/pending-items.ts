@@ -8,8 +8,6 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly item: T;
   readonly number: number;
   readonly ownLane: Lane<T>;
-  /** Of its tensors and what else it holds. */
-  readonly bytes: number;
   readonly padded: ReadonlyMap<string, number>;
   /** Its frame. */
   readonly block: Block;
@@ -33,8 +31,6 @@ const MOST_LOSSES = 2;
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
-  /** Of the items that wait for a batch. */
-  readonly ready = { items: 0, bytes: 0 };
   readonly #blocks: FrameBlocks;
   /** By number, in the order in which they were submitted. */
   readonly #items = new Map<number, Pending<T>>();
@@ -73,19 +69,15 @@ export class PendingItems<T extends Item> {
     pending.block.holders += 1;
     pending.ownLane.items.add(pending);
     this.#items.set(pending.number, pending);
-    this.ready.items += 1;
-    this.ready.bytes += pending.bytes;
   }
 
   dispatched(pending: Pending<T>, isAlone: boolean): void {
-    if (pending.state === "waiting") this.#leaveReady(pending);
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
   /** Forgets an item and its frame. */
   remove(pending: Pending<T>): void {
-    const { ownLane, item, block, state } = pending;
-    if (state === "waiting") this.#leaveReady(pending);
+    const { ownLane, item, block } = pending;
     this.#items.delete(pending.number);
     ownLane.items.delete(pending);
     if (ownLane.items.size === 0) this.#lanes.delete(item.lane);
@@ -113,18 +105,10 @@ export class PendingItems<T extends Item> {
       }
       pending.losses += 1;
       if (pending.state === "dispatched" || pending.losses >= MOST_LOSSES) markAlone(pending);
-      if (pending.state === "waiting") continue;
       pending.state = "waiting";
-      this.ready.items += 1;
-      this.ready.bytes += pending.bytes;
     }
     for (const culprit of culprits) this.remove(culprit);
     return culprits;
-  }
-
-  #leaveReady({ bytes }: Pending<T>): void {
-    this.ready.items -= 1;
-    this.ready.bytes -= bytes;
   }
 }
 

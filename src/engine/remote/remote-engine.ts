@@ -89,11 +89,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return this.#connection?.isReady ?? false;
   }
 
-  /** Of this front's items. */
-  get ready(): { readonly items: number; readonly bytes: number } {
-    return this.#pending.ready;
-  }
-
   /**
    * Connects to an engine process that listens at `path`, and sends it all that has not ended.
    * @throws SconceError `not_ready` when there is a connection, or the last one ended and `engineEnded` was not called; else what the socket throws
@@ -143,7 +138,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#settleLoss();
   }
 
-  submit(item: T, tensors: Readonly<Record<string, Tensor>>, heldBytes = 0): void {
+  submit(item: T, tensors: Readonly<Record<string, Tensor>>): void {
     if (this.#isClosed) throw closed();
     const checked = this.#check(tensors);
     const bytes = this.#itemFrames.bytesOf(checked.tensors);
@@ -151,12 +146,11 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const from = block.end;
     const number = this.#pending.nextNumber();
     const ownLane = this.#pending.laneOf(item.lane);
-    this.#itemFrames.write(block, bytes, { number, lane: ownLane.number, heldBytes, isAlone: false }, checked.tensors);
+    this.#itemFrames.write(block, bytes, { number, lane: ownLane.number, isAlone: false }, checked.tensors);
     this.#pending.add({
       item,
       number,
       ownLane,
-      bytes: checked.bytes + heldBytes,
       padded: checked.padded,
       block,
       from,
