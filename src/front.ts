@@ -104,7 +104,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const maxBytes = config.maxMemory ?? Math.floor(memoryLimit() / 2);
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
   const store = opened.adopt(await openStore(memory), (it) => it.close());
-  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+  const model = await loadModel(await packaged.code(), packaged.digest);
   const metrics = new Metrics();
   const fetcher = opened.use(fetcherFor(config));
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
@@ -113,8 +113,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
   opened.defer(() => engine.close());
   const decoder = new InputDecoder(model.input);
-  const bundle = { path: packaged.bundle.path, digest: packaged.digest };
-  const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
+  const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder)));
   const flow = new ItemFlow(engine, pipeline, { ...config, memory });
   const counts = unfinished === undefined ? {} : { unfinished };
   const service = new PredictionService({

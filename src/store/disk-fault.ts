@@ -8,6 +8,10 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: "cannot be written by this user; name another with SCONCE_HOME",
 };
 
+export function isFull(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
+}
+
 /** Undefined where it was not the disk. */
 export function diskFault(error: unknown, home: string): SconceError | undefined {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

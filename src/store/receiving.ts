@@ -73,7 +73,8 @@ export async function stageReceived(
   const staged: StagedBlob[] = [];
   const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
     const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
-    const kept = reuse && (await isIntact(blobs, blob, { signal, onProgress }));
+    // Reading it is cheaper than receiving it.
+    const kept = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
     staged.push(kept ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
   };
   // The config first: a model that this version of sconce can't serve need not be received.
@@ -87,22 +88,6 @@ export async function stageReceived(
   const named = { digest: digestOf(options.manifest), size: options.manifest.length };
   staged.push(await blobs.stage(options.manifest, folder, { reuse }));
   return { manifest: named, blobs: staged };
-}
-
-/** Whether the store has the blob with its content; reading it is cheaper than receiving it. */
-async function isIntact(
-  blobs: Blobs,
-  blob: BlobRef,
-  { signal, onProgress }: { signal: AbortSignal; onProgress: (doneBytes: number) => void },
-): Promise<boolean> {
-  if (!blobs.has(blob)) return false;
-  try {
-    await blobs.verify(blob, { signal, onProgress });
-    return true;
-  } catch (error) {
-    if (error instanceof SconceError && error.code === "store_corrupt") return false;
-    throw error;
-  }
 }
 
 interface BlobContext {
