@@ -164,7 +164,8 @@ export const serveOptions = {
     parse: integer(1, 60),
   }),
   verify: option({
-    description: "Check the model's files against their digests, once until they change; --no-verify checks its code alone",
+    description:
+      "Check the model's files against their digests, once until they change; --no-verify checks its code alone",
     default: true,
     parse: flag,
   }),

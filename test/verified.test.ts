@@ -90,9 +90,7 @@ describe("a model", () => {
   test("whose weights have changed is neither served, run, compiled nor put into an image, unless that is asked for", async () => {
     const { path } = (await new ModelStore(store.home).resolve("lab")).layer("lab.pt");
     await changeOneByte(path);
-    const error = [
-      `sconce: ${path} does not have the content of its digest; build the model again, or pull it again`,
-    ];
+    const error = [`sconce: ${path} does not have the content of its digest; build the model again, or pull it again`];
     const [served, ...others] = await Promise.all([
       run("serve", "lab", "--port", "0"),
       run("predict", "lab", "x=1"),
