@@ -55,6 +55,20 @@ export function parseReceived(bytes: Uint8Array, name: string): Manifest {
 }
 
 /**
+ * How many bytes are to be received yet, by what the manifest says.
+ *
+ * @param folder with what an earlier run left
+ * @throws SconceError `model_invalid`
+ */
+export function missingBytes(blobs: Blobs, { manifest, name }: ReceiveOptions, folder: string): number {
+  const { config, layers } = parseReceived(manifest, name);
+  const sizes = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
+  return [...sizes]
+    .filter(([digest, size]) => !blobs.has({ digest, size }))
+    .reduce((sum, [digest, size]) => sum + Math.max(0, size - PartialBlob.sizeOf(digest, folder)), 0);
+}
+
+/**
  * Gets all blobs of a model into `folder`, going on with what is there; what the store has is read, and not received again.
  *
  * @param reuse whether blobs that the store has need no copy

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { Blobs, digestOf } from "./blobs.ts";
-import { diskFault, isFull } from "./disk-fault.ts";
+import { diskFault, isFull, requireRoom } from "./disk-fault.ts";
 import { replaceFile, syncPath } from "./durable.ts";
 import { referencedDigests } from "./garbage.ts";
 import { type IndexEntry, IndexFile } from "./index-file.ts";
@@ -14,7 +14,7 @@ import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type CopyProgress, type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { readConfig, readManifest } from "./read-model.ts";
-import { type ReceiveOptions, stageReceived } from "./receiving.ts";
+import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { readStamps, type Stamps, stampOf, writeStamps } from "./stamps.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
@@ -117,6 +117,7 @@ export class ModelStore {
   async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
     const { repository } = options;
     using workspace = this.#openWorkspace(digest.slice("sha256:".length));
+    this.#makeRoom(missingBytes(this.#blobs, options, workspace.folder));
     for (const reuse of [true, false]) {
       const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
       const tag = generatedTag(digest);
@@ -347,6 +348,21 @@ export class ModelStore {
     const layoutPath = join(this.home, "oci-layout");
     if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n');
     return workspace;
+  }
+
+  /**
+   * Gives up downloads that nobody goes on with where the disk has too little room beside them.
+   *
+   * @throws SconceError `store_unwritable`
+   */
+  #makeRoom(bytes: number): void {
+    try {
+      requireRoom(this.home, bytes);
+    } catch {
+      using _lock = this.#lock();
+      this.#sweep(0);
+      requireRoom(this.home, bytes);
+    }
   }
 
   /** Of builds, and of downloads. */
