@@ -1,7 +1,7 @@
 /** One process that answers clients: it listens, makes inputs ready for an engine, and keeps predictions. */
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
-import type { ErrorCode, SconceError } from "./errors.ts";
+import { type ErrorCode, oneLine, type SconceError } from "./errors.ts";
 import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
 import { createApp } from "./http/app.ts";
@@ -14,6 +14,7 @@ import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import { log } from "./log.ts";
+import { logLimit } from "./log-limit.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
 import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
@@ -173,7 +174,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     maxBodyBytes: config.maxBodyBytes,
     memory,
     version,
-    onInternalError: (error) => log.error(error),
+    onInternalError: (error) => logLimit.write("internal", (...more) => log.error(error, ...more)),
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
     onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
   });
@@ -241,6 +242,8 @@ const clientFaults: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 function logFault(where: string, error: SconceError): void {
-  if (!clientFaults.has(error.code)) log.warn(`${where}: ${error.message}`);
+  if (!clientFaults.has(error.code)) {
+    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more));
+  }
   log.debug(`${where}:`, error.cause ?? error);
 }
