@@ -24,7 +24,7 @@ const LARGEST_WARM_UP = 64;
 
 const [name = "", path = "", threads = ""] = process.argv.slice(2);
 const packaged = await new ModelStore().resolve(name);
-const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+const model = await loadModel(await packaged.code(), packaged.digest);
 const [weights] = packaged.layersOf(mediaTypes.weights);
 if (weights === undefined) throw new Error(`${name} has no weights`);
 await model.setup({ asset: (title) => Bun.file(packaged.layer(title).path) });

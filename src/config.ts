@@ -163,6 +163,12 @@ export const serveOptions = {
     described: "by cores: 1, from 8 on 2, from 16 on 4",
     parse: integer(1, 60),
   }),
+  verify: option({
+    description:
+      "Check the model's files against their digests, once until they change; --no-verify checks its code alone",
+    default: true,
+    parse: flag,
+  }),
   batchTimeout: openOption<number>({
     description: "Seconds that a batch may run before its process is taken for stuck, and started again",
     valueHint: "seconds",

@@ -9,6 +9,7 @@ import { loadModel } from "./model/load.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
 import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
+import { stampsSchema } from "./store/stamps.ts";
 
 /** What the supervisor gives. */
 export const engineStart = z.object({
@@ -19,6 +20,8 @@ export const engineStart = z.object({
   config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
   /** Path of the Unix socket to listen on. */
   socket: z.string(),
+  /** What the supervisor found of the model's files; undefined where they are not to be checked. */
+  verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;
 
@@ -26,11 +29,12 @@ export type EngineStart = z.infer<typeof engineStart>;
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, socket } = engineStart.parse(start);
+    const { argv, reference, config, socket, verified } = engineStart.parse(start);
     const source = sourceOf(argv);
     await source.prepareLibraries();
     const packaged = await source.resolve(reference);
-    const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+    if (verified !== undefined) await source.verify(packaged, verified);
+    const model = await loadModel(await packaged.code(), packaged.digest);
     using fetcher = fetcherFor(config);
     const warm = await warmModel({
       model,

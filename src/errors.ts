@@ -119,6 +119,15 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Text of others for a terminal or a log: bounded, and without what could control it. */
+export function oneLine(text: string, maxShown = 300): string {
+  const plain = text
+    .slice(0, 2 * maxShown)
+    .replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, " ")
+    .trim();
+  return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
+}
+
 /** Anything that was thrown for one item as a SconceError; what is not one yet came from the model's own code. */
 export function codedError(error: unknown): SconceError {
   return error instanceof SconceError ? error : new SconceError("item_failed", messageOf(error), { cause: error });

@@ -1,7 +1,7 @@
 /** One process that answers clients: it listens, makes inputs ready for an engine, and keeps predictions. */
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
-import type { ErrorCode, SconceError } from "./errors.ts";
+import { type ErrorCode, oneLine, type SconceError } from "./errors.ts";
 import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
 import { createApp } from "./http/app.ts";
@@ -14,6 +14,7 @@ import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import { log } from "./log.ts";
+import { logLimit } from "./log-limit.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
 import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
@@ -105,7 +106,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const maxBytes = config.maxMemory ?? Math.floor(memoryLimit() / 2);
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
   const store = opened.adopt(await openStore(memory), (it) => it.close());
-  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+  const model = await loadModel(await packaged.code(), packaged.digest);
   const metrics = new Metrics();
   const fetcher = opened.use(fetcherFor(config));
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
@@ -114,8 +115,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
   opened.defer(() => engine.close());
   const decoder = new InputDecoder(model.input);
-  const bundle = { path: packaged.bundle.path, digest: packaged.digest };
-  const bodies = opened.use(new Bodies(decoder, new LargeBodies(bundle, decoder)));
+  const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder)));
   const flow = new ItemFlow(engine, pipeline, { ...config, memory });
   const service = new PredictionService({
     unfinished,
@@ -174,7 +174,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     maxBodyBytes: config.maxBodyBytes,
     memory,
     version,
-    onInternalError: (error) => log.error(error),
+    onInternalError: (error) => logLimit.write("internal", (...more) => log.error(error, ...more)),
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
     onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
   });
@@ -242,6 +242,8 @@ const clientFaults: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 function logFault(where: string, error: SconceError): void {
-  if (!clientFaults.has(error.code)) log.warn(`${where}: ${error.message}`);
+  if (!clientFaults.has(error.code)) {
+    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more));
+  }
   log.debug(`${where}:`, error.cause ?? error);
 }

@@ -15,6 +15,7 @@ import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
 import { Supervised } from "./processes/supervised.ts";
 import { logFacts, type RunningModel, settingsOf, setUp } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
+import type { Stamps } from "./store/stamps.ts";
 
 export type Server = Front;
 
@@ -23,8 +24,8 @@ export interface ServerOptions {
   readonly config: ServeConfig;
   /** Of this process, for those that it starts. */
   readonly argv?: readonly string[];
-  /** Where the addon and libtorch come from; by default they lie where they are loaded. */
-  readonly libraries?: Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
+  /** Where the model, the addon and libtorch come from; by default they lie where they are loaded, and are not checked. */
+  readonly source?: Pick<ModelSource, "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
 /** How long the engine process may take to end once its work is done. */
@@ -62,7 +63,7 @@ export function frontsOf({ fronts, isolate }: ServeConfig, cores = availablePara
 }
 
 async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  const { packaged, config, libraries } = options;
+  const { packaged, config, source } = options;
   const engine = config.isolate ? await prepareEngine(options, opened) : undefined;
   return openFront({
     packaged,
@@ -74,7 +75,8 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
     },
     run: async (tools) => {
       if (engine !== undefined) return engine.open(tools);
-      await libraries?.prepareLibraries();
+      if (config.verify) await source?.verify(packaged);
+      await source?.prepareLibraries();
       return runHere(packaged, config, tools);
     },
     openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
@@ -82,27 +84,26 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
 }
 
 /** The engine process: begun as soon as the port is open, beside the front, which has code to load as well. */
-async function prepareEngine({ packaged, config, argv = [], libraries }: ServerOptions, opened: AsyncDisposableStack) {
+async function prepareEngine(options: ServerOptions, opened: AsyncDisposableStack) {
   const folder = opened.use(await makeRunFolder());
   const link = new EngineLink();
-  const engine = engineProcess({ packaged, config, argv, folder, events: link });
-  opened.defer(() => engine.stop(STOP_MS));
+  const engine = engineProcess(options, { folder, events: link });
+  opened.defer(() => engine.stop());
   let started: Promise<unknown> | undefined;
-  // Unpacked here: what a signal leaves behind is this process's to remove.
-  const begin = () => (started ??= Promise.resolve(libraries?.unpackLibraries()).then(() => engine.start()));
+  const begin = () => (started ??= engine.start());
   return {
     begin: () => {
       begin().catch(() => {});
     },
     open: async (tools: FrontTools): Promise<RunningModel> => {
-      const [running] = await Promise.all([link.open(packaged, tools), begin()]);
+      const [running] = await Promise.all([link.open(options.packaged, tools), begin()]);
       return running;
     },
   };
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
-  const { packaged, config, argv = [], libraries } = options;
+  const { packaged, config, argv = [] } = options;
   const folder = opened.use(await makeRunFolder());
   const path = storePath(packaged.repository, config);
   // Held for life: no other server takes the file, whichever fronts are there.
@@ -110,10 +111,10 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   if (store !== undefined) opened.defer(() => store.close());
   const fronts = new Fronts({ packaged, config, argv, folder, count, store: path });
   logSetUp(packaged);
-  const engine = engineProcess({ packaged, config, argv, folder, events: fronts });
-  opened.defer(() => engine.stop(STOP_MS));
+  const engine = engineProcess(options, { folder, events: fronts });
+  opened.defer(() => engine.stop());
   try {
-    await Promise.all([fronts.start(), Promise.resolve(libraries?.unpackLibraries()).then(() => engine.start())]);
+    await Promise.all([fronts.start(), engine.start()]);
   } catch (error) {
     await fronts.end();
     throw error;
@@ -125,20 +126,19 @@ function logSetUp({ reference, digest }: PackagedModel): void {
   log.info(`Setting up the model ${reference} (${digest})`);
 }
 
-interface EngineProcessOptions extends Required<Pick<ServerOptions, "packaged" | "config" | "argv">> {
-  readonly folder: RunFolder;
-  readonly events: EngineEvents;
-}
-
-function engineProcess({ packaged, config, argv, folder, events }: EngineProcessOptions): Supervised {
+function engineProcess(
+  { packaged, config, argv = [], source }: ServerOptions,
+  { folder, events }: { folder: RunFolder; events: EngineEvents },
+) {
   let starts = 0;
   let socket = "";
-  return new Supervised({
+  let verified: Stamps | undefined;
+  const engine = new Supervised({
     role: "engine",
     start: (): EngineStart => {
       // Of its own for each: whoever connects to it meets that process or none.
       socket = folder.join(`engine-${starts++}.sock`);
-      return { argv: [...argv], reference: packaged.byDigest, config, socket };
+      return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
     },
     batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),
     onReady: () => events.ready(socket),
@@ -147,6 +147,14 @@ function engineProcess({ packaged, config, argv, folder, events }: EngineProcess
       events.ended(reason);
     },
   });
+  return {
+    start: async () => {
+      // Both here: what a signal leaves behind is this process's to remove, and each start of the engine need not hash the weights.
+      [verified] = await Promise.all([config.verify ? source?.verify(packaged) : undefined, source?.unpackLibraries()]);
+      await engine.start();
+    },
+    stop: () => engine.stop(STOP_MS),
+  };
 }
 
 /** The engine in the front's own process. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { packLibraries } from "../src/compile/library-pack.ts";
-import { cacheLocation } from "../src/libraries/cache-folder.ts";
+import { cacheLocation, secureFolder } from "../src/libraries/cache-folder.ts";
 import { LibraryCache } from "../src/libraries/library-cache.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import {
@@ -292,6 +292,26 @@ describe("a cache folder of no use is told with the way out", () => {
     );
   });
 
+  test("one below a folder in which another user could exchange it", async () => {
+    await using dir = await tempDir();
+    await mkdir(dir.join("shared"));
+    await mkdir(dir.join("shared", "own"), { mode: 0o700 });
+    await chmod(dir.join("shared"), 0o777);
+    const fault = await failureOf(() => secureFolder(dir.join("shared", "own")));
+    expect(fault).toBe(
+      `cache_unusable: libraries cannot be kept: ${dir.join("shared")} can be written by other users; ${wayOut}`,
+    );
+    await chmod(dir.join("shared"), 0o1777);
+    expect(secureFolder(dir.join("shared", "own"))).toBe(dir.join("shared", "own"));
+  });
+
+  inBareRoot("none for a user without a home, and none that all users share", async () => {
+    const { code, line } = await failureOfProgram(root.run(["/server", "--port=0"]));
+    const reason = "neither XDG_CACHE_HOME nor HOME is set, and the system knows no home of this user";
+    expect({ code, line }).toEqual({ code: 1, line: `sconce: libraries cannot be kept: ${reason}; ${wayOut}` });
+    expect(await readdir(join(root.path, "tmp"))).toEqual([]);
+  });
+
   test("a file", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");
@@ -310,6 +330,17 @@ describe("a cache folder of no use is told with the way out", () => {
     expect(cacheLocation(undefined, env, platform)).toBe(folder);
     expect(cacheLocation("/asked", env, platform)).toBe("/asked");
   });
+});
+
+test("a link to the cache is followed once: whoever turns it later changes nothing that is loaded", async () => {
+  await using small = await smallPack();
+  await mkdir(small.original("real"), { mode: 0o700 });
+  await symlink(small.original("real"), small.original("cache"));
+  const folder = await small.unpack();
+  expect(dirname(folder)).toBe(small.original("real"));
+  await rm(small.original("cache"));
+  await symlink("/nowhere", small.original("cache"));
+  expect(await Bun.file(join(folder, "liba.so")).text()).toBe("small");
 });
 
 describe("packed libraries", () => {

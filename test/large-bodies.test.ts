@@ -119,8 +119,7 @@ describe("threads that check large bodies", () => {
   });
 
   const open = (options: { maxThreads?: number; timeoutMs?: number }) => {
-    const bundle = { path: packaged.bundle.path, digest: packaged.digest };
-    return new LargeBodies(bundle, new InputDecoder(z.object({ x: z.number() })), options);
+    return new LargeBodies(packaged.bundle, new InputDecoder(z.object({ x: z.number() })), options);
   };
   const xOf = async (body: Promise<DecodedBody>) => allOf((await body).inputs);
 

@@ -107,17 +107,19 @@ interface Content {
 
 /** Answers with this, in chunks without a length, as a registry that does not keep to the protocol could. */
 function fakeRegistry({ manifest, blobs = new Map() }: Content) {
+  const asked: string[] = [];
   const served = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
     fetch({ url }) {
       const { pathname } = new URL(url);
+      asked.push(pathname);
       const text = /manifests/.test(pathname) ? manifest : blobs.get(pathname.split("/").at(-1) ?? "");
       if (text === undefined) return pathname === "/v2/" ? Response.json({}) : new Response(null, { status: 404 });
       return new Response(new Blob([text]).stream());
     },
   });
-  return { host: `127.0.0.1:${served.port}`, [Symbol.asyncDispose]: () => served.stop(true) };
+  return { host: `127.0.0.1:${served.port}`, asked, [Symbol.asyncDispose]: () => served.stop(true) };
 }
 
 const blob = (text: string) => ({ digest: digestOf(Buffer.from(text)), size: Buffer.byteLength(text) });
@@ -218,6 +220,16 @@ describe("what a registry sends", () => {
     await using registry = fakeRegistry(short);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("registry_corrupt: digits.pt of");
+  });
+
+  test("is not asked for where the disk has no room for the size that the manifest gives", async () => {
+    const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
+    await using registry = fakeRegistry(vast);
+    const store = emptyStore();
+    const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
+    expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
+    expect(message).toEndWith("where 909.5 TiB are needed; make some, or remove models with `sconce rm`");
+    expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
   });
 
   test("that ends before that size is asked for again, a few times", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readdir } from "node:fs/promises";
+import { open, readdir } from "node:fs/promises";
 import { annotations, mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
@@ -64,6 +64,36 @@ describe("a model that the disk has no room for, or that may not be written to i
       `store_unwritable: the model store ${disk.path} is read-only; name another with SCONCE_HOME`,
     );
   });
+});
+
+describe("on a full disk", () => {
+  const fill = async (path: string) => {
+    await using file = await open(path, "w");
+    const full = (error: unknown) => expect(error).toMatchObject({ code: "ENOSPC" });
+    await file.writeFile(new Uint8Array(4_000_000)).catch(full);
+  };
+
+  test.skipIf(!canMount)(
+    "models are removed, and downloads that nobody goes on with (skipped where file systems cannot be mounted)",
+    async () => {
+      await using dir = await tempDir();
+      using disk = tmpfs(dir.join("disk"), "2m");
+      const store = new ModelStore(disk.path);
+      const put = (name: string) =>
+        store.put({ repository: name, config: modelConfig(), layers: modelLayers(name, new Uint8Array(500_000)) });
+      for (const name of ["one", "two"]) await put(name);
+      await Bun.write(`${disk.path}/.partial/0123/blob`, new Uint8Array(100_000));
+      await fill(`${disk.path}/full`);
+      expect(store.remove("one", { allTags: true })).toMatchObject({ left: [], freedBytes: expect.any(Number) });
+      expect(await readdir(`${disk.path}/.partial`)).toEqual([]);
+      expect((await store.list()).map(({ repository }) => repository)).toEqual(["two"]);
+      await store.verify(await store.resolve("two"));
+      await fill(`${disk.path}/full-again`);
+      expect(store.remove("two", { allTags: true }).freedBytes).toBeGreaterThan(500_000);
+      expect(await readdir(`${disk.path}/blobs/sha256`)).toEqual([]);
+      expect((await readdir(disk.path)).filter((name) => name.endsWith(".new"))).toEqual([]);
+    },
+  );
 });
 
 describe("a damaged store", () => {

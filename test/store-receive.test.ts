@@ -6,13 +6,14 @@ import { ModelStore } from "../src/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 type Fill = (partial: PartialBlob, whole: Uint8Array) => Promise<void>;
 
 /** A model of one store that another receives; `fill` gives the pieces. */
-async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("to"))) {
+async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("to")), weightBytes = 10_000) {
   const from = new ModelStore(dir.join("from"));
-  const layers = modelLayers("one", new Uint8Array(10_000).fill(7));
+  const layers = modelLayers("one", new Uint8Array(weightBytes).fill(7));
   const { digest } = await from.put({ repository: "digits", config: modelConfig(), layers });
   return to.receive({
     repository: "digits",
@@ -31,7 +32,7 @@ const whole: Fill = (partial, bytes) => partial.append(bytes.subarray(partial.do
 /** Gives half of the weights, and then breaks off. */
 const half: Fill = async (partial, bytes) => {
   if (bytes.length < 10_000) return whole(partial, bytes);
-  await partial.append(bytes.subarray(0, 5000));
+  await partial.append(bytes.subarray(0, bytes.length / 2));
   throw new Error("broken off");
 };
 
@@ -53,6 +54,22 @@ describe("a model that is received", () => {
       `store_unwritable: the model store ${dir.join("to")} has no room left; make some, or remove models with \`sconce rm\``,
     );
   });
+
+  test.skipIf(!canMount)(
+    "has the room that downloads take which nobody goes on with (skipped where file systems cannot be mounted)",
+    async () => {
+      await using dir = await tempDir();
+      using disk = tmpfs(dir.join("disk"), "26m");
+      const store = new ModelStore(disk.path);
+      await expect(received(dir, half, store, 8_000_000)).rejects.toThrow("broken off");
+      expect(await readdir(`${disk.path}/.partial`)).toHaveLength(1);
+      await received(dir, whole, store, 8_100_000);
+      expect(await readdir(`${disk.path}/.partial`)).toEqual([]);
+      expect(await failure(received(dir, whole, store, 8_200_000))).toMatch(
+        /^store_unwritable: the model store \S+ has room for [\d.]+ \wiB where 7.8 MiB are needed; /,
+      );
+    },
+  );
 
   test("is not disturbed by what a file manager leaves in the store", async () => {
     await using dir = await tempDir();

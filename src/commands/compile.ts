@@ -37,6 +37,7 @@ export const compile = command({
   positionals: modelStore.reference === undefined ? [] : [modelStore.reference],
   async run({ options, positionals: [reference] }) {
     const model = await modelStore.resolve(reference);
+    await modelStore.verify(model);
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
     const progress = new Progress({ verb: "Compressing" });

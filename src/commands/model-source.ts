@@ -1,8 +1,10 @@
 /** Where the commands that run a model get it from: the store, or the executable that they are part of. */
 import type { OptionTable } from "../config.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
+import type { Stamps } from "../store/stamps.ts";
 import { ModelStore } from "../store/store.ts";
 import type { Positional } from "./arguments.ts";
+import { Progress } from "./progress.ts";
 
 export interface ModelSource {
   /** Names the model on a command line; undefined where there is only one. */
@@ -13,6 +15,12 @@ export interface ModelSource {
   resolve(reference: string | undefined): Promise<PackagedModel>;
   /** Every tag that stands for the model. */
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
+  /**
+   * Checks all files of the model against their digests.
+   * @param known of files that another process has checked
+   * @throws SconceError `store_corrupt`
+   */
+  verify(model: PackagedModel, known?: Stamps): Promise<Stamps>;
   /** Gets what a process of its own will load onto the disk; this one loads nothing. */
   unpackLibraries(): Promise<void>;
   /** Gets the addon and libtorch to where they can be loaded; to be awaited before they are. */
@@ -31,6 +39,12 @@ export const modelStore: ModelSource = {
   async tagsOf({ repository, digest, tag }) {
     const all = await new ModelStore().list();
     return all.find((one) => one.repository === repository && one.digest === digest)?.tags ?? [tag];
+  },
+  async verify(model, known = {}) {
+    const progress = new Progress({ verb: "Checking" });
+    return new ModelStore()
+      .verify(model, { known, onProgress: (step) => progress.update(step) })
+      .finally(() => progress.end());
   },
   async unpackLibraries() {},
   async prepareLibraries() {},

@@ -54,6 +54,7 @@ The output goes to standard output, laid out for reading on a terminal and on on
       device: serveOptions.device,
       threads: serveOptions.threads,
       fetchTimeout: serveOptions.fetchTimeout,
+      verify: serveOptions.verify,
       ...source.libraryOptions,
     },
     positionals: [
@@ -76,6 +77,7 @@ The output goes to standard output, laid out for reading on a terminal and on on
         example: options.example ? config.example : undefined,
         fields: isNamed ? rest : positionals,
       });
+      if (options.verify) await source.verify(packaged);
       await source.prepareLibraries();
       const output = await withConsole(writeLog, async () => {
         await using model = await LocalModel.load(packaged, {

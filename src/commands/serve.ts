@@ -21,13 +21,14 @@ export function serveCommand(source: ModelSource, example: string): Command {
     async run({ options, positionals: [reference] }) {
       const packaged = await source.resolve(reference);
       if (options.tune) {
+        if (options.verify) await source.verify(packaged);
         await source.prepareLibraries();
         return tuneModel(packaged, options);
       }
       surviveStrayErrors();
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop(), options.isolate);
-      server = await startServer({ packaged, config: options, argv: process.argv.slice(2), libraries: source });
+      server = await startServer({ packaged, config: options, argv: process.argv.slice(2), source });
     },
   });
 }

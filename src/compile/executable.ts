@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, statSync, write
 import { basename, dirname, join, resolve } from "node:path";
 import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
-import { cacheLocation } from "../libraries/cache-folder.ts";
+import { cacheLocation, secureFolder } from "../libraries/cache-folder.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { Contents, EmbeddedModel } from "./contents.ts";
@@ -113,7 +113,7 @@ async function packed(
   const hasLibtorch = options.libtorch === "embedded";
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // The addon alone is compressed in no time.
-    cacheFolder: hasLibtorch ? cacheLocation(process.env.SCONCE_CACHE_DIR) : folder,
+    cacheFolder: hasLibtorch ? secureFolder(cacheLocation(process.env.SCONCE_CACHE_DIR)) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };

@@ -82,6 +82,8 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
     libraryOptions: optionsOf(contents),
     resolve: () => modelOf(contents),
     tagsOf: async ({ tag }) => [tag],
+    // What is in the executable, or in its image, is as trusted as the program itself.
+    verify: async () => ({}),
     unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
     prepareLibraries: () => prepareLibraries(contents, { cacheDir, libtorch }),
   };

@@ -101,7 +101,11 @@ export class ImageLayout {
         cause: error,
       });
     }
-    replaceFile(join(layout.folder, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}\n', temporary);
+    replaceFile(
+      join(layout.folder, "oci-layout"),
+      '{"imageLayoutVersion":"1.0.0"}\n',
+      join(temporary, crypto.randomUUID()),
+    );
     return layout;
   }
 
@@ -173,7 +177,8 @@ export class ImageLayout {
     const replaced = referencedDigests(this.blobs, index.manifests.filter(isReplaced));
     const named = { ...image.manifest, annotations: { ...image.manifest.annotations, [refNameKey]: image.name } };
     const content = { ...index, manifests: [...others, named] };
-    replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, workspace.folder);
+    const temp = join(workspace.folder, "index.json");
+    replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, temp);
     syncPath(this.folder);
     const needed = referencedDigests(this.blobs, content.manifests);
     // Where a manifest can't be read, it may need each of them.

@@ -2,6 +2,7 @@
 import { setPriority } from "node:os";
 import { hasCode, messageOf, type SconceError } from "../errors.ts";
 import { loadModel } from "../model/load.ts";
+import { readIntact } from "../store/blobs.ts";
 import { InputDecoder } from "./input-decoder.ts";
 import { joined } from "./joined.ts";
 import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
@@ -28,8 +29,8 @@ self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<Ch
   self.postMessage(answer, [bytes.buffer]);
 };
 
-async function open({ path, digest }: BundleSource): Promise<InputDecoder> {
-  const { input } = await loadModel(await Bun.file(path).text(), digest);
+async function open(bundle: BundleSource): Promise<InputDecoder> {
+  const { input } = await loadModel(new TextDecoder().decode(await readIntact(bundle)), bundle.digest);
   return new InputDecoder(input, { isElsewhere: true });
 }
 

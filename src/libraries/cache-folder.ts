@@ -1,13 +1,15 @@
 /** The folder into which an executable unpacks its libraries: where it is, whose it is, and why it may be of no use. */
-import { existsSync, lstatSync, readFileSync, realpathSync, statfsSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 
 /**
- * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`;
- * for a user whose home there is not, `sconce-UID` in the folder for temporary files.
+ * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`.
+ *
+ * @throws SconceError `cache_unusable` for a user without a home: what all share is no place for code, and a folder for one start alone
+ * would cost each start the unpacking, and the disk what a killed one leaves
  */
 export function cacheLocation(
   asked: string | undefined,
@@ -18,7 +20,10 @@ export function cacheLocation(
   // The XDG specification has a relative path ignored.
   if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
   const home = env.HOME || homeOfUser();
-  if (home === undefined) return join(env.TMPDIR || tmpdir(), `sconce-${process.getuid?.() ?? 0}`);
+  if (home === undefined) {
+    const why = "neither XDG_CACHE_HOME nor HOME is set, and the system knows no home of this user";
+    throw new SconceError("cache_unusable", `libraries cannot be kept: ${why}; ${fix}`);
+  }
   return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
 }
 
@@ -48,6 +53,28 @@ export function requirePrivate(folder: string, { maySticky = false } = {}): void
   if (found.uid !== own && found.uid !== 0) throw unusable(folder, "belongs to another user");
   const isShared = (found.mode & 0o022) !== 0;
   if (isShared && !(maySticky && (found.mode & 0o1000) !== 0)) throw unusable(folder, "can be written by other users");
+}
+
+/**
+ * The folder, made if it is not there, by a path without links that stays the same folder: no other user can put another one into the
+ * place of it, or of one above it. Only that path may be used from then on.
+ *
+ * @throws SconceError `cache_unusable`
+ */
+export function secureFolder(folder: string): string {
+  try {
+    // Where it lies on a read-only file system, it may be there all the same.
+    if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const path = realpathSync(folder);
+    // From the root down: once a folder is found to be safe, so is the name of the next.
+    for (let end = 0; end >= 0; end = path.indexOf("/", end + 1)) {
+      requirePrivate(path.slice(0, end) || "/", { maySticky: true });
+    }
+    requirePrivate(path, { maySticky: true });
+    return path;
+  } catch (error) {
+    throw cacheFault(error, folder);
+  }
 }
 
 /** @throws SconceError `cache_unusable` when programs may not be loaded from the folder, or it has too little room */

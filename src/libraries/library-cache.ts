@@ -4,20 +4,18 @@ import {
   chmodSync,
   constants,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
-  realpathSync,
   renameSync,
   rmSync,
   statSync,
 } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { SconceError } from "../errors.ts";
 import { onAllCores } from "../parallel.ts";
 import { type FileLock, tryLock } from "../store/lock.ts";
-import { cacheFault, requirePrivate, requireRoom } from "./cache-folder.ts";
+import { cacheFault, requirePrivate, requireRoom, secureFolder } from "./cache-folder.ts";
 import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
 import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
@@ -56,16 +54,12 @@ export class LibraryCache {
    * @throws SconceError `cache_unusable` with what to do about it
    */
   async unpacked(pack: LibraryPack, listener: UnpackListener): Promise<string> {
-    const folder = this.#folderOf(pack);
+    const home = secureFolder(this.folder);
     try {
-      if (existsSync(folder)) {
-        this.#requireOwn();
-        if ((await firstChanged(folder, pack)) === undefined) return folder;
-      }
-      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      this.#requireOwn();
-      using _lock = await this.#lock(() => listener.waiting(this.folder));
-      this.#sweep();
+      const folder = folderOf(home, pack);
+      if (existsSync(folder) && (await firstChanged(folder, pack)) === undefined) return folder;
+      using _lock = await lock(home, () => listener.waiting(home));
+      sweep(home);
       // Another process may have unpacked it meanwhile.
       const changed = await firstChanged(folder, pack);
       if (changed === undefined) return folder;
@@ -73,12 +67,12 @@ export class LibraryCache {
         listener.changed(changed, folder);
         rmSync(folder, { recursive: true });
       }
-      requireRoom(this.folder, unpackedSize(pack));
+      requireRoom(home, unpackedSize(pack));
       listener.unpacking(folder);
-      await this.#unpack(pack, folder, listener);
+      await unpack(pack, folder, listener);
       return folder;
     } catch (error) {
-      throw cacheFault(error, this.folder);
+      throw cacheFault(error, home);
     }
   }
 
@@ -88,76 +82,71 @@ export class LibraryCache {
    */
   async clean(pack: LibraryPack | undefined): Promise<{ readonly folders: readonly string[]; readonly bytes: number }> {
     if (!existsSync(this.folder)) return { folders: [], bytes: 0 };
+    const home = secureFolder(this.folder);
     try {
-      using _lock = await this.#lock();
-      this.#sweep();
-      const kept = pack && this.#folderOf(pack);
-      const folders = this.#named(finished).filter((folder) => folder !== kept);
+      using _lock = await lock(home);
+      sweep(home);
+      const kept = pack && folderOf(home, pack);
+      const folders = named(home, finished).filter((folder) => folder !== kept);
       const bytes = folders.reduce((sum, folder) => sum + sizeOf(folder), 0);
       for (const folder of folders) rmSync(folder, { recursive: true });
       return { folders, bytes };
     } catch (error) {
-      throw cacheFault(error, this.folder);
+      throw cacheFault(error, home);
     }
   }
+}
 
-  #folderOf({ digest }: LibraryPack): string {
-    return join(this.folder, `${prefix}${digest.slice(0, 16)}`);
+function folderOf(home: string, { digest }: LibraryPack): string {
+  return join(home, `${prefix}${digest.slice(0, 16)}`);
+}
+
+/** Without holding the thread: the server already answers those who ask whether it lives. */
+async function lock(home: string, onWait?: () => void): Promise<FileLock> {
+  accessSync(home, constants.W_OK);
+  const path = join(home, ".lock");
+  for (let waitedMs = 0; waitedMs < LOCK_TIMEOUT_MS; waitedMs += LOCK_LOOK_MS) {
+    const lock = tryLock(path);
+    if (lock !== undefined) return lock;
+    if (waitedMs === 0) onWait?.();
+    await Bun.sleep(LOCK_LOOK_MS);
   }
+  throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
+}
 
-  /** Who owns the folder could put others into the place of those in it. */
-  #requireOwn(): void {
-    requirePrivate(realpathSync(this.folder), { maySticky: true });
-  }
+/** Removes what a process left that was killed; the lock is held, so none is at work. */
+function sweep(home: string): void {
+  for (const folder of named(home, unfinished)) rmSync(folder, { recursive: true });
+}
 
-  /** Without holding the thread: the server already answers those who ask whether it lives. */
-  async #lock(onWait?: () => void): Promise<FileLock> {
-    if (!statSync(this.folder).isDirectory()) throw Object.assign(new Error("not a folder"), { code: "ENOTDIR" });
-    accessSync(this.folder, constants.W_OK);
-    const path = join(this.folder, ".lock");
-    for (let waitedMs = 0; waitedMs < LOCK_TIMEOUT_MS; waitedMs += LOCK_LOOK_MS) {
-      const lock = tryLock(path);
-      if (lock !== undefined) return lock;
-      if (waitedMs === 0) onWait?.();
-      await Bun.sleep(LOCK_LOOK_MS);
-    }
-    throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
-  }
+/** Folders of such a name; what else lies there is somebody's. */
+function named(home: string, pattern: RegExp): string[] {
+  return readdirSync(home, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && pattern.test(entry.name))
+    .map(({ name }) => join(home, name));
+}
 
-  /** Removes what a process left that was killed; the lock is held, so none is at work. */
-  #sweep(): void {
-    for (const folder of this.#named(unfinished)) rmSync(folder, { recursive: true });
-  }
-
-  /** Folders of such a name; what else lies there is somebody's. */
-  #named(pattern: RegExp): string[] {
-    return readdirSync(this.folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory() && pattern.test(entry.name))
-      .map(({ name }) => join(this.folder, name));
-  }
-
-  async #unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
-    const unfinished = mkdtempSync(join(this.folder, unfinishedPrefix));
-    const remove = () => rmSync(unfinished, { recursive: true, force: true });
-    // A server that is told to stop meanwhile leaves by `process.exit`.
-    process.once("exit", remove);
-    try {
-      let doneBytes = 0;
-      const onBytes = (bytes: number) => {
-        doneBytes += bytes;
-        listener.progress(doneBytes, unpackedSize(pack));
-      };
-      for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
-      // Of files that were just written: whoever renames or copies them has them checked.
-      renameSync(unfinished, folder);
-      const stamp = stampOf(folder, namesOf(pack));
-      if (stamp !== undefined) writeStamp(folder, stamp);
-    } catch (error) {
-      remove();
-      throw error;
-    } finally {
-      process.off("exit", remove);
-    }
+async function unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
+  const unfinished = mkdtempSync(join(dirname(folder), unfinishedPrefix));
+  const remove = () => rmSync(unfinished, { recursive: true, force: true });
+  // A server that is told to stop meanwhile leaves by `process.exit`.
+  process.once("exit", remove);
+  try {
+    let doneBytes = 0;
+    const onBytes = (bytes: number) => {
+      doneBytes += bytes;
+      listener.progress(doneBytes, unpackedSize(pack));
+    };
+    for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
+    // Of files that were just written: whoever renames or copies them has them checked.
+    renameSync(unfinished, folder);
+    const stamp = stampOf(folder, namesOf(pack));
+    if (stamp !== undefined) writeStamp(folder, stamp);
+  } catch (error) {
+    remove();
+    throw error;
+  } finally {
+    process.off("exit", remove);
   }
 }
 

@@ -1,8 +1,11 @@
 /** Errors that the model's code let nobody hear of. */
 import { log } from "../log.ts";
+import { logLimit } from "../log-limit.ts";
 
 /** A promise or a timer that the model's code forgot must not end the server for everybody. */
 export function surviveStrayErrors(): void {
-  process.on("unhandledRejection", (error) => log.error("Unhandled rejection in the model's code:", error));
-  process.on("uncaughtException", (error) => log.error("Uncaught exception in the model's code:", error));
+  const tell = (what: string) => (error: unknown) =>
+    logLimit.write(what, (...more) => log.error(`${what} in the model's code:`, error, ...more));
+  process.on("unhandledRejection", tell("Unhandled rejection"));
+  process.on("uncaughtException", tell("Uncaught exception"));
 }

@@ -1,9 +1,8 @@
 /** The `Authorization` header for one repository of a registry: name and password, or a token for which those are exchanged. */
 import { z } from "zod";
-import { SconceError } from "../errors.ts";
+import { oneLine, SconceError } from "../errors.ts";
 import { boundedJson, chunksOf } from "./bounded-body.ts";
 import { type Credentials, findCredentials } from "./credentials.ts";
-import { oneLine } from "./registry-errors.ts";
 import { isLoopback } from "./remote-reference.ts";
 
 export interface AuthorizationOptions {

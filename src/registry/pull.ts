@@ -1,6 +1,6 @@
 /** Copies a model from a registry into the store. */
 import { z } from "zod";
-import { SconceError } from "../errors.ts";
+import { oneLine, SconceError } from "../errors.ts";
 import { digestOf } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { ReceiveProgress } from "../store/receiving.ts";
@@ -9,7 +9,6 @@ import type { ModelStore, PutResult } from "../store/store.ts";
 import { downloadBlob } from "./blob-download.ts";
 import { boundedBytes, boundedJson } from "./bounded-body.ts";
 import type { Registry, RegistryAnswer } from "./registry.ts";
-import { oneLine } from "./registry-errors.ts";
 import { formatRemote } from "./remote-reference.ts";
 
 export interface PullOptions {

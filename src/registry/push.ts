@@ -1,6 +1,6 @@
 /** Copies a model from the store to a registry. */
 
-import { messageOf, SconceError } from "../errors.ts";
+import { messageOf, oneLine, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { inParallel } from "../parallel.ts";
 import type { BlobRef } from "../store/blobs.ts";
@@ -9,7 +9,6 @@ import type { ReceiveProgress } from "../store/receiving.ts";
 import type { ModelStore } from "../store/store.ts";
 import { uploadBlob } from "./blob-upload.ts";
 import type { Registry } from "./registry.ts";
-import { oneLine } from "./registry-errors.ts";
 import { formatRemote, type RemoteReference } from "./remote-reference.ts";
 
 export interface PushOptions {

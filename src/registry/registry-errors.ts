@@ -1,6 +1,6 @@
 /** What went wrong between here and a registry, as one line with the fix. */
 import { z } from "zod";
-import { messageOf, SconceError } from "../errors.ts";
+import { messageOf, oneLine, SconceError } from "../errors.ts";
 import { boundedJson, chunksOf } from "./bounded-body.ts";
 import { isLoopback } from "./remote-reference.ts";
 
@@ -9,7 +9,6 @@ const errorsSchema = z.looseObject({
 });
 
 const maxErrorBytes = 64 * 1024;
-const maxShown = 300;
 
 /** Of an answer that is no success: `404 NAME_UNKNOWN: repository name not known to registry`. */
 export interface RegistryFault {
@@ -56,10 +55,4 @@ function explain(url: URL, isPlain: boolean, code: string, error: unknown): stri
   }
   if (error instanceof DOMException && error.name === "TimeoutError") return "has sent nothing for too long";
   return oneLine(`could not be reached: ${code || messageOf(error)}`);
-}
-
-/** Text of a registry for a terminal: bounded, and without what could control it. */
-export function oneLine(text: string): string {
-  const plain = text.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, " ").trim();
-  return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
 }

@@ -1,6 +1,6 @@
 /** Files named by the digest of their content. A blob is complete from the moment it has its name. */
 import { readdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { type FileHandle, open, readFile, stat } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SconceError } from "../errors.ts";
 import { isDigest } from "./reference.ts";
@@ -66,7 +66,7 @@ export class Blobs {
     // Weights often stay the same from build to build: reading them is cheaper than writing them once more.
     if (options.reuse && this.#hasAnyOfSize(found.size)) {
       const known = await hashFile(input, undefined, { signal: options.signal });
-      if (this.has(known)) {
+      if (await this.isIntact(known, { signal: options.signal })) {
         options.onProgress?.(known.size, known.size);
         return known;
       }
@@ -92,9 +92,7 @@ export class Blobs {
    */
   async read(blob: BlobRef): Promise<Uint8Array> {
     await this.check(blob);
-    const bytes = await readFile(this.path(blob.digest));
-    if (digestOf(bytes) !== blob.digest) throw wrongDigest(blob);
-    return bytes;
+    return readIntact({ path: this.path(blob.digest), digest: blob.digest });
   }
 
   /**
@@ -124,7 +122,19 @@ export class Blobs {
     await this.check(blob);
     await using input = await open(this.path(blob.digest), "r");
     const found = await hashFile(input, undefined, options);
-    if (found.digest !== blob.digest) throw wrongDigest(blob);
+    if (found.digest !== blob.digest) throw wrongDigest(this.path(blob.digest));
+  }
+
+  /** Whether the blob is there with its content. */
+  async isIntact(blob: BlobRef, options: CopyOptions = {}): Promise<boolean> {
+    if (!this.has(blob)) return false;
+    try {
+      await this.verify(blob, options);
+      return true;
+    } catch (error) {
+      if (error instanceof SconceError && error.code === "store_corrupt") return false;
+      throw error;
+    }
   }
 
   /** The digests of all blobs. */
@@ -144,7 +154,7 @@ export class Blobs {
 
   async #stageBytes(bytes: Uint8Array, folder: string, reuse: boolean): Promise<StagedBlob> {
     const blob = { digest: digestOf(bytes), size: bytes.length };
-    if (reuse && this.has(blob)) return blob;
+    if (reuse && (await this.isIntact(blob))) return blob;
     return stageFile(folder, async (output) => {
       await output.writeFile(bytes);
       return blob;
@@ -188,9 +198,20 @@ async function hashFile(input: FileHandle, output: FileHandle | undefined, optio
   return { digest: `sha256:${hasher.digest("hex")}`, size };
 }
 
-function wrongDigest(blob: BlobRef): SconceError {
+/**
+ * The bytes of a file, checked against their digest.
+ *
+ * @throws SconceError `store_corrupt`
+ */
+export async function readIntact({ path, digest }: { path: string; digest: string }): Promise<Uint8Array> {
+  const bytes = await Bun.file(path).bytes();
+  if (digestOf(bytes) !== digest) throw wrongDigest(path);
+  return bytes;
+}
+
+function wrongDigest(path: string): SconceError {
   return new SconceError(
     "store_corrupt",
-    `blob ${blob.digest} does not have the content of its digest; remove the models that use it and build them again`,
+    `${path} does not have the content of its digest; build the model again, or pull it again`,
   );
 }

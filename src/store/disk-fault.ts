@@ -1,4 +1,6 @@
 /** What a disk refuses, in words. */
+import { statfsSync } from "node:fs";
+import { formatBytes } from "../bytes.ts";
 import { SconceError } from "../errors.ts";
 
 const reasons: Readonly<Record<string, string>> = {
@@ -7,6 +9,25 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: "is read-only; name another with SCONCE_HOME",
   EACCES: "cannot be written by this user; name another with SCONCE_HOME",
 };
+
+export function isFull(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
+}
+
+/** Left free for what else is written there. */
+const SPARE_BYTES = 16 * 1024 * 1024;
+
+/** @throws SconceError `store_unwritable` where so many bytes would fill the disk */
+export function requireRoom(home: string, bytes: number): void {
+  const { blocks, bavail, bsize } = statfsSync(home);
+  const freeBytes = Math.max(0, bavail * bsize - SPARE_BYTES);
+  // A file system without blocks does not say how large it is.
+  if (bytes <= freeBytes || blocks === 0) return;
+  throw new SconceError(
+    "store_unwritable",
+    `the model store ${home} has room for ${formatBytes(freeBytes)} where ${formatBytes(bytes)} are needed; make some, or remove models with \`sconce rm\``,
+  );
+}
 
 /** Undefined where it was not the disk. */
 export function diskFault(error: unknown, home: string): SconceError | undefined {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { SconceError } from "../errors.ts";
-import { replaceFile } from "./durable.ts";
+import { replaceFile, syncPath } from "./durable.ts";
 import { annotations, mediaTypes } from "./manifest.ts";
 import { parseReference, type TagReference } from "./reference.ts";
 
@@ -116,8 +116,9 @@ export class IndexFile {
   }
 
   /** Replaces the file; the caller holds the store's lock. */
-  write(tempFolder: string): void {
-    replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`, tempFolder);
+  write(): void {
+    replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`);
+    syncPath(this.#home);
   }
 }
 

@@ -1,5 +1,6 @@
 /** One packaged model that was found: its manifest and config, and where its layers lie. */
 import { SconceError } from "../errors.ts";
+import { readIntact } from "./blobs.ts";
 import { type LayerMediaType, type Manifest, type ModelConfig, mediaTypes } from "./manifest.ts";
 
 /** One file of a packaged model. */
@@ -75,6 +76,15 @@ export class PackagedModel {
     const [bundle] = bundles;
     if (bundle && bundles.length === 1) return bundle;
     throw this.#corrupt(`has ${bundles.length} layers of type ${mediaTypes.bundle}; expected 1`);
+  }
+
+  /**
+   * The text of the bundle, checked against its digest each time that it is read.
+   *
+   * @throws SconceError `store_corrupt`
+   */
+  async code(): Promise<string> {
+    return new TextDecoder().decode(await readIntact(this.bundle));
   }
 
   layersOf(mediaType: LayerMediaType): readonly PackagedLayer[] {

@@ -1,10 +1,15 @@
 /** A blob that comes in pieces, perhaps over several runs: a file that grows, and the hash of what is in it. */
+import { statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { SconceError } from "../errors.ts";
 import type { BlobRef, StagedBlob } from "./blobs.ts";
 
 const chunkBytes = 1024 * 1024;
+
+function pathOf(digest: string, folder: string): string {
+  return join(folder, digest.slice("sha256:".length));
+}
 
 export class PartialBlob implements AsyncDisposable {
   readonly blob: BlobRef;
@@ -20,9 +25,14 @@ export class PartialBlob implements AsyncDisposable {
     this.#file = file;
   }
 
+  /** How many bytes an earlier run left of the blob in `folder`. */
+  static sizeOf(digest: string, folder: string): number {
+    return statSync(pathOf(digest, folder), { throwIfNoEntry: false })?.size ?? 0;
+  }
+
   /** Opens what an earlier run left of the blob in `folder`, or an empty file. */
   static async open(blob: BlobRef, folder: string, signal?: AbortSignal): Promise<PartialBlob> {
-    const path = join(folder, blob.digest.slice("sha256:".length));
+    const path = pathOf(blob.digest, folder);
     const partial = new PartialBlob(blob, path, await open(path, "a+", 0o644));
     try {
       await partial.#readOn(signal);

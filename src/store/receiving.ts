@@ -55,6 +55,20 @@ export function parseReceived(bytes: Uint8Array, name: string): Manifest {
 }
 
 /**
+ * How many bytes are to be received yet, by what the manifest says.
+ *
+ * @param folder with what an earlier run left
+ * @throws SconceError `model_invalid`
+ */
+export function missingBytes(blobs: Blobs, { manifest, name }: ReceiveOptions, folder: string): number {
+  const { config, layers } = parseReceived(manifest, name);
+  const sizes = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
+  return [...sizes]
+    .filter(([digest, size]) => !blobs.has({ digest, size }))
+    .reduce((sum, [digest, size]) => sum + Math.max(0, size - PartialBlob.sizeOf(digest, folder)), 0);
+}
+
+/**
  * Gets all blobs of a model into `folder`, going on with what is there; what the store has is read, and not received again.
  *
  * @param reuse whether blobs that the store has need no copy
@@ -73,7 +87,8 @@ export async function stageReceived(
   const staged: StagedBlob[] = [];
   const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
     const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
-    const kept = reuse && (await isIntact(blobs, blob, { signal, onProgress }));
+    // Reading it is cheaper than receiving it.
+    const kept = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
     staged.push(kept ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
   };
   // The config first: a model that this version of sconce can't serve need not be received.
@@ -87,22 +102,6 @@ export async function stageReceived(
   const named = { digest: digestOf(options.manifest), size: options.manifest.length };
   staged.push(await blobs.stage(options.manifest, folder, { reuse }));
   return { manifest: named, blobs: staged };
-}
-
-/** Whether the store has the blob with its content; reading it is cheaper than receiving it. */
-async function isIntact(
-  blobs: Blobs,
-  blob: BlobRef,
-  { signal, onProgress }: { signal: AbortSignal; onProgress: (doneBytes: number) => void },
-): Promise<boolean> {
-  if (!blobs.has(blob)) return false;
-  try {
-    await blobs.verify(blob, { signal, onProgress });
-    return true;
-  } catch (error) {
-    if (error instanceof SconceError && error.code === "store_corrupt") return false;
-    throw error;
-  }
 }
 
 interface BlobContext {

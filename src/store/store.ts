@@ -3,19 +3,20 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { Blobs, digestOf } from "./blobs.ts";
-import { diskFault } from "./disk-fault.ts";
+import { diskFault, isFull, requireRoom } from "./disk-fault.ts";
 import { replaceFile, syncPath } from "./durable.ts";
 import { referencedDigests } from "./garbage.ts";
 import { type IndexEntry, IndexFile } from "./index-file.ts";
 import { storeLocation } from "./location.ts";
-import { acquireLock } from "./lock.ts";
+import { acquireLock, tryLock } from "./lock.ts";
 import { findEntry } from "./lookup.ts";
 import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type CopyProgress, type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { readConfig, readManifest } from "./read-model.ts";
-import { type ReceiveOptions, stageReceived } from "./receiving.ts";
+import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
+import { readStamps, type Stamps, stampOf, writeStamps } from "./stamps.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
 import { Workspace } from "./workspace.ts";
 
@@ -43,6 +44,12 @@ export interface RemoveResult {
   readonly left: readonly string[];
   /** How many bytes of the disk became free; 0 while another tag keeps the model. */
   readonly freedBytes: number;
+}
+
+export interface VerifyOptions {
+  readonly known?: Stamps;
+  readonly onProgress?: (progress: CopyProgress) => void;
+  readonly signal?: AbortSignal;
 }
 
 export class ModelStore {
@@ -110,6 +117,7 @@ export class ModelStore {
   async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
     const { repository } = options;
     using workspace = this.#openWorkspace(digest.slice("sha256:".length));
+    this.#makeRoom(missingBytes(this.#blobs, options, workspace.folder));
     for (const reuse of [true, false]) {
       const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
       const tag = generatedTag(digest);
@@ -132,14 +140,13 @@ export class ModelStore {
 
   /** Remembers that a registry has the model, too, in `host/repository`. */
   noteCopy({ repository, digest }: PackagedModel, copy: string): void {
-    using workspace = this.#openWorkspace();
     using _lock = this.#lock();
     const index = IndexFile.read(this.home);
     for (const entry of index.entries()) {
       if (entry.repository !== repository || entry.digest !== digest) continue;
       index.set({ ...entry, copies: [copy, ...(entry.copies ?? []).filter((other) => other !== copy)] });
     }
-    this.#write(index, workspace);
+    index.write();
   }
 
   /** Where the content of a blob lies. */
@@ -170,20 +177,40 @@ export class ModelStore {
   }
 
   /**
-   * Reads every layer of a model and checks its digest.
+   * Checks the digest of every layer of a model. Only what has changed since it was checked last is read.
    *
+   * @param options.known of layers that another process has checked
+   * @returns the stamps of all layers
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
-  async verify(
-    model: PackagedModel,
-    options: { onProgress?: (progress: CopyProgress) => void; signal?: AbortSignal } = {},
-  ): Promise<void> {
+  async verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
+    const known = { ...readStamps(this.home), ...options.known };
+    const stamps: Record<string, string> = {};
+    let isAllKnown = true;
     for (const layer of model.layers) {
-      await this.#blobs.verify(layer, {
-        signal: options.signal,
-        onProgress: (doneBytes, totalBytes) => options.onProgress?.({ title: layer.title, doneBytes, totalBytes }),
-      });
+      // Taken before the file is read: what is written meanwhile has another one.
+      const stamp = stampOf(layer.path);
+      if (stamp === undefined || known[layer.digest] !== stamp) {
+        isAllKnown = false;
+        await this.#blobs.verify(layer, {
+          signal: options.signal,
+          onProgress: (doneBytes, totalBytes) => options.onProgress?.({ title: layer.title, doneBytes, totalBytes }),
+        });
+      }
+      if (stamp !== undefined) stamps[layer.digest] = stamp;
     }
+    if (!isAllKnown) this.#remember(stamps);
+    return stamps;
+  }
+
+  /** A store that can't be written is checked each time. */
+  #remember(stamps: Stamps): void {
+    try {
+      using lock = tryLock(join(this.home, ".lock"));
+      if (lock === undefined) return;
+      const all = Object.entries({ ...readStamps(this.home), ...stamps });
+      writeStamps(this.home, Object.fromEntries(all.filter(([digest]) => existsSync(this.#blobs.path(digest)))));
+    } catch {}
   }
 
   /** Every model, the most recent build first. What other tools put there that isn't a sconce model is left out. */
@@ -206,26 +233,33 @@ export class ModelStore {
     if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
     // An empty store is an error, and no reason to create one.
     this.#find(source);
-    using workspace = this.#openWorkspace();
     using _lock = this.#lock();
     const index = IndexFile.read(this.home);
     index.set({ ...this.#find(source, index), ...name });
-    this.#write(index, workspace);
+    index.write();
     return `${name.repository}:${name.tag}`;
   }
 
   /**
    * Removes a tag, or with a digest every tag of that model in the repository, and the blobs that nothing refers to any more.
-   * A process that has the model open keeps it.
+   * A process that has the model open keeps it. Works on a full disk, too.
    *
    * @param options.allTags removes every tag of the model, whichever was named
-   * @throws SconceError `usage`, `model_not_found`
+   * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
     // An empty store is an error, and no reason to create one.
     this.#find(reference);
-    using workspace = this.#openWorkspace();
+    try {
+      return this.#remove(reference, allTags);
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+  }
+
+  #remove(reference: string, allTags: boolean): RemoveResult {
     using _lock = this.#lock();
+    this.#sweep();
     const index = IndexFile.read(this.home);
     const found = this.#find(reference, index);
     const byDigest = allTags || "digest" in parseReference(reference);
@@ -234,12 +268,21 @@ export class ModelStore {
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
     const gone = ofModel.filter((entry) => byDigest || entry.tag === found.tag);
     for (const entry of gone) index.delete(entry);
-    this.#write(index, workspace);
+    let freedBytes = 0;
+    try {
+      index.write();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      // There is no room for the smaller index beside the larger one. The manifest stays: what is killed now can be removed again.
+      freedBytes = this.#collect(index, found.digest);
+      this.#sweep(0);
+      index.write();
+    }
     const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
     return {
       removed: gone.map(nameOf),
       left: ofModel.filter((entry) => !gone.includes(entry)).map(nameOf),
-      freedBytes: this.#collect(index),
+      freedBytes: freedBytes + this.#collect(index),
     };
   }
 
@@ -272,22 +315,17 @@ export class ModelStore {
     const spare = model.spareTags?.filter((tag) => !taken.some((entry) => entry.tag === tag)) ?? [];
     const { repository, copies = [] } = model;
     for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, ...manifest });
-    this.#write(index, workspace);
+    index.write();
     workspace.finish();
     return true;
   }
 
-  #write(index: IndexFile, workspace: Workspace): void {
-    index.write(workspace.folder);
-    syncPath(this.home);
-  }
-
-  /** Removes blobs without a manifest that needs them; the caller holds the lock. Returns the bytes that became free. */
-  #collect(index: IndexFile): number {
+  /** Removes blobs without a manifest that needs them, but for `kept`; the caller holds the lock. Returns the bytes that became free. */
+  #collect(index: IndexFile, kept?: string): number {
     const needed = referencedDigests(this.#blobs, index.descriptors);
     // A manifest that can't be read may need any of them.
     if (!needed) return 0;
-    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest));
+    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== kept);
     return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
   }
 
@@ -301,15 +339,41 @@ export class ModelStore {
    * @param download names one to go on with; while another process is at it, this one begins anew
    */
   #openWorkspace(download?: string): Workspace {
-    const [parent, downloads] = [join(this.home, ".tmp"), join(this.home, ".partial")];
+    const [parent, downloads] = this.#workspaces;
     for (const folder of [this.#blobs.folder, parent, downloads]) mkdirSync(folder, { recursive: true });
     using _lock = this.#lock();
-    Workspace.sweep(parent);
-    Workspace.sweep(downloads, maxPartialAgeMs);
+    this.#sweep();
     const reopened = download === undefined ? undefined : Workspace.reopen(downloads, download);
     const workspace = reopened ?? Workspace.open(parent);
     const layoutPath = join(this.home, "oci-layout");
-    if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n', workspace.folder);
+    if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n');
     return workspace;
+  }
+
+  /**
+   * Gives up downloads that nobody goes on with where the disk has too little room beside them.
+   *
+   * @throws SconceError `store_unwritable`
+   */
+  #makeRoom(bytes: number): void {
+    try {
+      requireRoom(this.home, bytes);
+    } catch {
+      using _lock = this.#lock();
+      this.#sweep(0);
+      requireRoom(this.home, bytes);
+    }
+  }
+
+  /** Of builds, and of downloads. */
+  get #workspaces() {
+    return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
+  }
+
+  /** Removes what dead builds left, and downloads that nobody went on with for so long; the caller holds the lock. */
+  #sweep(maxAgeMs = maxPartialAgeMs): void {
+    const [parent, downloads] = this.#workspaces;
+    if (existsSync(parent)) Workspace.sweep(parent);
+    if (existsSync(downloads)) Workspace.sweep(downloads, maxAgeMs);
   }
 }

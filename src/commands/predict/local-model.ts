@@ -45,7 +45,7 @@ export class LocalModel implements AsyncDisposable {
    * @throws SconceError `model_invalid`
    */
   static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
-    const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+    const model = await loadModel(await packaged.code(), packaged.digest);
     return new LocalModel(packaged, model, options);
   }
 

@@ -22,7 +22,7 @@ const PROGRESS_MS = 5000;
  */
 export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
-  const model = await loadModel(await Bun.file(packaged.bundle.path).text(), packaged.digest);
+  const model = await loadModel(await packaged.code(), packaged.digest);
   using fetcher = fetcherFor(config);
   const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
   const limits = {

@@ -1,0 +1,70 @@
+/** Clients cannot have the server write more than a line a second of each kind into its log. */
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { configureLog, log } from "../src/log.ts";
+import { LogLimit } from "../src/log-limit.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SimulatedClock } from "./helpers/simulation.ts";
+
+setDefaultTimeout(30_000);
+
+describe("lines of one kind", () => {
+  function limited() {
+    const clock = new SimulatedClock();
+    const limit = new LogLimit(clock);
+    const lines: string[] = [];
+    const write = (kind: string, line: string) => limit.write(kind, (...more) => lines.push([line, ...more].join(" ")));
+    return { clock, lines, write };
+  }
+
+  test("are written once a second, the last with a count of those left out", async () => {
+    const { clock, lines, write } = limited();
+    for (let i = 1; i <= 155; i++) write("a", `a ${i}`);
+    expect(lines.splice(0)).toEqual(["a 1"]);
+    await clock.advanceTo(1000);
+    expect(lines.splice(0)).toEqual(["a 155 (and 153 more like it in the last second)"]);
+    write("a", "a 156");
+    await clock.advanceTo(1999);
+    expect(lines).toEqual([]);
+    await clock.advanceTo(2000);
+    expect(lines.splice(0)).toEqual(["a 156"]);
+    await clock.drain();
+    write("a", "a 157");
+    expect(lines).toEqual(["a 157"]);
+    await clock.drain();
+    expect(lines).toHaveLength(1);
+  });
+
+  test("do not hold up those of another", () => {
+    const { lines, write } = limited();
+    for (const line of ["a 1", "b 1", "a 2", "b 2"]) write(line.slice(0, 1), line);
+    expect(lines).toEqual(["a 1", "b 1"]);
+  });
+});
+
+describe("a server whose model fails for every input", () => {
+  let store: TestStore;
+  let server: TestServer;
+  beforeAll(async () => {
+    store = await storeWith("lab");
+    server = await store.serve("lab");
+  });
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]();
+    await store[Symbol.asyncDispose]();
+  });
+  const { reporters } = log.options;
+  afterEach(() => {
+    log.setReporters(reporters);
+    configureLog({ level: "error", format: "text" });
+  });
+
+  test("writes few lines for many predictions", async () => {
+    const lines: string[] = [];
+    configureLog({ level: "warning", format: "text" });
+    log.setReporters([{ log: ({ args }) => void lines.push(args.join(" ")) }]);
+    const requests = Array.from({ length: 300 }, () => server.client.predict([{ x: 1, fail: "preprocess" }]));
+    for (const { status } of await Promise.all(requests)) expect(status).toBe("failed");
+    expect(lines[0]).toMatch(/^prediction \S+, input 0: .*no such x$/);
+    expect(lines.length).toBeLessThan(30);
+  });
+});

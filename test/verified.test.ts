@@ -1,0 +1,115 @@
+/** The content of a packaged model is that of its digests when it is served, run or compiled, or it is refused. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFile, utimes, writeFile } from "node:fs/promises";
+import { ModelStore } from "../src/store/store.ts";
+import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+/** Another byte at the end, and the times as they were. */
+async function changeOneByte(path: string): Promise<void> {
+  const { mtime } = await Bun.file(path).stat();
+  const bytes = await readFile(path);
+  await writeFile(path, Buffer.concat([bytes.subarray(0, -1), Buffer.of((bytes.at(-1) ?? 0) ^ 1)]));
+  await utimes(path, mtime, mtime);
+}
+
+async function storeOfOne(dir: TempDir) {
+  const store = new ModelStore(dir.path);
+  const put = () => store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+  await put();
+  const model = await store.resolve("digits");
+  /** The titles of the files that a check reads. */
+  const check = async (options = {}) => {
+    const read: string[] = [];
+    await new ModelStore(dir.path).verify(model, { ...options, onProgress: ({ title }) => read.push(title) });
+    return read;
+  };
+  return { store, model, put, check };
+}
+
+describe("a file that was checked", () => {
+  test("is not read again until it changes, in this process or another", async () => {
+    await using dir = await tempDir();
+    const { model, check } = await storeOfOne(dir);
+    expect(await check()).toEqual(["digits.pt", "model.js"]);
+    expect(await check()).toEqual([]);
+    const { path } = model.layer("digits.pt");
+    await utimes(path, 0, 0);
+    expect(await check()).toEqual(["digits.pt"]);
+    expect(await check()).toEqual([]);
+    await changeOneByte(path);
+    const refusal = `store_corrupt: ${path} does not have the content of its digest; build the model again, or pull it again`;
+    // It is never remembered.
+    for (let i = 0; i < 2; i++) expect(await failure(check())).toBe(refusal);
+  });
+
+  test("is read again where what was remembered is damaged", async () => {
+    await using dir = await tempDir();
+    const { check } = await storeOfOne(dir);
+    await check();
+    await writeFile(dir.join(".verified"), "{");
+    expect(await check()).toEqual(["digits.pt", "model.js"]);
+    expect(await check()).toEqual([]);
+  });
+
+  test("is not read by a process that is told of the check, though the store could not remember it", async () => {
+    await using dir = await tempDir();
+    const { store, model, check } = await storeOfOne(dir);
+    const known = await store.verify(model);
+    await writeFile(dir.join(".verified"), "{}");
+    expect(await check({ known })).toEqual([]);
+    await changeOneByte(model.layer("digits.pt").path);
+    expect(await failure(check({ known }))).toContain("does not have the content of its digest");
+  });
+});
+
+test("a model whose file has changed is whole again when it is built again", async () => {
+  await using dir = await tempDir();
+  const { store, model, put } = await storeOfOne(dir);
+  for (const { path } of model.layers) await changeOneByte(path);
+  await put();
+  await store.verify(await store.resolve("digits"));
+});
+
+describe("a model", () => {
+  let store: TestStore;
+  beforeAll(async () => {
+    store = await storeWith("lab");
+  });
+  afterAll(() => store[Symbol.asyncDispose]());
+  const run = async (...args: string[]) => {
+    const { code, stdout, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
+    return { code, stdout, error: stderr.split("\n").filter((line) => line.startsWith("sconce: ")) };
+  };
+
+  test("whose weights have changed is neither served, run, compiled nor put into an image, unless that is asked for", async () => {
+    const { path } = (await new ModelStore(store.home).resolve("lab")).layer("lab.pt");
+    await changeOneByte(path);
+    const error = [`sconce: ${path} does not have the content of its digest; build the model again, or pull it again`];
+    const [served, ...others] = await Promise.all([
+      run("serve", "lab", "--port", "0"),
+      run("predict", "lab", "x=1"),
+      run("compile", "lab", "-o", `${store.home}/server`),
+      run("image", "lab", "-o", `${store.home}/images`),
+    ]);
+    for (const result of [served, ...others]) expect(result).toEqual({ code: 1, stdout: "", error });
+    expect(await run("predict", "lab", "x=1", "--no-verify")).toMatchObject({ code: 0, error: [] });
+    await changeOneByte(path);
+  });
+
+  test("whose code has changed is not run, whatever is asked for", async () => {
+    const { path } = (await new ModelStore(store.home).resolve("lab")).bundle;
+    await changeOneByte(path);
+    const { code, error } = await run("predict", "lab", "x=1", "--no-verify");
+    expect({ code, error }).toEqual({
+      code: 1,
+      error: [`sconce: ${path} does not have the content of its digest; build the model again, or pull it again`],
+    });
+    await changeOneByte(path);
+  });
+});
