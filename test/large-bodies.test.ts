@@ -98,10 +98,11 @@ test("a list falls into parts where its elements end, and nowhere else", () => {
 });
 
 describe("threads that check large bodies", () => {
-  /** Never ends, on a thread, for an input that says so. */
+  /** On a thread, for inputs that say so: never ends, or is given no processor for a while. */
   const text = modelText({
     name: '"slow"',
-    input: "z.object({ x: z.number().refine((x) => { while (x < 0 && !Bun.isMainThread); return true; }) })",
+    input:
+      "z.object({ x: z.number().refine((x) => { while (x === -1 && !Bun.isMainThread); if (x === -2) Bun.sleepSync(2500); return true; }) })",
   });
   const bodyOf = (x: number) => [new TextEncoder().encode(JSON.stringify([{ x }]))];
   let store: TestStore;
@@ -144,6 +145,11 @@ describe("threads that check large bodies", () => {
       "inputs_invalid: the inputs could not be checked within 4 s; send them in smaller requests",
     );
     expect(await next).toEqual([{ x: 1 }]);
+  });
+
+  test.skipIf(process.platform !== "linux")("have the time that a busy machine does not give them", async () => {
+    using bodies = open({ maxThreads: 1, timeoutMs: 2000 });
+    expect(await xOf(bodies.read(bodyOf(-2), 10))).toEqual([{ x: -2 }]);
   });
 
   test("tell every body that the server is stopping", async () => {

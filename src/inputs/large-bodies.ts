@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
+import { threadTimeMs } from "../processes/thread-time.ts";
 import type { DecodedBody } from "./bodies.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
 import { ReadyInputs } from "./input-list.ts";
@@ -35,12 +36,20 @@ export interface CheckAnswer {
   readonly error?: string | undefined;
 }
 
+/** What a thread says first, where threads have names. */
+export interface Hello {
+  readonly thread: string;
+}
+
 interface LargeBodiesOptions {
   /** Threads at most. */
   readonly maxThreads?: number;
-  /** How long a body may take, beside a second for each megabyte. */
+  /** How much time of a processor a body may take, beside a second for each megabyte. */
   readonly timeoutMs?: number;
 }
+
+/** A thread that gets a tenth of a processor or less, or waits for something, is not waited for any longer. */
+const MAX_SHARES = 10;
 
 /** A body that waits for a thread, or is with one. */
 interface Task {
@@ -55,8 +64,9 @@ export class LargeBodies {
   readonly #maxThreads: number;
   readonly #timeoutMs: number;
   /** One body at a time is with a thread: one that is slow holds up nobody who is not waiting for all of them. */
-  readonly #busy = new Map<Worker, { readonly task: Task; readonly timer: Timer }>();
+  readonly #busy = new Map<Worker, { readonly task: Task; timer: Timer }>();
   readonly #idle: Worker[] = [];
+  readonly #threads = new WeakMap<Worker, string>();
   readonly #waiting = new Set<Task>();
 
   constructor(bundle: BundleSource, decoder: InputDecoder, options: LargeBodiesOptions = {}) {
@@ -104,7 +114,8 @@ export class LargeBodies {
     this.#waiting.delete(task);
     const worker = this.#idle.pop() ?? this.#start();
     const timeoutMs = this.#timeoutMs + task.bytes / 1000;
-    const timer = setTimeout(() => this.#tookTooLong(worker, timeoutMs), timeoutMs);
+    const hadMs = threadTimeMs(this.#threads.get(worker)) ?? 0;
+    const timer = setTimeout(() => this.#look(worker, timeoutMs, { hadMs, since: performance.now() }), timeoutMs);
     this.#busy.set(worker, { task, timer });
     worker.postMessage(
       task.request,
@@ -114,7 +125,11 @@ export class LargeBodies {
 
   #start(): Worker {
     const worker = new Worker(new URL("./large-body-worker.ts", import.meta.url), { ref: false });
-    worker.onmessage = ({ data }: MessageEvent<CheckAnswer>) => {
+    worker.onmessage = ({ data }: MessageEvent<CheckAnswer | Hello>) => {
+      if ("thread" in data) {
+        this.#threads.set(worker, data.thread);
+        return;
+      }
       const task = this.#taken(worker);
       if (task === undefined) return;
       this.#idle.push(worker);
@@ -124,6 +139,16 @@ export class LargeBodies {
     // The next body gets a new thread.
     worker.onerror = (event) => this.#lose(worker, new Error(`a body was not read: ${messageOf(event.message)}`));
     return worker;
+  }
+
+  /** Whether a thread had as much time as its body may take, or waits for it as the machine is busy. */
+  #look(worker: Worker, timeoutMs: number, begun: { readonly hadMs: number; readonly since: number }): void {
+    const busy = this.#busy.get(worker);
+    if (busy === undefined) return;
+    const nowMs = threadTimeMs(this.#threads.get(worker));
+    const leftMs = nowMs === undefined ? 0 : timeoutMs - (nowMs - begun.hadMs);
+    if (leftMs <= 0 || performance.now() - begun.since >= MAX_SHARES * timeoutMs) this.#tookTooLong(worker, timeoutMs);
+    else busy.timer = setTimeout(() => this.#look(worker, timeoutMs, begun), Math.max(leftMs, 100));
   }
 
   #tookTooLong(worker: Worker, timeoutMs: number): void {

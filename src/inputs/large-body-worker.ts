@@ -2,16 +2,20 @@
 import { setPriority } from "node:os";
 import { hasCode, messageOf, type SconceError } from "../errors.ts";
 import { loadModel } from "../model/load.ts";
+import { thisThread } from "../processes/thread-time.ts";
 import { readIntact } from "../store/blobs.ts";
 import { InputDecoder } from "./input-decoder.ts";
 import { joined } from "./joined.ts";
-import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
+import type { BundleSource, CheckAnswer, CheckRequest, Hello } from "./large-bodies.ts";
 import { checkLargeBody } from "./large-body.ts";
 
 declare const self: Worker;
 
 /** Whoever waits for a small answer goes first. On Linux a priority is a thread's; elsewhere it is the process's, and left alone. */
 if (process.platform === "linux") setPriority(10);
+
+const thread = thisThread();
+if (thread !== undefined) self.postMessage({ thread } satisfies Hello);
 
 let decoder: Promise<InputDecoder> | undefined;
 
