@@ -118,6 +118,46 @@ describe("the guard", () => {
     expect((await failureOf(guard.resolveAll(new URL(url).hostname))).code).toBe("file_refused");
   });
 
+  test("refuses hundreds of spellings of private addresses, and looks none up", async () => {
+    /** A number as C libraries and browsers read it: decimal, octal or hexadecimal, with zeros before it. */
+    const part = (value: number) =>
+      fc.tuple(fc.constantFrom(10, 8, 16), fc.nat(3), fc.boolean()).map(([base, zeros, isUpper]) => {
+        const digits = "0".repeat(base === 10 ? 0 : zeros) + value.toString(base);
+        return (base === 10 ? "" : base === 8 ? "0" : "0x") + (isUpper ? digits.toUpperCase() : digits);
+      });
+    const privateV4 = fc
+      .tuple(fc.constantFrom([127, 0], [10, 9], [169, 254], [192, 168], [172, 20], [0, 0], [100, 64]), fc.nat(0xffff))
+      .map(([[a = 0, b = 0], rest]) => [a, b, rest >> 8, rest & 255] as const);
+    const spelling = privateV4.chain(([a, b, c, d]) => {
+      const dotted = (...values: number[]) => fc.tuple(...values.map(part)).map((parts) => parts.join("."));
+      const hex = `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+      return fc.oneof(
+        dotted(a, b, c, d),
+        dotted(a, b, (c << 8) | d),
+        dotted(a, (b << 16) | (c << 8) | d),
+        dotted(((a << 24) | (b << 16) | (c << 8) | d) >>> 0),
+        fc
+          .constantFrom("::ffff:", "::", "64:ff9b::", "0:0:0:0:0:FFFF:", "2002:")
+          .map((prefix) => (prefix === "2002:" ? `[2002:${hex}::1]` : `[${prefix}${hex}]`)),
+      );
+    });
+    const disguise = fc.constantFrom<(host: string) => string>(
+      (host) => host,
+      (host) => (host.startsWith("[") ? host : `${host}.`),
+      (host) => (host.startsWith("[") ? host : host.replaceAll(".", "\u3002")),
+      (host) =>
+        host.startsWith("[") ? host : host.replaceAll(/\d/g, (digit) => String.fromCodePoint(0xff10 + Number(digit))),
+      (host) => (host.startsWith("[") ? host : host.replace(/\d/, (digit) => `%3${digit}`)),
+    );
+    const spelled = fc.tuple(spelling, disguise).map(([host, as]) => `http://${as(host)}/`);
+    await fc.assert(
+      fc.asyncProperty(spelled, async (url) => {
+        expect((await failureOf(guard.resolve(new URL(url).hostname))).code).toBe("file_refused");
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   test.each(["http://8.8.8.8/", "http://134744072/", "http://0x08.8.8.010/"])(
     "lets the host of %s pass",
     async (url) => {

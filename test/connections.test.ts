@@ -69,6 +69,33 @@ describe.concurrent("a connection that is silent is closed", () => {
   });
 });
 
+describe.concurrent("a connection whose body trickles", () => {
+  test.each([
+    ["that says how long it is", post("", { length: 100_000 }), " "],
+    [
+      "that comes in chunks",
+      "POST /demo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "1\r\n \r\n",
+    ],
+  ])("(%s) is closed, though it is never silent; others are served", async (_, head, piece) => {
+    await using server = await store.serve("lab", { idleTimeout: 1 });
+    using slow = wire(server.url);
+    slow.write(head);
+    const timer = setInterval(() => slow.write(piece), 100);
+    expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+    expect(await slow.closed).not.toContain("HTTP/1.1 200");
+    clearInterval(timer);
+  });
+});
+
+test("hundreds of connections that are silent, or stop within a head or a body, hold up nobody", async () => {
+  await using server = await store.serve("lab");
+  using held = new DisposableStack();
+  const parts = ["", "POST /predictions HTTP/1.1\r\nHost: x\r\nX-A: ", post('[{"x": 1', { length: 10 })];
+  for (let i = 0; i < 300; i++) held.use(wire(server.url)).write(parts[i % parts.length] ?? "");
+  for (let i = 0; i < 20; i++) expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
+});
+
 describe.concurrent("SIGTERM while a client has sent half of its body", () => {
   test.each([
     ["that says how long it is", post('[{"x": 1', { length: 1000 })],

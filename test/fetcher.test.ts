@@ -68,6 +68,24 @@ describe("a file", () => {
     expect(server.connections).toBe(3);
   });
 
+  test("is refused once its name stands for a private address, though a connection is open", async () => {
+    await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    const answers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
+    const guard = new AddressGuard({
+      isAllowed: (address) => address === "127.0.0.1",
+      resolver: async () => answers.splice(0, 1),
+    });
+    using fetcher = newFetcher({ guard });
+    const fetched = () => fetcher.fetch(`http://rebound.test:${server.port}/`);
+    await fetched();
+    expect((await failureOf(fetched())).message).toContain("was not found or has no public address");
+    await fetched();
+    expect({ requests: server.requests.length, connections: server.connections }).toEqual({
+      requests: 2,
+      connections: 1,
+    });
+  });
+
   test("is fetched anew when the server has closed the connection of the one before", async () => {
     await using server = await rawServer((socket, request) => {
       if (request.startsWith("GET /2") && server.requests.length === 2) socket.destroy();

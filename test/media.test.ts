@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
+import fc from "fast-check";
 import { Image, type PixelOptions } from "../src/model/media.ts";
 import { failureOf } from "./helpers/failure.ts";
 
@@ -139,6 +140,34 @@ describe("what is not an image, or too much of one", () => {
           expect(outcome).toHaveProperty("code", expect.stringMatching(/^file_(invalid|too_large)$/));
       }
     }
+  });
+
+  test("pieces that are removed, doubled or exchanged end in pixels or a file error, too", async () => {
+    const originals = await Promise.all(["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp"].map(read));
+    const place = fc.double({ min: 0, max: 1, noNaN: true });
+    const change = fc.record({ from: place, length: fc.nat(40), to: place, isKept: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...originals),
+        fc.array(change, { minLength: 1, maxLength: 3 }),
+        async (original, changes) => {
+          const bytes = changes.reduce((all, { from, length, to, isKept }) => {
+            const start = Math.floor(from * all.length);
+            const piece = all.subarray(start, start + length);
+            const rest = isKept ? all : Buffer.concat([all.subarray(0, start), all.subarray(start + length)]);
+            const at = Math.floor(to * rest.length);
+            return Buffer.concat([rest.subarray(0, at), piece, rest.subarray(at)]);
+          }, Buffer.from(original));
+          const outcome = await new Image({ bytes, mediaType: "image/png" })
+            .pixels({ width: 9 })
+            .catch((error) => error);
+          if (outcome instanceof Error) {
+            expect(outcome).toHaveProperty("code", expect.stringMatching(/^file_(invalid|too_large)$/));
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
   });
 
   test("a header of 30,000 × 30,000 pixels is refused before anything is decoded", async () => {
