@@ -4,6 +4,7 @@ import { Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import type { Stage } from "../metrics/labels.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles } from "./fetched-files.ts";
 import { LimitedGate } from "./gate.ts";
@@ -17,6 +18,12 @@ export interface ItemFlowLimits {
   readonly maxFetches: number;
   /** Counts the same bytes beside all else that the server holds; by default there is no such limit. */
   readonly memory?: MemoryAccount;
+  /** Told how long each stage of each input took. */
+  readonly observer?: StageObserver;
+}
+
+export interface StageObserver {
+  took(stage: Stage, ms: number): void;
 }
 
 export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
@@ -42,7 +49,10 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #fetches: LimitedGate;
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
+  readonly #observer: StageObserver | undefined;
   #ready = 0;
+  #unsent = 0;
+  #running = 0;
   #preparing = 0;
   #finishing = 0;
   /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
@@ -50,6 +60,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
   #expectedBytes: number | undefined;
   #isBeginning = false;
+  /** When the input was begun that is being begun. */
+  #turnMs = 0;
   /** Of the time that inputs may be begun for before others have their turn. */
   #heldMs = 0;
   #willGoOn = false;
@@ -58,6 +70,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#engine = engine;
     this.#pipeline = pipeline;
     this.#maxReadyBytes = limits.maxReadyBytes;
+    this.#observer = limits.observer;
     this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#charge = this.#memory.add("tensors", 0);
@@ -85,6 +98,16 @@ export class ItemFlow implements EngineListener<ListItem> {
     return { items: this.#ready, bytes: this.#bytes };
   }
 
+  /** Inputs that wait for a forward pass: for their turn, their files, `preprocess` or a batch. */
+  get unsent(): number {
+    return this.#unsent;
+  }
+
+  /** Items in a batch. */
+  get running(): number {
+    return this.#running;
+  }
+
   /** Milliseconds until the first input of one more list is likely to be begun: one of each that waits comes before it. */
   waitMs(): number {
     return this.#hasRoom() ? 0 : this.#rate.waitMs(this.#waiting.size, performance.now());
@@ -93,6 +116,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
     if (list.count > 0) this.#waiting.add(list);
+    list.unsent = list.count;
+    this.#unsent += list.count;
     this.#begin();
   }
 
@@ -104,16 +129,28 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#ready -= list.ready;
     this.#preparing -= list.preparing;
     this.#hold(list, -list.bytes, -list.tensorBytes);
+    this.#unsent -= list.unsent;
+    this.#running -= list.running;
     list.ready = 0;
+    list.unsent = 0;
+    list.running = 0;
     list.preparing = 0;
     list.fetched.length = 0;
     this.#begin();
   }
 
   dispatched(items: readonly ListItem[]): void {
+    const now = performance.now();
     for (const item of items) {
+      const { lane, isWaiting, readyAtMs } = item;
       this.#leave(item);
-      item.lane.dispatched();
+      if (isWaiting && !lane.isOver) {
+        this.#sent(lane);
+        lane.running += 1;
+        this.#running += 1;
+        this.#observer?.took("queue", now - readyAtMs);
+      }
+      lane.dispatched();
     }
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.#hasRoom());
@@ -121,28 +158,62 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   finished({ lane, index }: ListItem, rows: Rows): void {
     if (lane.isOver) return;
+    this.#ran(lane);
+    const beganMs = performance.now();
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
-      if (output instanceof Promise) this.#finishLater(lane, index, { output, bytes: bytesOf(rows) });
-      else lane.succeeded(index, output);
+      if (output instanceof Promise) {
+        this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
+      } else {
+        this.#observer?.took("postprocess", performance.now() - beganMs);
+        lane.succeeded(index, output);
+      }
     } catch (error) {
       lane.failed(index, codedError(error));
     }
   }
 
   failed(item: ListItem, error: SconceError): void {
+    const { lane, isWaiting } = item;
     this.#leave(item);
-    item.lane.failed(item.index, error);
+    if (!lane.isOver) {
+      if (isWaiting) this.#sent(lane);
+      else this.#ran(lane);
+    }
+    lane.failed(item.index, error);
+  }
+
+  /** One that fails on its way to the engine. */
+  #failed(lane: ItemList, index: number, error: unknown): void {
+    if (!lane.isOver) this.#sent(lane);
+    lane.failed(index, codedError(error));
+  }
+
+  #sent(lane: ItemList): void {
+    lane.unsent -= 1;
+    this.#unsent -= 1;
+  }
+
+  #ran(lane: ItemList): void {
+    lane.running -= 1;
+    this.#running -= 1;
   }
 
   /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */
-  #finishLater(lane: ItemList, index: number, { output, bytes }: { output: Promise<unknown>; bytes: number }): void {
+  #finishLater(
+    lane: ItemList,
+    index: number,
+    { output, bytes, beganMs }: { output: Promise<unknown>; bytes: number; beganMs: number },
+  ): void {
     this.#bytes += bytes;
     this.#charge.grow(bytes);
     this.#finishing += 1;
     output
       .then(
-        (value) => lane.succeeded(index, value),
+        (value) => {
+          this.#observer?.took("postprocess", performance.now() - beganMs);
+          lane.succeeded(index, value);
+        },
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
@@ -161,6 +232,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     let begin = performance.now();
     let skipped = 0;
     for (let list = this.#waiting.first; list !== undefined && this.#hasRoom(); list = this.#waiting.first) {
+      this.#turnMs = begin;
       if (!this.#beginOne(list)) {
         this.#waiting.moveToEnd(list);
         if (++skipped >= this.#waiting.size) break;
@@ -226,7 +298,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         void this.#fetch(list, index);
       }
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     }
     return true;
   }
@@ -237,14 +309,16 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   async #fetch(list: ItemList, index: number): Promise<void> {
+    const beganMs = this.#turnMs;
     try {
       list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
       if (list.isOver) return;
+      this.#observer?.took("fetch", performance.now() - beganMs);
       this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
       this.#waiting.add(list);
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     } finally {
       list.fetching -= 1;
       this.#begin();
@@ -257,23 +331,24 @@ export class ItemFlow implements EngineListener<ListItem> {
       const input = list.input(index);
       const tensors = list.scope(() => this.#pipeline.prepare(input, () => list.signal));
       if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
-      else this.#submit(list, index, tensors);
+      else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     }
   }
 
   async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
+    const beganMs = this.#turnMs;
     list.preparing += 1;
     this.#preparing += 1;
     try {
       const ready = await tensors;
       if (list.isOver) return;
-      const bytes = this.#submit(list, index, ready);
+      const bytes = this.#submit(list, index, { tensors: ready, beganMs });
       // The largest of late counts, so that few large items among many small ones are not underrated for long.
       this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     } finally {
       // Of a list that was ended nothing is counted any more.
       if (list.preparing > 0) {
@@ -284,10 +359,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
   }
 
-  #submit(list: ItemList, index: number, tensors: Tensors): number {
+  /** @param beganMs when `preprocess` did */
+  #submit(list: ItemList, index: number, { tensors, beganMs }: { tensors: Tensors; beganMs: number }): number {
+    const readyAtMs = performance.now();
+    this.#observer?.took("preprocess", readyAtMs - beganMs);
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
-    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index) });
+    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
     list.ready += 1;
     this.#ready += 1;
     this.#hold(list, bytes, item.tensorBytes);
