@@ -105,7 +105,7 @@ describe("the log", () => {
       ...members("access"),
       time: expect.any(String),
       level: "info",
-      message: expect.stringMatching(`^POST ${response.headers.get("location")} 200 in [0-9.]+ ms$`),
+      message: expect.stringMatching(new RegExp(`^POST ${response.headers.get("location")} 200 in [0-9.]+ ms$`)),
       method: "POST",
       path: "/predictions",
       status: 200,

@@ -85,7 +85,7 @@ export function createApp({
   app.doc31("/openapi.json", documentOf(model, version));
   const refuse = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
-    logRefusal(contextOf(c), problem);
+    logRefusal(c, problem);
     return problemResponse(c, problem);
   };
   app.notFound((c) => refuse(c, unknownRoute(app, c)));
@@ -98,9 +98,10 @@ export function createApp({
 }
 
 /** What the server had no room for, or was not there for, is for the operator; probes ask again and again. */
-function logRefusal(context: RequestContext, problem: Problem): void {
+function logRefusal(c: Context, problem: Problem): void {
   const { status, detail } = problem;
-  const { method, path } = context;
+  const context = contextOf(c);
+  const { method, path } = c.req;
   const cause = refusalOf(problem);
   const line = () => `${method} ${path} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
   if ((status === 429 || status === 503) && !path.startsWith("/health/")) {

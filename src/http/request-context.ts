@@ -15,16 +15,14 @@ export class RequestContext implements Origin {
   readonly traceId: string | undefined;
   /** Of the client's span. */
   readonly spanId: string | undefined;
-  readonly method: string;
   /** As routes know it. */
   path = "/";
   /** Whether the answer has the request's id already. */
   isNamed = false;
 
-  constructor({ headers, method }: Request) {
+  constructor({ headers }: Request) {
     const given = headers.get("x-request-id");
     this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
-    this.method = method;
     const traceparent = headers.get("traceparent");
     if (traceparent === null) return;
     const [, version, traceId, spanId, more] = traceparentPattern.exec(traceparent) ?? [];

@@ -16,10 +16,10 @@ export function named(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
   { metrics, accessLog }: RequestsOptions,
 ): Fetch {
-  const answered = (context: RequestContext, response: Response, beganMs: number) => {
+  const answered = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
     if (!context.isNamed) response.headers.set("X-Request-Id", context.requestId);
     metrics?.answered(routeOf(context.path), response.status);
-    if (beganMs > 0) logAccess(context, response, beganMs, accessLog);
+    if (beganMs > 0) logAccess(context, { request, response, beganMs, isAsked: accessLog });
     return response;
   };
   return (request) => {
@@ -27,13 +27,22 @@ export function named(
     const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
     const response = answer(request, context);
     return response instanceof Promise
-      ? response.then((late) => answered(context, late, beganMs))
-      : answered(context, response, beganMs);
+      ? response.then((late) => answered(request, context, late, beganMs))
+      : answered(request, context, response, beganMs);
   };
 }
 
-function logAccess(context: RequestContext, response: Response, beganMs: number, isAsked: boolean): void {
-  const { method, path } = context;
+interface Answered {
+  readonly request: Request;
+  readonly response: Response;
+  readonly beganMs: number;
+  /** Else it is written at the level `trace`. */
+  readonly isAsked: boolean;
+}
+
+function logAccess(context: RequestContext, { request, response, beganMs, isAsked }: Answered): void {
+  const { path } = context;
+  const { method } = request;
   const { status } = response;
   const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
   const fields = context.fields({ method, path, status, duration_ms: durationMs });
