@@ -148,8 +148,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   });
   metrics.watch(() => ({
     active: service.unfinished.predictions,
-    waitingItems: flow.unsent,
-    runningItems: flow.running,
+    waitingItems: flow.counts.unsent,
+    runningItems: flow.counts.running,
     oldestItemSeconds: service.oldestWaitMs / 1000,
     queuedBytes: service.unfinished.bytes,
     retained: countsStore ? store.retained.count : 0,

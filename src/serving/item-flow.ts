@@ -8,6 +8,7 @@ import type { Stage } from "../metrics/labels.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles } from "./fetched-files.ts";
 import { LimitedGate } from "./gate.ts";
+import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 
@@ -50,9 +51,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
+  readonly counts = new ItemCounts();
   #ready = 0;
-  #unsent = 0;
-  #running = 0;
   #preparing = 0;
   #finishing = 0;
   /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
@@ -98,16 +98,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     return { items: this.#ready, bytes: this.#bytes };
   }
 
-  /** Inputs that wait for a forward pass: for their turn, their files, `preprocess` or a batch. */
-  get unsent(): number {
-    return this.#unsent;
-  }
-
-  /** Items in a batch. */
-  get running(): number {
-    return this.#running;
-  }
-
   /** Milliseconds until the first input of one more list is likely to be begun: one of each that waits comes before it. */
   waitMs(): number {
     return this.#hasRoom() ? 0 : this.#rate.waitMs(this.#waiting.size, performance.now());
@@ -116,8 +106,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
     if (list.count > 0) this.#waiting.add(list);
-    list.unsent = list.count;
-    this.#unsent += list.count;
+    this.counts.came(list);
     this.#begin();
   }
 
@@ -129,11 +118,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#ready -= list.ready;
     this.#preparing -= list.preparing;
     this.#hold(list, -list.bytes, -list.tensorBytes);
-    this.#unsent -= list.unsent;
-    this.#running -= list.running;
+    this.counts.left(list);
     list.ready = 0;
-    list.unsent = 0;
-    list.running = 0;
     list.preparing = 0;
     list.fetched.length = 0;
     this.#begin();
@@ -144,10 +130,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (const item of items) {
       const { lane, isWaiting, readyAtMs } = item;
       this.#leave(item);
-      if (isWaiting && !lane.isOver) {
-        this.#sent(lane);
-        lane.running += 1;
-        this.#running += 1;
+      if (isWaiting) {
+        this.counts.dispatched(lane);
         this.#observer?.took("queue", now - readyAtMs);
       }
       lane.dispatched();
@@ -158,7 +142,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   finished({ lane, index }: ListItem, rows: Rows): void {
     if (lane.isOver) return;
-    this.#ran(lane);
+    this.counts.ended(lane, true);
     const beganMs = performance.now();
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
@@ -176,27 +160,14 @@ export class ItemFlow implements EngineListener<ListItem> {
   failed(item: ListItem, error: SconceError): void {
     const { lane, isWaiting } = item;
     this.#leave(item);
-    if (!lane.isOver) {
-      if (isWaiting) this.#sent(lane);
-      else this.#ran(lane);
-    }
+    this.counts.ended(lane, !isWaiting);
     lane.failed(item.index, error);
   }
 
   /** One that fails on its way to the engine. */
   #failed(lane: ItemList, index: number, error: unknown): void {
-    if (!lane.isOver) this.#sent(lane);
+    this.counts.ended(lane, false);
     lane.failed(index, codedError(error));
-  }
-
-  #sent(lane: ItemList): void {
-    lane.unsent -= 1;
-    this.#unsent -= 1;
-  }
-
-  #ran(lane: ItemList): void {
-    lane.running -= 1;
-    this.#running -= 1;
   }
 
   /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */

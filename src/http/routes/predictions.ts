@@ -39,7 +39,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const client = new RequestClient(raw, onHold);
       const origin = contextOf(c);
       const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client, origin });
-      return answer(family, record, large, origin, { Location: `${path}/${record.id}` });
+      return answer(family, record, large, origin, `${path}/${record.id}`);
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -83,7 +83,7 @@ function answer(
   record: PredictionRecord | undefined,
   large: LargeAnswers,
   context: RequestContext,
-  headers: Readonly<Record<string, string>> = {},
+  location?: string,
 ): Response {
   if (record === undefined) {
     throw new ProblemError({
@@ -96,6 +96,6 @@ function answer(
   const body = isLarge ? large.stream(record, family) : recordJson(record, family);
   // Given with the others a header costs less than one that is set later.
   context.isNamed = true;
-  const own = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
-  return new Response(body, { headers: { ...headers, ...own } });
+  const headers = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
+  return new Response(body, { headers: location === undefined ? headers : { Location: location, ...headers } });
 }
