@@ -82,12 +82,13 @@ export class Target implements AsyncDisposable {
 
   async work(): Promise<Work> {
     const text = await (await fetch(`${this.url}/metrics`)).text();
-    const read = (name: string) => Number(text.match(new RegExp(`^${name} (\\S+)$`, "m"))?.[1] ?? 0);
+    const read = (series: string) =>
+      [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
     return {
       batches: read("sconce_batch_size_count"),
       items: read("sconce_batch_size_sum"),
       batchSeconds: read("sconce_batch_seconds_sum"),
-      failedPredictions: read('sconce_predictions_total{status="failed"}'),
+      failedPredictions: read('sconce_predictions_total{status="failed".*}'),
     };
   }
 

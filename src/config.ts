@@ -343,6 +343,11 @@ export const serveOptions = {
     default: 3,
     parse: integer(0, 100),
   }),
+  accessLog: option({
+    description: "Log a line for each request, with its status, its time and its X-Request-Id",
+    default: false,
+    parse: flag,
+  }),
   allowPrivateUrls: option({
     description: "Also fetch files from loopback, private and other non-global addresses",
     default: false,

@@ -54,7 +54,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       maxBatchSize,
       maxQueueDelayMs,
       latencyTarget,
-      info,
+      info: { ...info, pid: process.pid },
     });
     server.listen(socket);
     link.onAsk(() => server.runningForMs);

@@ -1,4 +1,5 @@
 /** The one error class of sconce: a message for people and a stable code for programs. */
+import type { Refusal } from "./metrics/labels.ts";
 
 /**
  * What went wrong, as a stable word. The HTTP status of a code is decided in `http/problem.ts`, the exit code in `cli.ts`.
@@ -17,6 +18,7 @@
  * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
  * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
  * - `run_failed`: the forward pass threw
+ * - `engine_ended`: the engine process ended while it ran this item alone
  * - `out_of_memory`: the device had too little memory for a batch
  * - `device_unavailable`: there is no such device
  * - `target_unreachable`: one item alone takes longer than the latency target
@@ -54,6 +56,7 @@ export const errorCodes = [
   "weights_invalid",
   "tensor_invalid",
   "run_failed",
+  "engine_ended",
   "out_of_memory",
   "device_unavailable",
   "target_unreachable",
@@ -91,6 +94,7 @@ export interface ErrorDetails {
   readonly cause?: unknown;
   readonly faults?: readonly Fault[];
   readonly retryAfterS?: number;
+  readonly refusal?: Refusal;
 }
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
@@ -101,12 +105,15 @@ export class SconceError extends Error {
   readonly faults: readonly Fault[] | undefined;
   /** When it is worth trying again, in seconds; with `queue_full`. */
   readonly retryAfterS: number | undefined;
+  /** What a request is refused for, where the code leaves that open. */
+  readonly refusal: Refusal | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorDetails = {}) {
     super(message, { cause: options.cause });
     this.code = code;
     this.faults = options.faults;
     this.retryAfterS = options.retryAfterS;
+    this.refusal = options.refusal;
   }
 }
 

@@ -4,6 +4,8 @@ import type { ModelSource } from "./commands/model-source.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
+import { slots } from "./metrics/counts.ts";
+import { Metrics } from "./metrics.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { openStore } from "./predictions/open-store.ts";
@@ -26,6 +28,8 @@ export const frontStart = z.object({
   /** The Unix sockets of all fronts, by index. */
   sockets: z.array(z.string()),
   counters: z.string(),
+  /** What metrics count. */
+  counts: z.string(),
   /** The database of predictions; without it they are kept in memory. */
   store: z.string().optional(),
 });
@@ -35,13 +39,13 @@ export type FrontStart = z.infer<typeof frontStart>;
 export const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
 export type EngineNews = z.infer<typeof engineNews>;
 
-export const counterNames = ["items", "bytes", "held", "results"] as const;
+export const counterNames = ["items", "bytes", "held", "results", "pid"] as const;
 
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, port, index, isRestart, count, sockets, counters, store } =
+    const { argv, reference, config, port, index, isRestart, count, sockets, counters, counts, store } =
       frontStart.parse(start);
     const engine = new EngineLink();
     link.onMessage((raw) => {
@@ -50,6 +54,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       else engine.ended(news.ended);
     });
     const packaged = await sourceOf(argv).resolve(reference);
+    const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
+    const counted = new SharedCounters({ path: counts, names: slots, rows: count });
+    const indices = Array.from({ length: count }, (_, i) => i);
+    const pids = indices.map((row) => shared.counter("pid", row));
+    pids[index]?.set(process.pid);
     const front = await openFront({
       packaged,
       config,
@@ -59,7 +68,16 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       countsStore: store === undefined || index === 0,
       isOwn: (owner) => indexOf(owner, count) === index,
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
-      ...sharedCounts(new SharedCounters({ path: counters, names: counterNames, rows: count }), { row: index, count }),
+      ...sharedCounts(shared, { row: index, count }),
+      metrics: new Metrics(
+        indices.map((row) => counted.row(row)),
+        index,
+      ),
+      // 0: one that is starting again.
+      processes: () => ({
+        supervisor: process.ppid,
+        ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
+      }),
       run: (tools) => engine.open(packaged, tools),
       openStore: (memory) => openStore(store, config, "member", memory),
     });

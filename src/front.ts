@@ -7,21 +7,27 @@ import { Fetcher } from "./fetching/fetcher.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { type Fetch, type ListenOptions, listen } from "./http/listener.ts";
+import { fieldsOf } from "./http/request-context.ts";
+import { named } from "./http/requests.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { listenForSiblings } from "./http/sibling-listener.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
-import { log } from "./log.ts";
+
+import { type LogFields, log } from "./log.ts";
 import { logLimit } from "./log-limit.ts";
+
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
 import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
 import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
+
 import type { Unfinished } from "./predictions/admission.ts";
-import { PredictionService } from "./predictions/service.ts";
+import { type Logged, PredictionService } from "./predictions/service.ts";
+
 import type { PredictionStore } from "./predictions/store.ts";
 import { EventLoopLag } from "./processes/event-loop-lag.ts";
 import { ItemFlow } from "./serving/item-flow.ts";
@@ -48,6 +54,10 @@ export interface FrontOptions {
   /** Whose predictions this front goes on with after a restart; by default all. */
   readonly isOwn?: (owner: string) => boolean;
   /** Whether what the store keeps is this front's to count: of several with one database, one does. */
+  /** Where the fronts of a server count together. */
+  readonly metrics?: Metrics;
+  /** The pids of the server's processes but the engine's, by their names in metrics. */
+  readonly processes: () => Readonly<Record<string, number>>;
   readonly countsStore?: boolean;
   /** Opens the port at the end: others answer at it meanwhile. */
   readonly listensLate?: boolean;
@@ -101,22 +111,24 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     opened.defer(() => listener.stop(true));
     return listener;
   };
-  const early = listensLate ? undefined : open(createStartingApp(lifecycle).fetch);
+  const { accessLog } = config;
+  const starting = named(createStartingApp(lifecycle).fetch, { accessLog });
+  const early = listensLate ? undefined : open(starting);
   options.onListening?.();
   const maxBytes = config.maxMemory ?? Math.floor(memoryLimit() / 2);
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
   const store = opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await packaged.code(), packaged.digest);
-  const metrics = new Metrics();
+  const { metrics = new Metrics() } = options;
   const fetcher = opened.use(fetcherFor(config));
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();
   opened.defer(() => lag.stop());
-  const { engine, pipeline } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
+  const { engine, pipeline, facts } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
   opened.defer(() => engine.close());
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder)));
-  const flow = new ItemFlow(engine, pipeline, { ...config, memory });
+  const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
   const service = new PredictionService({
     unfinished,
     others,
@@ -128,6 +140,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     memory,
     owner,
     onFault: logFault,
+    onTrace: (line, about) => log.trace(line, fieldsAbout(about)),
     limits: {
       maxInputs: maxInputsOf(model, config),
       maxQueuedItems: config.maxQueuedItems,
@@ -139,14 +152,26 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   });
   metrics.watch(() => ({
     active: service.unfinished.predictions,
-    queuedItems: service.unfinished.items,
+    waitingItems: flow.counts.unsent,
+    runningItems: flow.counts.running,
+    oldestItemSeconds: service.oldestWaitMs / 1000,
     queuedBytes: service.unfinished.bytes,
     retained: countsStore ? store.retained.count : 0,
     retainedBytes: countsStore ? store.retained.bytes : 0,
     readyItems: flow.ready.items,
     readyBytes: flow.ready.bytes,
     memory: memory.parts,
-    memoryLimit: memory.maxBytes,
+    limits: {
+      memoryBytes: memory.maxBytes,
+      batchItems: engine.maxBatchSize,
+      queuedItems: config.maxQueuedItems,
+      queuedBytes: config.maxQueuedBytes,
+      readyBytes: config.maxReadyBytes,
+      predictionSeconds: config.timeout,
+    },
+    build: { version, torch: facts.torch, device: facts.devices.join(",") },
+    model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
+    processes: { ...options.processes(), ...(engine.pid === undefined ? {} : { engine: engine.pid }) },
   }));
   const siblings = options.siblings && new Siblings(options.siblings);
   let listener = early;
@@ -174,15 +199,20 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     maxBodyBytes: config.maxBodyBytes,
     memory,
     version,
-    onInternalError: (error) => logLimit.write("internal", (...more) => log.error(error, ...more)),
+    onInternalError: (error, context) =>
+      logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
     onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
   });
-  if (options.siblings !== undefined) opened.use(listenForSiblings(options.siblings, app.fetch, metrics));
+  if (options.siblings !== undefined) {
+    const fetch = named(app.fetch, { accessLog: false });
+    opened.use(listenForSiblings(options.siblings, fetch, metrics));
+  }
   const resumed = await service.resume(isOwn);
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
-  listener = early ?? open(app.fetch);
-  early?.reload({ fetch: app.fetch });
+  const answer = named(app.fetch, { metrics, accessLog });
+  listener = early ?? open(answer);
+  early?.reload({ fetch: answer });
   lifecycle.phase = "ready";
   const { url } = listener;
   const resources = opened.move();
@@ -241,9 +271,14 @@ const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "canceled",
 ]);
 
-function logFault(where: string, error: SconceError): void {
+function fieldsAbout({ id, origin }: Logged): LogFields {
+  return fieldsOf(origin, { prediction_id: id });
+}
+
+function logFault(where: string, error: SconceError, about: Logged): void {
+  const fields = fieldsAbout(about);
   if (!clientFaults.has(error.code)) {
-    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more));
+    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more, fields));
   }
-  log.debug(`${where}:`, error.cause ?? error);
+  log.debug(`${where}:`, error.cause ?? error, fields);
 }

@@ -4,6 +4,7 @@ import type { EngineEvents } from "./engine-link.ts";
 import type { Front } from "./front.ts";
 import { counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
+import { slots } from "./metrics/counts.ts";
 import type { RunFolder } from "./processes/run-folder.ts";
 import { SharedCounters } from "./processes/shared-counters.ts";
 import { Supervised } from "./processes/supervised.ts";
@@ -33,6 +34,8 @@ export class Fronts implements Front, EngineEvents {
     this.url = localUrl(config.host, port);
     const sockets = Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`));
     const counters = SharedCounters.create({ path: folder.join("counters"), names: counterNames, rows: count });
+    // Never cleared: what a front counted before it was killed goes on counting.
+    SharedCounters.create({ path: folder.join("counts"), names: slots, rows: count });
     const reference = packaged.byDigest;
     const shared = {
       argv: [...argv],
@@ -42,6 +45,7 @@ export class Fronts implements Front, EngineEvents {
       count,
       sockets,
       counters: folder.join("counters"),
+      counts: folder.join("counts"),
       store,
     };
     this.#fronts = sockets.map((_, index) => {

@@ -1,4 +1,5 @@
 /** Logging: one consola instance, for people by default, as JSON lines for programs. */
+import { inspect } from "node:util";
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
 import { messageOf, SconceError } from "./errors.ts";
 
@@ -16,15 +17,31 @@ const consolaLevels: Record<LogLevel, number> = {
   error: LogLevels.error,
 };
 
-/** One JSON object a line: `time` (ISO 8601), `level`, `message`, and `code` where an error has one. */
+/** What a line belongs to, as its last argument: members of a JSON line, `name=value` at the end of a text line. */
+export class LogFields {
+  readonly values: Readonly<Record<string, string | number | undefined>>;
+
+  constructor(values: Readonly<Record<string, string | number | undefined>>) {
+    this.values = values;
+  }
+
+  [inspect.custom](): string {
+    const known = Object.entries(this.values).filter(([, value]) => value !== undefined);
+    return known.map(([name, value]) => `${name}=${value}`).join(" ");
+  }
+}
+
+/** One JSON object a line: `time` (ISO 8601), `level`, `message`, `code` where an error has one, and the fields. */
 const jsonReporter: ConsolaReporter = {
   log: ({ type, date, args }) => {
-    const message = args.map(messageOf).join(" ");
+    const fields = args.find((arg) => arg instanceof LogFields)?.values;
+    const message = args
+      .filter((arg) => !(arg instanceof LogFields))
+      .map(messageOf)
+      .join(" ");
     const code = args.find((arg) => arg instanceof SconceError)?.code;
     const level = type === "warn" ? "warning" : (logLevels.find((known) => known === type) ?? "info");
-    process.stderr.write(
-      `${JSON.stringify({ time: date.toISOString(), level, message, ...(code === undefined ? {} : { code }) })}\n`,
-    );
+    process.stderr.write(`${JSON.stringify({ time: date.toISOString(), level, message, code, ...fields })}\n`);
   },
 };
 
@@ -41,6 +58,12 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
 /** Writes to standard error, so that a command's result on standard output can be piped on. */
 export const log: ConsolaInstance = createConsola({ stdout: output, stderr: output });
 
+// As `debug`: consola adds a stack to lines of the type `trace`.
+const withoutStacks = (reporter: ConsolaReporter): ConsolaReporter => ({
+  log: (line, context) => reporter.log(line.type === "trace" ? { ...line, type: "debug" } : line, context),
+});
+log.setReporters(log.options.reporters.map(withoutStacks));
+
 export interface LogOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
@@ -56,6 +79,11 @@ export function logOptions(): LogOptions {
 /** Whether log lines are JSON objects: then nothing else may be written to standard error. */
 export function isLogJson(): boolean {
   return current.format === "json";
+}
+
+/** Whether lines of this level are written: what is logged for each request is not even formatted where they are not. */
+export function isLogged(level: LogLevel): boolean {
+  return log.level >= consolaLevels[level];
 }
 
 export function configureLog({ level, format }: LogOptions): void {

@@ -1,14 +1,39 @@
-/** What the server counts, as Prometheus text. */
-import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { BatchObserver } from "./engine/engine.ts";
-
-const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** What the server counts, as Prometheus text. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
+import { AggregatorRegistry } from "prom-client";
+import type { BatchObserver, RanBatch } from "./engine/engine.ts";
+import {
+  add,
+  type Family,
+  familiesOf,
+  type Labels,
+  observe,
+  places,
+  STAGE_STRIDE,
+  seconds,
+  sizes,
+  slots,
+  statuses,
+} from "./metrics/counts.ts";
+import {
+  batchCauses,
+  type FailureReason,
+  failureReasons,
+  type Refusal,
+  type Route,
+  refusals,
+  routeNames,
+  type Stage,
+  stages,
+} from "./metrics/labels.ts";
+import { processFamilies } from "./metrics/processes.ts";
 
 /** What is counted when it is asked for. */
 export interface Gauges {
   readonly active: number;
-  readonly queuedItems: number;
+  /** Inputs on their way to a forward pass, and in one. */
+  readonly waitingItems: number;
+  readonly runningItems: number;
+  readonly oldestItemSeconds: number;
   readonly queuedBytes: number;
   readonly retained: number;
   readonly retainedBytes: number;
@@ -16,141 +41,131 @@ export interface Gauges {
   readonly readyBytes: number;
   /** That this process holds, by what for. */
   readonly memory: Readonly<Record<string, number>>;
-  /** Most of all processes of the server. */
-  readonly memoryLimit: number;
+  /** Of the whole server. */
+  readonly limits: Limits;
+  readonly build: Labels;
+  readonly model: Labels;
+  /** Pids of the processes of the whole server, by what they are. */
+  readonly processes: Readonly<Record<string, number>>;
 }
 
-/** A counter that is told to the library when it is asked for: looking labels up costs more than all else about a small prediction's end. */
-class Tally {
-  readonly #counts = new Map<string, number>();
-
-  constructor({ name, help, label, registry }: { name: string; help: string; label: string; registry: Registry }) {
-    const counts = this.#counts;
-    new Counter({
-      name,
-      help,
-      labelNames: [label],
-      registers: [registry],
-      collect() {
-        for (const [value, count] of counts) this.inc({ [label]: value }, count);
-        counts.clear();
-      },
-    });
-  }
-
-  add(value: string, count: number): void {
-    this.#counts.set(value, (this.#counts.get(value) ?? 0) + count);
-  }
+export interface Limits {
+  readonly memoryBytes: number;
+  readonly batchItems: number;
+  readonly queuedItems: number;
+  readonly queuedBytes: number;
+  readonly readyBytes: number;
+  readonly predictionSeconds: number;
 }
 
-/** The server's metrics. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
+const stagePlaces = new Map(stages.map((stage, i) => [stage, places.stages + STAGE_STRIDE * i]));
+const refusalNames = Object.keys(refusals);
+const routePlaces = new Map(routeNames().map((route, i) => [route, places.requests + statuses.length * i]));
+const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status, i]));
+const OTHER_STATUS = statuses.indexOf(500);
+const placeOfForward = stagePlaces.get("forward") ?? 0;
+
 export class Metrics implements BatchObserver {
-  readonly #registry = new Registry();
-  readonly #predictions = this.#tally("sconce_predictions_total", "Predictions that ended, by outcome.", "status");
-  readonly #items = this.#tally("sconce_items_total", "Inputs that ended, by outcome.", "status");
-  readonly #rejected = this.#tally(
-    "sconce_requests_rejected_total",
-    "Requests answered with a problem, by status code.",
-    "code",
-  );
-  readonly #latency = this.#histogram(
-    "sconce_prediction_seconds",
-    "From creation to the end of a prediction.",
-    seconds,
-  );
-  readonly #batchSize = this.#histogram("sconce_batch_size", "Items of a batch.", batchSizes);
-  readonly #batchSeconds = this.#histogram("sconce_batch_seconds", "From a batch's dispatch to its rows.", seconds);
-  readonly #waitSeconds = this.#histogram(
-    "sconce_batch_wait_seconds",
-    "Wait of a batch's oldest item for its dispatch.",
-    seconds,
-  );
+  readonly contentType = AggregatorRegistry.PROMETHEUS_CONTENT_TYPE;
+  readonly #own: Float64Array;
+  readonly #rows: readonly Float64Array[];
+  #gauges: (() => Gauges) | undefined;
 
-  readonly #lag = this.#histogram(
-    "sconce_event_loop_lag_seconds",
-    "How late the thread that answers clients was for a timer: for so long nothing else was answered.",
-    seconds,
-  );
-
-  ran({ size, waitMs, runMs }: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void {
-    this.#batchSize.observe(size);
-    this.#batchSeconds.observe(runMs / 1000);
-    this.#waitSeconds.observe(waitMs / 1000);
+  /** @param rows of all processes that answer for each other, of which this one counts in `row` */
+  constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
+    this.#rows = rows;
+    this.#own = rows[row] ?? new Float64Array(slots.length);
   }
 
-  predictionEnded(prediction: { status: string; seconds: number; itemsSucceeded: number; itemsFailed: number }): void {
-    this.#predictions.add(prediction.status, 1);
-    this.#latency.observe(prediction.seconds);
-    if (prediction.itemsSucceeded > 0) this.#items.add("success", prediction.itemsSucceeded);
-    if (prediction.itemsFailed > 0) this.#items.add("failed", prediction.itemsFailed);
+  ran({ size, waitMs, runMs, cause }: RanBatch): void {
+    const own = this.#own;
+    observe(own, places.batchSize, sizes, size);
+    observe(own, places.batchSeconds, seconds, runMs / 1000);
+    observe(own, places.batchWait, seconds, waitMs / 1000);
+    observe(own, placeOfForward, seconds, runMs / 1000, size);
+    add(own, places.batches + batchCauses.indexOf(cause), 1);
   }
 
-  loopHeld(seconds: number): void {
-    this.#lag.observe(seconds);
+  /** @param reason undefined for success */
+  predictionEnded(reason: FailureReason | undefined, seconds_: number): void {
+    add(this.#own, places.predictions + outcome(reason), 1);
+    observe(this.#own, places.latency, seconds, seconds_);
   }
 
-  rejected(code: number): void {
-    this.#rejected.add(String(code), 1);
+  itemsEnded(reason: FailureReason | undefined, count: number): void {
+    add(this.#own, places.items + outcome(reason), count);
+  }
+
+  took(stage: Stage, ms: number, count = 1): void {
+    observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000, count);
+  }
+
+  loopHeld(heldSeconds: number): void {
+    observe(this.#own, places.lag, seconds, heldSeconds);
+  }
+
+  answered(route: Route, status: number): void {
+    add(this.#own, (routePlaces.get(route) ?? 0) + (statusPlaces.get(status) ?? OTHER_STATUS), 1);
+  }
+
+  rejected(cause: Refusal): void {
+    add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
   }
 
   /** Gauges are read when they are asked for, not kept up to date. */
-  watch(counts: () => Gauges): void {
-    const gauge = (name: string, help: string, read: () => number) =>
-      new Gauge({
-        name,
-        help,
-        registers: [this.#registry],
-        collect() {
-          this.set(read());
-        },
-      });
-    gauge("sconce_predictions_active", "Predictions that have not ended.", () => counts().active);
-    gauge("sconce_queued_items", "Inputs that were accepted and not yet begun.", () => counts().queuedItems);
-    gauge("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", () => counts().queuedBytes);
-    gauge("sconce_ready_items", "Items that are ready and wait for a batch.", () => counts().readyItems);
-    gauge("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", () => counts().readyBytes);
-    gauge("sconce_retained_predictions", "Ended predictions that can still be read.", () => counts().retained);
-    gauge("sconce_retained_bytes", "Bytes of their results.", () => counts().retainedBytes);
-    new Gauge({
-      name: "sconce_memory_bytes",
-      help: "Bytes that are held for clients, by what they are.",
-      labelNames: ["part"],
-      registers: [this.#registry],
-      collect() {
-        for (const [part, bytes] of Object.entries(counts().memory)) this.set({ part }, bytes);
-      },
-    });
-    new Gauge({
-      name: "sconce_memory_limit_bytes",
-      help: "Most bytes that are held for clients.",
-      registers: [this.#registry],
-      // The same in all processes of a server.
-      aggregator: "max",
-      collect() {
-        this.set(counts().memoryLimit);
-      },
-    });
-    gauge("process_resident_memory_bytes", "Resident memory.", () => process.memoryUsage().rss);
+  watch(gauges: () => Gauges): void {
+    this.#gauges = gauges;
   }
 
-  readonly contentType = this.#registry.contentType;
-
-  /** @param others what the other processes of this server count, from their `json()` */
+  /** @param others the gauges of the other processes of this server */
   async text(others: readonly object[] = []): Promise<string> {
-    if (others.length === 0) return this.#registry.metrics();
-    return AggregatorRegistry.aggregate([await this.json(), ...others]).metrics();
+    const own = [...familiesOf(this.#rows), ...this.gauges(), ...processFamilies(this.#gauges?.().processes ?? {})];
+    return AggregatorRegistry.aggregate([own, ...others]).metrics();
   }
 
-  /** For another process. */
-  json(): Promise<object> {
-    return this.#registry.getMetricsAsJSON();
+  /** Of this process, for another one, which knows what all have counted. */
+  gauges(): Family[] {
+    return this.#gauges === undefined ? [] : gaugesOf(this.#gauges());
   }
+}
 
-  #tally(name: string, help: string, label: string): Tally {
-    return new Tally({ name, help, label, registry: this.#registry });
-  }
+function outcome(reason: FailureReason | undefined): number {
+  return reason === undefined ? 0 : 1 + failureReasons.indexOf(reason);
+}
 
-  #histogram(name: string, help: string, buckets: number[]): Histogram {
-    return new Histogram({ name, help, buckets, registers: [this.#registry] });
-  }
+function gaugesOf(read: Gauges): Family[] {
+  const { limits } = read;
+  const sum = (name: string, help: string, value: number) => gauge(name, help, "sum", [{ labels: {}, value }]);
+  // The same in all processes of a server, or the largest is what matters.
+  const max = (name: string, help: string, value: number, labels: Labels = {}) =>
+    gauge(name, help, "max", [{ labels, value }]);
+  const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));
+  return [
+    sum("sconce_predictions_active", "Predictions that have not ended.", read.active),
+    sum("sconce_queued_items", "Inputs that wait for their forward pass.", read.waitingItems),
+    sum("sconce_running_items", "Inputs that are in a batch.", read.runningItems),
+    max(
+      "sconce_oldest_queued_item_age_seconds",
+      "Age of the oldest prediction with an input that waits; 0 without.",
+      read.oldestItemSeconds,
+    ),
+    sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", read.queuedBytes),
+    sum("sconce_ready_items", "Items that are ready and wait for a batch.", read.readyItems),
+    sum("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", read.readyBytes),
+    sum("sconce_retained_predictions", "Ended predictions that can still be read.", read.retained),
+    sum("sconce_retained_bytes", "Bytes of their results.", read.retainedBytes),
+    gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memory),
+    max("sconce_memory_limit_bytes", "Most bytes that are held for clients.", limits.memoryBytes),
+    max("sconce_batch_limit_items", "Most items of a batch.", limits.batchItems),
+    max("sconce_queue_limit_items", "Most inputs that are accepted and have not ended.", limits.queuedItems),
+    max("sconce_queue_limit_bytes", "Most body bytes of predictions that have not ended.", limits.queuedBytes),
+    max("sconce_ready_limit_bytes", "Most tensor bytes that wait for a batch.", limits.readyBytes),
+    max("sconce_prediction_limit_seconds", "Longest time that a prediction may take.", limits.predictionSeconds),
+    max("sconce_build_info", "The server; always 1.", 1, read.build),
+    max("sconce_model_info", "The model; always 1.", 1, read.model),
+  ];
+}
+
+function gauge(name: string, help: string, aggregator: Family["aggregator"], values: Family["values"]): Family {
+  return { name, help, type: "gauge", aggregator, values };
 }

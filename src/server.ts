@@ -69,6 +69,7 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
     packaged,
     config,
     owner: ownerOf(0),
+    processes: () => ({ "front-1": process.pid }),
     onListening: () => {
       logSetUp(packaged);
       engine?.begin();

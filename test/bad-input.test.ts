@@ -199,10 +199,10 @@ describe("a body that is cut off half-way", () => {
     ["of a chunk", `${head}Transfer-Encoding: chunked\r\n\r\n9\r\n[{"x": 1`],
     ["of its chunks", `${head}Transfer-Encoding: chunked\r\n\r\n9\r\n[{"x": 1}\r\n`],
   ])("(%s) is no prediction, and no error of the server", async (_, bytes) => {
-    const before = await client.metric('sconce_requests_rejected_total{code="400"}');
+    const before = await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}');
     await sendRaw(server.url, bytes, { end: true });
-    while ((await client.metric('sconce_requests_rejected_total{code="400"}')) === before);
+    while ((await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}')) === before);
     expect(await client.metric("sconce_predictions_active")).toBe(1);
-    expect(await client.metric('sconce_requests_rejected_total{code="500"}')).toBe(0);
+    expect(await client.metric('sconce_requests_rejected_total{code="500",cause="internal"}')).toBe(0);
   });
 });

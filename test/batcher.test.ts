@@ -467,3 +467,35 @@ test("an item that is alone waits until what was told before it is beyond the pr
   batcher.pump();
   expect(run).toEqual(["suspect"]);
 });
+
+describe("a batch says why it was sent when it was:", () => {
+  test("for a runner that was idle, for being full, or for its oldest item's delay", async () => {
+    const simulation = new Simulation({ maxBatchSize: 2, maxQueueDelayMs: 5 });
+    simulation.add({}, 2);
+    simulation.add({}, 1);
+    await simulation.clock.drain();
+    expect(simulation.causes).toEqual(["full", "delay"]);
+    const eager = new Simulation({ maxBatchSize: 2 });
+    eager.add({}, 1);
+    await eager.clock.drain();
+    expect(eager.causes).toEqual(["idle"]);
+  });
+
+  test("for the server's stop", async () => {
+    const simulation = new Simulation({ maxBatchSize: 2, maxQueueDelayMs: 5 });
+    simulation.add({}, 1);
+    simulation.batcher.hurry();
+    expect(simulation.causes).toEqual(["drain"]);
+    await simulation.clock.drain();
+  });
+
+  test("as a part of one that failed, or as an item by itself", async () => {
+    const simulation = new Simulation({ maxBatchSize: 2 });
+    simulation.add({}, 2, { isBad: true });
+    await simulation.clock.drain();
+    expect(simulation.causes).toEqual(["full", "part", "part"]);
+    simulation.add({}, 1, { isAlone: true });
+    await simulation.clock.drain();
+    expect(simulation.causes.at(-1)).toBe("alone");
+  });
+});

@@ -117,7 +117,7 @@ describe("cancelling", () => {
 describe("a client that leaves", () => {
   test("before it was given the id cancels", async () => {
     await using gate = hold();
-    const canceled = await server.client.metric('sconce_predictions_total{status="failed"}');
+    const canceled = await server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
     const leaving = new AbortController();
     const answer = server.client.post([{ x: 1, before: gate.url("a") }], { Prefer: "wait" }, leaving.signal);
     await gate.arrived("a");
@@ -125,7 +125,9 @@ describe("a client that leaves", () => {
     leaving.abort();
     await expect(answer).rejects.toThrow();
     while ((await server.client.metric("sconce_predictions_active")) > 0);
-    expect(await server.client.metric('sconce_predictions_total{status="failed"}')).toBe(canceled + 1);
+    expect(await server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}')).toBe(
+      canceled + 1,
+    );
   });
 
   test("that only reads cancels nothing", async () => {

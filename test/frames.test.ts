@@ -117,7 +117,7 @@ test("rows come through whole or in parts, copied or not", () => {
       const numbers = Array.from({ length: rows }, (_, i) => 100 + i);
       const odd = numbers.flatMap((_, i) => (i % 2 === 1 || i > 4 ? [i] : []));
       frames.add(outbox, blocks, { numbers, places: undefined, outputs, observation: undefined });
-      const observation = { size: rows, waitMs: 0.25, runMs: 1e9 };
+      const observation = { size: rows, waitMs: 0.25, runMs: 1e9, cause: "delay" } as const;
       frames.add(outbox, blocks, { numbers: odd, places: odd, outputs, observation });
       outbox.flush();
       const got: Tensor[][] = [];

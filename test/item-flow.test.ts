@@ -13,6 +13,7 @@ import { ItemPipeline } from "../src/serving/item-pipeline.ts";
 
 /** A device that takes no time: there is always room for the next item. */
 class InstantEngine implements Engine<ListItem> {
+  readonly pid = undefined;
   readonly maxBatchSize = 1;
   readonly instances = 1;
   readonly isReady = true;

@@ -17,6 +17,7 @@ function started(count = 1) {
     encode: (output) => JSON.stringify(output),
     onBegun() {},
     onRefused() {},
+    onEncoded() {},
     onFault() {},
     maxResultBytes: 20,
     memory: new MemoryAccount(),
@@ -29,10 +30,10 @@ function started(count = 1) {
 describe("a prediction that has ended", () => {
   test("stays as it is, whatever is still told of its items", () => {
     const { live, list, ended } = started();
-    live.end("Canceled");
+    live.end("Canceled", "canceled");
     const { outcome, finishedAtMs } = live.record;
     list.succeeded(0, 1);
-    live.end("Timed out");
+    live.end("Timed out", "timeout");
     expect(live.record).toMatchObject({ outcome: outcome ?? {}, finishedAtMs: finishedAtMs ?? 0 });
     expect(statusOf(live.record)).toBe("failed");
     expect(ended).toHaveLength(1);
@@ -44,8 +45,8 @@ describe("a prediction that has ended", () => {
     const [first, second, third] = ["first", "second", "third"].map((name) => () => called.push(name));
     for (const callback of [first, second, third]) live.onceOver(callback ?? (() => {}));
     live.forgo(second ?? (() => {}));
-    live.end("Canceled");
-    live.end("Timed out");
+    live.end("Canceled", "canceled");
+    live.end("Timed out", "timeout");
     expect(called).toEqual(["first", "third"]);
   });
 });

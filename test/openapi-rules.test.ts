@@ -109,3 +109,11 @@ test.each(documents)("the time limit of %s is a number with bounds", (_, make) =
     );
   }
 });
+
+test.each(documents)("each operation of %s takes a request's id and trace, and answers with its id", (_, make) => {
+  for (const { parameters = [], responses = {} } of operationsOf(make())) {
+    const names = parameters.map((parameter) => ("name" in parameter ? parameter.name : ""));
+    expect(names).toEqual(expect.arrayContaining(["X-Request-Id", "traceparent"]));
+    for (const response of Object.values(responses)) expect(response.headers).toHaveProperty("X-Request-Id");
+  }
+});

@@ -328,7 +328,7 @@ describe("when the engine process ends,", () => {
       await front.until(() => front.dispatched.length === 1);
       await end(front, engine, isToldFirst);
       expect([...front.errors]).toEqual([
-        [1, new SconceError("run_failed", "the engine was ended by SIGSEGV while it ran this input alone")],
+        [1, new SconceError("engine_ended", "the engine was ended by SIGSEGV while it ran this input alone")],
       ]);
     });
   }

@@ -57,6 +57,7 @@ describe("a server", () => {
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
     expect([await hasLibtorch(server.pid), await hasLibtorch(engine)]).toEqual([false, true]);
+    expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
     process.kill(engine, "SIGKILL");
     await until(async () => (await client.fetch("/health/ready")).status === 503);
     // Taken all the same, and run by the next process.
@@ -131,9 +132,13 @@ describe("a server of two fronts", () => {
     const client = await clientOf(server);
     await using gate = hold();
     const created = await createOnBoth(client, gate.url("a"));
+    const requests = 'sconce_http_requests_total{route="/predictions",code="200"}';
+    expect(await client.metric(requests)).toBe(created.size);
     const [front = 0] = await inRole(server.pid, "front");
     process.kill(front, "SIGKILL");
     await server.line("is ready again");
+    // What it had counted is counted.
+    expect(await client.metric(requests)).toBe(created.size);
     gate.release("a");
     expect(await outputsOf(client, created)).toEqual(expected(created));
     expect(await inRole(server.pid, "front")).toHaveLength(2);

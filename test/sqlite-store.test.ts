@@ -1,4 +1,5 @@
 /** What a database of predictions promises to one process, and to the next. */
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
 import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
@@ -335,4 +336,38 @@ describe("what retention does not allow is removed", () => {
     await store.close();
     expect((await readdir(dir.path)).sort()).toEqual(["predictions.db", "predictions.db-files", "predictions.db-lock"]);
   }, 30_000);
+});
+
+describe("the request that a prediction came by", () => {
+  test("is known to the next process", async () => {
+    await using dir = await tempDir();
+    const origin = { requestId: 'a "b" é\\', traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: undefined };
+    const store = await open(dir);
+    await store.create(requestOf("a1", { origin, body: "[語]" }));
+    await store.create(requestOf("a2"));
+    await store.close();
+    const next = await open(dir);
+    expect((await leftOf(next)).map(({ id, body, origin }) => ({ id, body, origin }))).toEqual([
+      { id: "a1", body: "[語]", origin },
+      { id: "a2", body: '["a2"]', origin: undefined },
+    ]);
+    await next.close();
+  });
+
+  test("is unknown in a file of an earlier release, which is read and written all the same", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await store.create(requestOf("a1", { origin: { requestId: "a", traceId: undefined, spanId: undefined } }));
+    await store.close();
+    using database = new Database(dir.join("predictions.db"));
+    database.run("ALTER TABLE unfinished DROP COLUMN origin");
+    database.close();
+    const next = await open(dir);
+    await next.create(requestOf("a2", { origin: { requestId: "b", traceId: undefined, spanId: undefined } }));
+    expect((await leftOf(next)).map(({ id, origin }) => [id, origin?.requestId])).toEqual([
+      ["a1", undefined],
+      ["a2", "b"],
+    ]);
+    await next.close();
+  });
 });

@@ -24,14 +24,14 @@ describe.concurrent("an answer is held back", () => {
   test("until the prediction ends", async () => {
     const [waits, live, one] = [new Waits(), livePrediction(), client()];
     const answers = [waits.until(live, one, 60_000), waits.until(live, client(), 60_000)];
-    live.end("Canceled");
+    live.end("Canceled", "canceled");
     await Promise.all(answers);
     expect(one.told).toEqual([]);
   });
 
   test("not at all, once it has ended", async () => {
     const live = livePrediction();
-    live.end("Canceled");
+    live.end("Canceled", "canceled");
     await new Waits().until(live, client(), 60_000);
   });
 
@@ -67,7 +67,7 @@ test("a connection is told to stay open for a long wait, and to be as any other 
   const answer = new Waits().until(live, one, 60_000);
   await one.nextTold();
   expect(one.told).toEqual([true]);
-  live.end("Canceled");
+  live.end("Canceled", "canceled");
   await answer;
   expect(one.told).toEqual([true, false]);
 });

@@ -1,5 +1,6 @@
 /** Batches checked items of all lanes and runs them on the runners of this process: what the engine is where libtorch is. */
 import { hasCode, messageOf, SconceError } from "../errors.ts";
+import type { BatchCause } from "../metrics/labels.ts";
 import type { Tensor } from "../model/tensor.ts";
 import { Batcher, type Clock } from "./batcher.ts";
 import type { BatchObserver } from "./engine.ts";
@@ -15,6 +16,8 @@ export interface BatchItem extends CheckedItem, Queued {
   readonly padded: CheckedItem["padded"];
   readonly length: number;
   dispatchedAtMs: number;
+  /** Of the batch that it was dispatched in. */
+  cause?: BatchCause;
 }
 
 /** Who gave the items. */
@@ -65,7 +68,7 @@ export class BatchEngine<T extends BatchItem> {
       policy: latencyTarget ?? new QueueDelay(maxQueueDelayMs),
       clock,
       listener: {
-        dispatched: (items) => this.#dispatched(items),
+        dispatched: (items, cause) => this.#dispatched(items, cause),
         finished: (items, outputs) => this.#finished(items, outputs),
         failed: (item, cause) => listener.failed(item, runError(cause)),
         shrunk: (size) => options.onShrink?.(size),
@@ -126,9 +129,12 @@ export class BatchEngine<T extends BatchItem> {
     await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
 
-  #dispatched(items: readonly T[]): void {
+  #dispatched(items: readonly T[], cause: BatchCause): void {
     const now = this.#clock.now();
-    for (const item of items) item.dispatchedAtMs = now;
+    for (const item of items) {
+      item.dispatchedAtMs = now;
+      item.cause = cause;
+    }
     this.#options.listener.dispatched(items);
   }
 
@@ -143,11 +149,12 @@ export class BatchEngine<T extends BatchItem> {
     if (observer === undefined || first === undefined) return;
     let readyAtMs = Infinity;
     for (const item of items) readyAtMs = Math.min(readyAtMs, item.readyAtMs);
-    const { dispatchedAtMs } = first;
+    const { dispatchedAtMs, cause = "idle" } = first;
     observer.ran({
       size: items.length,
       waitMs: dispatchedAtMs - readyAtMs,
       runMs: this.#clock.now() - dispatchedAtMs,
+      cause,
     });
   }
 }

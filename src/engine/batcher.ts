@@ -1,4 +1,5 @@
 /** The batching rule: which items go through the model together, and when. Pure logic over a clock, runners and a policy. */
+import type { BatchCause } from "../metrics/labels.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchSlot, type Run } from "./batch-slot.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
@@ -13,7 +14,7 @@ export interface Clock {
 
 /** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
 export interface BatchListener<T, R> {
-  dispatched(items: readonly T[]): void;
+  dispatched(items: readonly T[], cause: BatchCause): void;
   /** The batch ran: `result` holds a row for each item, in order. */
   finished(items: readonly T[], result: R): void;
   /** The item failed by itself in a batch of its own, or for a reason that would fail any batch. */
@@ -56,6 +57,8 @@ export class Batcher<T extends Queued, R> {
   /** When busy runners are looked at again; Infinity when nothing waits for that. */
   #commitAtMs = Infinity;
   #isHurried = false;
+  /** Of the batch that was taken last. */
+  #cause: BatchCause = "full";
   #maxBatchSize: number;
 
   constructor(options: BatcherOptions<T, R>) {
@@ -118,6 +121,7 @@ export class Batcher<T extends Queued, R> {
       if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
       if (this.#options.isHeard?.() === false) return;
       this.#isAloneRunning = true;
+      this.#cause = "alone";
       this.#dispatch(first, this.#alone.shift());
       return;
     }
@@ -152,6 +156,7 @@ export class Batcher<T extends Queued, R> {
     const due = this.#wasPart || this.#parts.length === 0 ? this.#due() : undefined;
     const batch = due ?? this.#parts.shift();
     this.#wasPart = due === undefined && batch !== undefined;
+    if (this.#wasPart) this.#cause = "part";
     return batch;
   }
 
@@ -163,8 +168,13 @@ export class Batcher<T extends Queued, R> {
     const now = clock.now();
     let soonest = Infinity;
     for (const group of this.#queue.groups()) {
-      const { size, dueAtMs } = this.#plan(group, now, now);
-      if (dueAtMs <= now) return this.#queue.take(group, size);
+      const { size, isFull, dueAtMs } = this.#plan(group, now, now);
+      if (dueAtMs <= now) {
+        if (isFull) this.#cause = "full";
+        else if (dueAtMs > -Infinity) this.#cause = "delay";
+        else this.#cause = this.#isHurried ? "drain" : "idle";
+        return this.#queue.take(group, size);
+      }
       soonest = Math.min(soonest, dueAtMs);
     }
     if (soonest < Infinity) this.#cancelTimer = clock.after(soonest - now, () => this.pump());
@@ -181,7 +191,10 @@ export class Batcher<T extends Queued, R> {
     );
     for (const group of this.#queue.groups()) {
       const { size, isFull, dueAtMs } = this.#plan(group, now, freeAtMs);
-      if (isFull) return this.#queue.take(group, size);
+      if (isFull) {
+        this.#cause = "full";
+        return this.#queue.take(group, size);
+      }
       if (dueAtMs <= now) return undefined;
     }
     return undefined;
@@ -208,7 +221,7 @@ export class Batcher<T extends Queued, R> {
     if (batch === undefined) return;
     const { clock, policy, listener } = this.#options;
     slot.given(batch.length, clock.now());
-    listener.dispatched(batch);
+    listener.dispatched(batch, this.#cause);
     slot.run(batch).then(
       (result) => {
         const wasReserved = this.#isReserved;

@@ -1,5 +1,6 @@
 /** The engine: takes an item's tensors, gives its rows. In this process or in another; everything crosses this interface as names and plain bytes. */
 import type { SconceError } from "../errors.ts";
+import type { BatchCause } from "../metrics/labels.ts";
 import type { Tensor } from "../model/tensor.ts";
 import type { Rows } from "./rows.ts";
 
@@ -23,14 +24,24 @@ export interface EngineListener<T extends Item = Item> {
 
 /** What an engine tells of its work, for metrics. */
 export interface BatchObserver {
-  /** A batch ran. `waitMs`: of its oldest item, from ready to dispatched; `runMs`: from dispatched to done. */
-  ran(batch: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void;
+  ran(batch: RanBatch): void;
+}
+
+export interface RanBatch {
+  readonly size: number;
+  /** Of its oldest item, from ready to dispatched. */
+  readonly waitMs: number;
+  /** From dispatched to done. */
+  readonly runMs: number;
+  readonly cause: BatchCause;
 }
 
 export interface Engine<T extends Item = Item> {
   /** Halved when a batch does not fit into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
+  /** Of the process that it is in; undefined for this one. */
+  readonly pid: number | undefined;
   /** Whether items are run now; one in another process may be starting again. */
   readonly isReady: boolean;
   /** Set once, before the first item. */

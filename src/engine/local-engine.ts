@@ -17,6 +17,7 @@ interface LocalItem<T extends Item> extends BatchItem {
 
 export class LocalEngine<T extends Item> implements Engine<T> {
   readonly isReady = true;
+  readonly pid = undefined;
   listener: EngineListener<T> | undefined;
   readonly #engine: BatchEngine<LocalItem<T>>;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;

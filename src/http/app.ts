@@ -1,6 +1,8 @@
 /** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import { isLogged, log } from "../log.ts";
+import { logLimit } from "../log-limit.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
@@ -8,7 +10,8 @@ import type { Predictions } from "../predictions/predictions.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes, documentOf } from "./openapi.ts";
 import { pathOf } from "./path.ts";
-import { type Problem, problemOf, problemResponse } from "./problem.ts";
+import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
+import { contextOf, type RequestContext } from "./request-context.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes } from "./routes/health.ts";
 import { addPredictionRoutes, type OnHold } from "./routes/predictions.ts";
@@ -41,7 +44,7 @@ export interface AppOptions {
   readonly memory: MemoryAccount;
   readonly version: string;
   /** Told of errors that say more than their answer does. */
-  readonly onInternalError: (error: unknown) => void;
+  readonly onInternalError: (error: unknown, context: RequestContext) => void;
   readonly onHold?: OnHold;
 }
 
@@ -81,18 +84,32 @@ export function createApp({
     return c.body(text, 200, { "Content-Type": metrics.contentType });
   });
   app.doc31("/openapi.json", documentOf(model, version));
-  app.notFound((c) => {
-    const problem = unknownRoute(app, c);
-    metrics.rejected(problem.status);
+  const refuse = (c: Context, problem: Problem) => {
+    metrics.rejected(refusalOf(problem));
+    logRefusal(c, problem);
     return problemResponse(c, problem);
-  });
+  };
+  app.notFound((c) => refuse(c, unknownRoute(app, c)));
   app.onError((error, c) => {
     const problem = problemOf(error);
-    metrics.rejected(problem.status);
-    if (problem.status === 500 || problem.code === "predictions_unusable") onInternalError(error);
-    return problemResponse(c, problem);
+    if (problem.status === 500 || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
+    return refuse(c, problem);
   });
   return app;
+}
+
+/** What the server had no room for, or was not there for, is for the operator; probes ask again and again. */
+function logRefusal(c: Context, problem: Problem): void {
+  const { status, detail } = problem;
+  const context = contextOf(c);
+  const { method, path } = c.req;
+  const cause = refusalOf(problem);
+  const line = () => `${method} ${path} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
+  if ((status === 429 || status === 503) && !path.startsWith("/health/")) {
+    logLimit.write(cause, (...more) => log.warn(line(), ...more, context.fields({ status })));
+  } else if (isLogged("debug")) {
+    log.debug(line(), context.fields({ status }));
+  }
 }
 
 /** 405 with `Allow` where the path is known with another method, else 404. */

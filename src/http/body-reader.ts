@@ -98,6 +98,7 @@ function noRoom(): SconceError {
   return new SconceError(
     "queue_full",
     "the server's memory is taken by other requests (--max-memory); try again later",
+    { refusal: "memory" },
   );
 }
 

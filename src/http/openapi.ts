@@ -82,6 +82,31 @@ const cancelAfterHeader = z
     example: 30,
   });
 
+const requestId = z.string().openapi({ description: "That of the request, or a new one", example: "RaEfxVXjXb3ZnDsQ" });
+/** Of every answer. */
+const answered = { "X-Request-Id": requestId };
+/** Of every request. */
+const traced = {
+  "X-Request-Id": z
+    .string()
+    .max(128)
+    .optional()
+    .openapi({
+      param: { name: "X-Request-Id", in: "header" },
+      description: "Names the request in its answer and in the server's log: printable ASCII",
+      example: "RaEfxVXjXb3ZnDsQ",
+    }),
+  traceparent: z
+    .string()
+    .optional()
+    .openapi({
+      param: { name: "traceparent", in: "header" },
+      description: "W3C Trace Context: names the client's span in the server's log",
+      example: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    }),
+};
+const request = { headers: z.object(traced) };
+
 /** Of the whole document. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
@@ -111,6 +136,7 @@ export function documentOf(
 export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unknown): void {
   const json = <T extends z.ZodType>(schema: T, description: string, examples: object = {}) => ({
     description,
+    headers: z.object(answered),
     content: { "application/json": { schema, ...examples } },
   });
   const fails = (...statuses: (keyof typeof problems)[]) =>
@@ -122,7 +148,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
           status,
           {
             description,
-            ...(status === 429 || status === 503 ? { headers: z.object({ "Retry-After": retryAfter }) } : {}),
+            headers: z.object(status === 429 || status === 503 ? { "Retry-After": retryAfter, ...answered } : answered),
             content: { "application/problem+json": { schema: problemSchema, example: sample } },
           },
         ];
@@ -139,6 +165,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     tags: ["Model"],
     summary: "The model, and the schemas of its inputs and outputs",
     description: "The schemas are JSON Schema 2020-12, each a document of its own.",
+    request,
     responses: { 200: json(schemas.description, "The model"), ...fails(400, 500, 503) },
   });
   for (const family of families) {
@@ -157,7 +184,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
       summary: `Create a ${noun} from a list of inputs`,
       description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end.`,
       request: {
-        headers: z.object({ Prefer: preferHeader, "Cancel-After": cancelAfterHeader }),
+        headers: z.object({ Prefer: preferHeader, "Cancel-After": cancelAfterHeader, ...traced }),
         body: {
           required: true,
           content: {
@@ -172,7 +199,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
             `The ${noun} as it stands: pending, or ended if the client asked to wait`,
             samples("pending", "success", "failed"),
           ),
-          headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }) }),
+          headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }), ...answered }),
         },
         ...fails(400, 413, 415, 422, 429, 500, 503),
       },
@@ -184,7 +211,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
       tags: [tag],
       summary: `Read a ${noun}`,
       description: "Answers at once, or, with `Prefer: wait`, at its end. Ended ones can be read for a while.",
-      request: { params, headers: z.object({ Prefer: preferHeader }) },
+      request: { params, headers: z.object({ Prefer: preferHeader, ...traced }) },
       responses: {
         200: json(schema, `The ${noun} as it stands`, samples("success", "pending", "running", "failed")),
         ...fails(400, 404, 500, 503),
@@ -197,7 +224,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
       tags: [tag],
       summary: `Cancel a ${noun}`,
       description: "Inputs that wait are not run. What other clients sent is not touched.",
-      request: { params },
+      request: { params, headers: z.object(traced) },
       responses: {
         200: json(
           schema,
@@ -215,6 +242,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     tags: ["Operations"],
     summary: "Whether the process runs",
     description: "True from the start, also while the model is set up.",
+    request,
     responses: { 200: json(healthSchema, "It runs", { example: { status: "live" } }), ...fails(400, 500) },
   });
   register({
@@ -224,6 +252,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     tags: ["Operations"],
     summary: "Whether predictions are taken",
     description: "Not before the model is set up, nor when the server stops.",
+    request,
     responses: { 200: json(healthSchema, "They are taken", { example: { status: "ready" } }), ...fails(400, 500, 503) },
   });
   register({
@@ -233,9 +262,11 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
     tags: ["Operations"],
     summary: "Metrics as Prometheus text",
     description: "Of the whole server, however many processes it has.",
+    request,
     responses: {
       200: {
         description: "Prometheus text",
+        headers: z.object(answered),
         content: {
           "text/plain": { schema: z.string(), example: 'sconce_predictions_total{status="success"} 1\n' },
         },

@@ -1,6 +1,7 @@
 /** Errors as clients see them: RFC 9457 problem details. */
 import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../errors.ts";
+import type { Refusal } from "../metrics/labels.ts";
 
 /** By status; the only statuses that problems have. */
 export const titles = {
@@ -45,6 +46,29 @@ export interface Problem {
   readonly code: ProblemCode;
   readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What the request is refused for, where the code leaves that open. */
+  readonly refusal?: Refusal | undefined;
+}
+
+const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
+  not_json: "json",
+  body_incomplete: "incomplete",
+  bad_header: "header",
+  not_found: "path",
+  prediction_not_found: "prediction",
+  method_not_allowed: "method",
+  body_too_large: "size",
+  unsupported_media_type: "type",
+  inputs_invalid: "inputs",
+  queue_full: "queue",
+  internal: "internal",
+  not_ready: "engine",
+  predictions_unusable: "store",
+  predictions_unwritable: "store",
+};
+
+export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Refusal {
+  return refusal;
 }
 
 /** A request that cannot be answered with anything but a problem. */
@@ -80,7 +104,7 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof SconceError && entry !== undefined) {
     const retry = error.retryAfterS === undefined ? {} : { "Retry-After": String(error.retryAfterS) };
     const headers = { ...entry.headers, ...retry };
-    return { detail: error.message, errors: error.faults, ...entry, headers };
+    return { detail: error.message, errors: error.faults, refusal: error.refusal, ...entry, headers };
   }
   return { status: 500, code: "internal", detail: "The server failed to answer this request." };
 }

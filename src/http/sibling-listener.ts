@@ -19,7 +19,7 @@ export function listenForSiblings(
     fetch: async (request, server) => {
       // A sibling may wait for as long as its client does.
       server.timeout(request, 0);
-      return new URL(request.url).pathname === metricsPath ? Response.json(await metrics.json()) : fetch(request);
+      return new URL(request.url).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
     },
   });
   return { [Symbol.asyncDispose]: () => listener.stop(true) };

@@ -1,5 +1,6 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
 import { indexOf } from "../predictions/owner.ts";
+import type { RequestContext } from "./request-context.ts";
 
 export interface SiblingsOptions {
   /** Of this front. */
@@ -23,21 +24,30 @@ export class Siblings {
    * Hands a request for a prediction to the front that has it.
    * @returns its answer; undefined where that is this front, or one that is gone: then the store knows what is left
    */
-  async forward(id: string, request: Request): Promise<Response | undefined> {
+  async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
     const owner = indexOf(id, count);
     if (owner === undefined || owner === index) return undefined;
     const { pathname, search } = new URL(request.url);
-    const { method, headers, signal } = request;
+    const { method, signal } = request;
+    const headers = new Headers(request.headers);
+    headers.set("X-Request-Id", context.requestId);
     try {
-      return await fetch(`http://front${pathname}${search}`, { unix: socketOf(owner), method, headers, signal });
+      const answer = await fetch(`http://front${pathname}${search}`, {
+        unix: socketOf(owner),
+        method,
+        headers,
+        signal,
+      });
+      context.isNamed = true;
+      return answer;
     } catch (error) {
       if (signal.aborted) throw error;
       return undefined;
     }
   }
 
-  /** What each of the others that can be reached counts, as JSON of the metrics library. */
+  /** The gauges of each of the others that can be reached, as JSON of the metrics library. */
   async metrics(): Promise<object[]> {
     const { index, count, socketOf } = this.#options;
     const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);

@@ -1,5 +1,6 @@
 /** What may come in: inputs and bytes of all that has not ended, and the time until they would have their turn. */
 import { SconceError } from "../errors.ts";
+import type { Refusal } from "../metrics/labels.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 
 /** What was accepted and has not ended. */
@@ -67,24 +68,24 @@ export class Admission {
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
     // A body alone in the queue is always taken: the limit of one body is the server's.
-    const isFull =
-      allItems + items > limits.maxQueuedItems || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
+    const isLong = allItems + items > limits.maxQueuedItems;
+    const isFull = isLong || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
     if (!isFull && waitMs <= patienceMs) return;
     const reason = isFull
       ? `the queue is full (${allItems} inputs of predictions that have not ended)`
       : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
-    throw queueFull(reason, isFull ? waitMs : waitMs - patienceMs);
+    throw queueFull(reason, isFull ? waitMs : waitMs - patienceMs, isLong ? "queue" : isFull ? "bytes" : "time");
   }
 
   /** The error of a client whose request was accepted and cannot be begun in time after all. */
   overtaken(): SconceError {
-    return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs);
+    return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs, "time");
   }
 }
 
-function queueFull(reason: string, waitMs: number): SconceError {
+function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {
   const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(waitMs)));
-  return new SconceError("queue_full", `${reason}; try again later`, { retryAfterS });
+  return new SconceError("queue_full", `${reason}; try again later`, { retryAfterS, refusal });
 }
 
 function secondsOf(ms: number): number {

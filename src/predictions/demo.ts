@@ -39,7 +39,7 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
   });
   const members = `"outputs":[${outputs.join(",")}],"demo_outputs":[${demoOutputs.join(",")}]`;
   if (Buffer.byteLength(members) > maxResultBytes) {
-    live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`);
+    live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`, "size");
     return;
   }
   live.itemsSucceeded = live.count;

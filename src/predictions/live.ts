@@ -1,5 +1,7 @@
 /** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
 import type { Charge } from "../memory/charge.ts";
+import type { FailureReason } from "../metrics/labels.ts";
+import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, Outcome, PredictionRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
 
@@ -35,6 +37,7 @@ export class LivePrediction {
   /** From its creation until its time is up. */
   readonly timeoutMs: number;
   readonly createdAtMs = performance.now();
+  readonly origin: Origin | undefined;
   /** To be kept before its client is told its id; nobody needs it once that is done, or it has ended. */
   request: KeptRequest | undefined;
   isKept = false;
@@ -43,6 +46,12 @@ export class LivePrediction {
   itemsSucceeded = 0;
   /** It was given up for others before it was begun. */
   isOvertaken = false;
+  /** Inputs that failed, by why; made only when one did. */
+  itemsFailed: Map<FailureReason, number> | undefined;
+  /** Why it failed; undefined for one that succeeded, or has not ended. */
+  failedFor: FailureReason | undefined;
+  /** Its inputs on their way, where these are counted. */
+  items: { readonly unsent: number } | undefined;
   readonly #record: OpenRecord;
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;
@@ -66,6 +75,7 @@ export class LivePrediction {
     this.record = this.#record;
     this.request = request;
     this.timeoutMs = request.timeoutMs;
+    this.origin = request.origin;
     this.bytes = bytes;
     this.charge = charge;
     this.deadlineMs = deadlineMs;
@@ -82,6 +92,11 @@ export class LivePrediction {
 
   get count(): number {
     return this.#record.count;
+  }
+
+  /** Whether one of its inputs has not come to a batch. */
+  get isWaiting(): boolean {
+    return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
   }
 
   get isOver(): boolean {
@@ -112,6 +127,11 @@ export class LivePrediction {
     this.#work?.told?.();
   }
 
+  itemFailed(reason: FailureReason): void {
+    this.itemsFailed ??= new Map();
+    this.itemsFailed.set(reason, (this.itemsFailed.get(reason) ?? 0) + 1);
+  }
+
   itemDone(): void {
     this.#record.itemsDone += 1;
     this.#changed();
@@ -123,8 +143,9 @@ export class LivePrediction {
   }
 
   /** Ends it before its time, e.g. with "Canceled"; does nothing to one that has ended. */
-  end(errorMessage: string): void {
+  end(errorMessage: string, reason: FailureReason): void {
     if (this.isOver) return;
+    this.failedFor = reason;
     const members = this.#work?.failure(errorMessage) ?? `"error_message":${JSON.stringify(errorMessage)}`;
     this.finish({ status: "failed", members });
   }

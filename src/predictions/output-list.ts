@@ -2,6 +2,7 @@
 import type { SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
+import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver, Refusal } from "../serving/item-list.ts";
 import type { LivePrediction, Work } from "./live.ts";
@@ -10,6 +11,7 @@ export interface OutputListOptions {
   readonly live: LivePrediction;
   /** An output as JSON text; throws SconceError `output_invalid`. */
   readonly encode: (output: unknown) => string;
+  readonly onEncoded: (ms: number) => void;
   readonly onBegun: () => void;
   readonly onRefused: (why: Refusal) => void;
   /** Told of the first input that failed: the others are likely to have failed alike. */
@@ -23,6 +25,8 @@ export class OutputList implements OutputReceiver, Work {
   readonly #options: OutputListOptions;
   #outputs: (string | undefined)[] = [];
   #faults: ItemFault[] = [];
+  /** Of the first fault. */
+  #reason: FailureReason | undefined;
   #bytes = 0;
   /** Of the outputs, while there are others to come. */
   #charge: Charge | undefined;
@@ -47,12 +51,14 @@ export class OutputList implements OutputReceiver, Work {
   }
 
   succeeded(index: number, output: unknown): void {
-    const { live, encode, maxResultBytes, memory } = this.#options;
+    const { live, encode, onEncoded, maxResultBytes, memory } = this.#options;
+    const beganMs = performance.now();
     const text = encode(output);
+    onEncoded(performance.now() - beganMs);
     const bytes = Buffer.byteLength(text);
     this.#bytes += bytes;
     if (this.#bytes > maxResultBytes) {
-      live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`);
+      live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`, "size");
       return;
     }
     this.#outputs[index] = text;
@@ -64,6 +70,9 @@ export class OutputList implements OutputReceiver, Work {
   }
 
   failed(index: number, error: SconceError): void {
+    const reason = reasonOf(error.code);
+    this.#reason ??= reason;
+    this.#options.live.itemFailed(reason);
     this.#faults.push({ index, message: error.message });
     if (this.#faults.length === 1) this.#options.onFault(index, error);
     this.#itemDone();
@@ -94,7 +103,7 @@ export class OutputList implements OutputReceiver, Work {
       live.finish({ status: "success", members: `"outputs":[${this.#outputs.join(",")}]` });
     } else {
       this.#faults.sort((a, b) => a.index - b.index);
-      live.end(summaryOf(this.#faults, live.count));
+      live.end(summaryOf(this.#faults, live.count), this.#reason ?? "model");
     }
   }
 }

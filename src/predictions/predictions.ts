@@ -11,6 +11,14 @@ export interface Client {
   held(isHeld: boolean): void;
 }
 
+/** The request that something came by, as log lines name it. */
+export interface Origin {
+  readonly requestId: string;
+  /** Of the client's span, by W3C Trace Context. */
+  readonly traceId: string | undefined;
+  readonly spanId: string | undefined;
+}
+
 export interface NewPrediction {
   readonly kind: Kind;
   readonly body: Body;
@@ -23,6 +31,7 @@ export interface NewPrediction {
   /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */
   readonly waitMs: number;
   readonly client: Client;
+  readonly origin: Origin;
 }
 
 export interface Predictions {

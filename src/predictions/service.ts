@@ -2,8 +2,10 @@
 import { codedError, SconceError } from "../errors.ts";
 import { type Bodies, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { type InputList, noInputs } from "../inputs/input-list.ts";
+import { isLogged } from "../log.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
+import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList } from "../serving/item-list.ts";
@@ -14,7 +16,7 @@ import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputList } from "./output-list.ts";
-import type { Client, NewPrediction, Predictions } from "./predictions.ts";
+import type { Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Unread } from "./unread.ts";
@@ -31,6 +33,12 @@ export interface ServiceLimits extends AdmissionLimits {
   readonly maxLogBytes: number;
 }
 
+/** The prediction that a log line is about. */
+export interface Logged {
+  readonly id: string;
+  readonly origin: Origin | undefined;
+}
+
 export interface ServiceOptions {
   readonly bodies: Bodies;
   readonly flow: ItemFlow;
@@ -44,7 +52,9 @@ export interface ServiceOptions {
   readonly owner: string;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
   /** Told of what fails, for the operator's log: the client is told by the prediction. */
-  readonly onFault?: (where: string, error: SconceError) => void;
+  readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
+  /** Told where each prediction stands, when the log asks for that. */
+  readonly onTrace?: (line: string, about: Logged) => void;
 }
 
 /** A request that was running at this many deaths of its process may well be their cause. */
@@ -54,7 +64,7 @@ export class PredictionService implements Predictions {
   readonly #options: ServiceOptions;
   readonly #live = new Map<string, LivePrediction>();
   readonly #admission: Admission;
-  readonly #deadlines = new Deadlines<LivePrediction>((live) => expire(live));
+  readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
   readonly #waits = new Waits();
   readonly #unread = new Unread();
   #isDraining = false;
@@ -72,16 +82,25 @@ export class PredictionService implements Predictions {
     return { items, bytes, predictions: this.#live.size };
   }
 
+  /** For how long the oldest prediction has waited that has an input to be run, in milliseconds. */
+  get oldestWaitMs(): number {
+    // In the order in which they came.
+    for (const live of this.#live.values()) if (live.isWaiting) return performance.now() - live.createdAtMs;
+    return 0;
+  }
+
   async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client } = request;
-    const { bodies, limits, owner } = this.#options;
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
+    const { bodies, limits, metrics, owner, onTrace } = this.#options;
     let live: LivePrediction;
     const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
     try {
       // A body that cannot be taken need not be read.
       this.#admit({ items: 1, bytes, timeLimitMs, waitMs });
+      const beganMs = performance.now();
       const decoding = bodies.decode(body, limits.maxInputs[kind]);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
+      metrics.took("decode", performance.now() - beganMs);
       const count = decoded.inputs.length;
       this.#admit({ items: count, bytes, timeLimitMs, waitMs });
       live = this.#begin(
@@ -92,6 +111,7 @@ export class PredictionService implements Predictions {
           createdAtMs: Date.now(),
           timeoutMs: timeLimitMs,
           body: decoded.body,
+          origin,
         },
         { inputs: decoded.inputs, bytes, charge, isWaitedFor: waitMs > 0 },
       );
@@ -99,10 +119,11 @@ export class PredictionService implements Predictions {
       charge[Symbol.dispose]();
       throw error;
     }
+    if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
       // A client that left was never told the id: nobody can read the outcome.
-      if (!live.isOver && client.signal.aborted) live.end("Canceled");
+      if (!live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
       if (live.isOvertaken) throw this.#admission.overtaken();
       live.told();
     }
@@ -119,11 +140,13 @@ export class PredictionService implements Predictions {
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const live = this.#liveOf(kind, id);
-    live?.end("Canceled");
+    live?.end("Canceled", "canceled");
     this.#unread.read(id);
     const record = live?.record ?? (await this.get(kind, id));
     if (record === undefined || hasEnded(record)) return record;
-    throw new SconceError("not_ready", "the process that has this prediction is starting again; try again then");
+    throw new SconceError("not_ready", "the process that has this prediction is starting again; try again then", {
+      refusal: "engine",
+    });
   }
 
   async wait(
@@ -177,7 +200,9 @@ export class PredictionService implements Predictions {
 
   /** @throws SconceError `queue_full`, `not_ready` */
   #admit(asking: Asking): void {
-    if (this.#isDraining) throw new SconceError("not_ready", "the server is stopping and takes no new predictions");
+    if (this.#isDraining) {
+      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
+    }
     this.#admission.check(asking);
   }
 
@@ -188,12 +213,13 @@ export class PredictionService implements Predictions {
     try {
       const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
       const live = this.#begin(request, { inputs, bytes, charge, leftMs, isHeldBack: deaths >= MAX_DEATHS });
-      if (deaths >= MAX_DEATHS) live.end(`The server ended ${deaths} times while this ran; it is not run again`);
+      if (deaths >= MAX_DEATHS)
+        live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {
       // The model behind the store is another one now.
       const live = this.#begin(request, { inputs: noInputs, bytes, charge, leftMs, isHeldBack: true });
-      live.end(`After a restart the inputs are no longer taken: ${codedError(error).message}`);
-      this.#options.onFault?.(`${nounOf(kind)} ${id}`, codedError(error));
+      live.end(`After a restart the inputs are no longer taken: ${codedError(error).message}`, "input");
+      this.#options.onFault?.(`${nounOf(kind)} ${id}`, codedError(error), live);
     }
   }
 
@@ -228,20 +254,22 @@ export class PredictionService implements Predictions {
   }
 
   #run(live: LivePrediction, inputs: InputList, isWaitedFor: boolean): void {
-    const { flow, pipeline, limits, memory, onFault } = this.#options;
+    const { flow, pipeline, limits, memory, metrics, onFault } = this.#options;
     const outputs = new OutputList({
       live,
       encode: (output) => pipeline.encode(output),
+      onEncoded: (ms) => metrics.took("encode", ms),
       onBegun: () => this.#hasBegun(live),
       onRefused: (why) => {
         live.isOvertaken = why === "overload";
-        expire(live);
+        this.#expire(live);
       },
-      onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error),
+      onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
       maxResultBytes: limits.maxResultBytes,
       memory,
     });
     const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
+    live.items = list;
     live.begin({
       failure: (message) => outputs.failure(message),
       told: () => flow.notWaitedFor(list),
@@ -260,8 +288,8 @@ export class PredictionService implements Predictions {
     workOnDemo(live, inputs, { flow, pipeline, onBegun, maxLogBytes, maxResultBytes }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);
-      onFault?.(`demo prediction ${live.id}`, coded);
-      live.end(coded.message);
+      onFault?.(`demo prediction ${live.id}`, coded, live);
+      live.end(coded.message, reasonOf(coded.code));
     });
   }
 
@@ -279,15 +307,22 @@ export class PredictionService implements Predictions {
       await this.#options.store.create(request);
     } catch (error) {
       live.isKept = false;
-      live.end("Canceled");
+      live.end("Canceled", "store");
       throw error;
     }
     live.request = undefined;
     if (live.hasBegun && !live.isOver && !this.#isAbandoned) this.#options.store.begun(live.id);
   }
 
+  #expire(live: LivePrediction): void {
+    const error = new SconceError("timed_out", `Timed out after ${Math.round(live.timeoutMs / 10) / 100} s`);
+    this.#options.onFault?.(`${nounOf(live.kind)} ${live.id}`, error, live);
+    live.end(error.message, "timeout");
+  }
+
   #ended(live: LivePrediction, record: EndedRecord): void {
-    const { metrics, store } = this.#options;
+    const { metrics, store, onTrace } = this.#options;
+    if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
     this.#live.delete(live.id);
     if (live.isKept) this.#unread.ended(live.id);
     this.#deadlines.delete(live);
@@ -296,17 +331,21 @@ export class PredictionService implements Predictions {
     // Its client is told that it was not accepted.
     if (live.isOvertaken) return;
     if (!(this.#isAbandoned && live.isKept)) store.finish(record);
-    metrics.predictionEnded({
-      status: record.outcome.status,
-      seconds: (performance.now() - live.createdAtMs) / 1000,
-      itemsSucceeded: live.itemsSucceeded,
-      itemsFailed: live.count - live.itemsSucceeded,
-    });
+    metrics.predictionEnded(live.failedFor, (performance.now() - live.createdAtMs) / 1000);
+    this.#countItems(live);
   }
-}
 
-function expire(live: LivePrediction): void {
-  live.end(`Timed out after ${Math.round(live.timeoutMs / 10) / 100} s`);
+  #countItems({ count, itemsSucceeded, itemsFailed, failedFor }: LivePrediction): void {
+    const { metrics } = this.#options;
+    if (itemsSucceeded > 0) metrics.itemsEnded(undefined, itemsSucceeded);
+    let left = count - itemsSucceeded;
+    for (const [reason, failed] of itemsFailed ?? []) {
+      metrics.itemsEnded(reason, failed);
+      left -= failed;
+    }
+    // Those that had not ended when their prediction did.
+    if (left > 0 && failedFor !== undefined) metrics.itemsEnded(failedFor, left);
+  }
 }
 
 function nounOf(kind: Kind): string {

@@ -1,4 +1,5 @@
 /** Where predictions are kept: this process's memory, or a database that outlives it. */
+import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
 
 /** All that is needed to begin a prediction, or to begin it again in another process. */
@@ -12,6 +13,8 @@ export interface KeptRequest {
   readonly timeoutMs: number;
   /** A JSON list of inputs that fit the schema. */
   readonly body: string | Uint8Array<ArrayBuffer>;
+  /** The request that it came by, for log lines. */
+  readonly origin?: Origin | undefined;
 }
 
 /** A prediction that a process left behind. */

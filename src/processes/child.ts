@@ -1,5 +1,6 @@
 /** One child process in a role, as its supervisor sees it. */
-import { log, logOptions } from "../log.ts";
+import { isLogJson, log, logOptions } from "../log.ts";
+import { passLines } from "./child-output.ts";
 import { roleArgument } from "./link.ts";
 import { type FromChild, fromChild, type ToChild } from "./messages.ts";
 import { thisProgram } from "./program.ts";
@@ -24,14 +25,16 @@ export interface ChildEnd {
 const LAST_MESSAGES_MS = 1000;
 
 export class Child {
-  readonly #process: Bun.Subprocess<"ignore", "inherit", "inherit">;
+  readonly #process: Bun.Subprocess<"ignore", "inherit", "inherit" | "pipe">;
   readonly #disconnected = Promise.withResolvers<void>();
+  /** All that it wrote to standard error is passed on. */
+  readonly #said: Promise<void> = Promise.resolve();
 
   /** @throws Error when the system starts no process */
   constructor({ role, start, program = thisProgram(), onMessage, onEnd }: ChildOptions) {
     this.#process = Bun.spawn([...program, roleArgument(role)], {
       argv0: "sconce",
-      stdio: ["ignore", "inherit", "inherit"],
+      stdio: ["ignore", "inherit", isLogJson() ? "pipe" : "inherit"],
       serialization: "json",
       ipc: (raw: unknown) => {
         const message = fromChild.safeParse(raw);
@@ -40,6 +43,8 @@ export class Child {
       },
       onDisconnect: () => this.#disconnected.resolve(),
     });
+    const { stderr } = this.#process;
+    if (stderr !== undefined) this.#said = passLines(stderr, `${role} process`);
     this.send({ kind: "start", start, supervisorPid: process.pid, log: logOptions() });
     void this.#end(onEnd);
   }
@@ -66,7 +71,7 @@ export class Child {
     await this.#process.exited;
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, LAST_MESSAGES_MS);
-    await Promise.race([this.#disconnected.promise, late.promise]);
+    await Promise.race([Promise.all([this.#disconnected.promise, this.#said]), late.promise]);
     clearTimeout(timer);
     onEnd({ exitCode: this.#process.exitCode, signal: this.#process.signalCode });
   }

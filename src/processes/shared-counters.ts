@@ -76,6 +76,11 @@ export class SharedCounters<N extends string> {
     };
   }
 
+  /** The numbers of one process as they lie there, in the order of the names. */
+  row(row: number): Float64Array {
+    return this.#numbers.subarray(row * this.#stride, (row + 1) * this.#stride);
+  }
+
   /** Takes out what a process that has ended had counted. */
   clear(row: number): void {
     this.#numbers.fill(0, row * this.#stride, (row + 1) * this.#stride);

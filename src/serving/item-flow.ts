@@ -3,9 +3,11 @@ import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import type { Stage } from "../metrics/labels.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles } from "./fetched-files.ts";
 import { Gate } from "./gate.ts";
+import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import { Turns } from "./turns.ts";
@@ -19,6 +21,12 @@ export interface ItemFlowLimits {
   readonly memory?: MemoryAccount;
   /** Share of the turns that lists which no client waits for have while there is more to do than can be done. */
   readonly pollShare: number;
+  /** Told how long each stage of each input took. */
+  readonly observer?: StageObserver;
+}
+
+export interface StageObserver {
+  took(stage: Stage, ms: number): void;
 }
 
 export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
@@ -48,6 +56,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #fetches: Gate;
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
+  readonly #observer: StageObserver | undefined;
+  readonly counts = new ItemCounts();
   #ready = 0;
   #preparing = 0;
   #finishing = 0;
@@ -59,6 +69,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
   /** Milliseconds from being given to the engine until finished, of the fastest items of late. */
   #leastMs = 0;
+  /** When the input was begun that is being begun. */
+  #turnMs = 0;
   /** Of the time that inputs may be begun for before others have their turn. */
   #heldMs = 0;
   #willGoOn = false;
@@ -67,6 +79,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#engine = engine;
     this.#pipeline = pipeline;
     this.#maxReadyBytes = limits.maxReadyBytes;
+    this.#observer = limits.observer;
     this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#charge = this.#memory.add("tensors", 0);
@@ -109,6 +122,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
+    this.counts.came(list);
     this.#queue(list);
     this.#begin();
   }
@@ -127,6 +141,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#ready -= list.ready;
     this.#preparing -= list.preparing;
     this.#hold(list, -list.bytes, -list.tensorBytes);
+    this.counts.left(list);
     list.ready = 0;
     list.preparing = 0;
     list.fetched.length = 0;
@@ -134,41 +149,68 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   dispatched(items: readonly ListItem[]): void {
+    const now = performance.now();
     for (const item of items) {
+      const { lane, isWaiting, readyAtMs } = item;
       this.#leave(item);
-      item.lane.dispatched();
+      if (isWaiting) {
+        this.counts.dispatched(lane);
+        this.#observer?.took("queue", now - readyAtMs);
+      }
+      lane.dispatched();
     }
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.#hasRoom());
   }
 
-  finished({ lane, index, submittedAtMs }: ListItem, rows: Rows): void {
-    const tookMs = performance.now() - submittedAtMs;
+  finished({ lane, index, readyAtMs }: ListItem, rows: Rows): void {
+    const beganMs = performance.now();
+    const tookMs = beganMs - readyAtMs;
     const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
     this.#leastMs = isFaster ? tookMs : this.#leastMs + SLOWER * (tookMs - this.#leastMs);
     if (lane.isOver) return;
+    this.counts.ended(lane, true);
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
-      if (output instanceof Promise) this.#finishLater(lane, index, { output, bytes: bytesOf(rows) });
-      else lane.succeeded(index, output);
+      if (output instanceof Promise) {
+        this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
+      } else {
+        this.#observer?.took("postprocess", performance.now() - beganMs);
+        lane.succeeded(index, output);
+      }
     } catch (error) {
       lane.failed(index, codedError(error));
     }
   }
 
   failed(item: ListItem, error: SconceError): void {
+    const { lane, isWaiting } = item;
     this.#leave(item);
-    item.lane.failed(item.index, error);
+    this.counts.ended(lane, !isWaiting);
+    lane.failed(item.index, error);
+  }
+
+  /** One that fails on its way to the engine. */
+  #failed(lane: ItemList, index: number, error: unknown): void {
+    this.counts.ended(lane, false);
+    lane.failed(index, codedError(error));
   }
 
   /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */
-  #finishLater(lane: ItemList, index: number, { output, bytes }: { output: Promise<unknown>; bytes: number }): void {
+  #finishLater(
+    lane: ItemList,
+    index: number,
+    { output, bytes, beganMs }: { output: Promise<unknown>; bytes: number; beganMs: number },
+  ): void {
     this.#bytes += bytes;
     this.#charge.grow(bytes);
     this.#finishing += 1;
     output
       .then(
-        (value) => lane.succeeded(index, value),
+        (value) => {
+          this.#observer?.took("postprocess", performance.now() - beganMs);
+          lane.succeeded(index, value);
+        },
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
@@ -190,6 +232,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       const list = this.#turns.next();
       if (list === undefined) break;
       this.#turns.delete(list);
+      this.#turnMs = begin;
       if (list.next === 0 && begin + this.#leastMs > list.deadlineMs) list.refuse("late");
       else this.#beginOne(list);
       const now = performance.now();
@@ -265,20 +308,22 @@ export class ItemFlow implements EngineListener<ListItem> {
           void this.#fetch(list, index);
         }
       } catch (error) {
-        list.failed(index, codedError(error));
+        this.#failed(list, index, error);
       }
     }
     this.#queue(list);
   }
 
   async #fetch(list: ItemList, index: number): Promise<void> {
+    const beganMs = this.#turnMs;
     try {
       list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
       if (list.isOver) return;
+      this.#observer?.took("fetch", performance.now() - beganMs);
       this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     } finally {
       list.fetching -= 1;
       this.#queue(list);
@@ -292,23 +337,24 @@ export class ItemFlow implements EngineListener<ListItem> {
       const input = list.input(index);
       const tensors = list.scope(() => this.#pipeline.prepare(input, () => list.signal));
       if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
-      else this.#submit(list, index, tensors);
+      else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     }
   }
 
   async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
+    const beganMs = this.#turnMs;
     list.preparing += 1;
     this.#preparing += 1;
     try {
       const ready = await tensors;
       if (list.isOver) return;
-      const bytes = this.#submit(list, index, ready);
+      const bytes = this.#submit(list, index, { tensors: ready, beganMs });
       // The largest of late counts, so that few large items among many small ones are not underrated for long.
       this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
     } catch (error) {
-      list.failed(index, codedError(error));
+      this.#failed(list, index, error);
     } finally {
       // Of a list that was ended nothing is counted any more.
       if (list.preparing > 0) {
@@ -320,10 +366,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
   }
 
-  #submit(list: ItemList, index: number, tensors: Tensors): number {
+  /** @param beganMs when `preprocess` did */
+  #submit(list: ItemList, index: number, { tensors, beganMs }: { tensors: Tensors; beganMs: number }): number {
+    const readyAtMs = performance.now();
+    this.#observer?.took("preprocess", readyAtMs - beganMs);
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
-    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index) });
+    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
     list.ready += 1;
     this.#ready += 1;
     this.#hold(list, bytes, item.tensorBytes);

@@ -52,6 +52,9 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Items that wait in the engine. */
   ready = 0;
+  /** Inputs that are not yet in a batch, once they come in turn, and those that are in one. */
+  unsent = 0;
+  running = 0;
   /** Of the items that wait, and of fetched files. */
   bytes = 0;
   /** Of these, what the account of memory counts with tensors: files that were fetched it counts from their first byte. */
@@ -170,13 +173,18 @@ export class ListItem implements Item {
   readonly tensorBytes: number;
   /** For its first batch: of one that failed it may be given to another. */
   isWaiting = true;
-  /** When it was given to the engine. */
-  readonly submittedAtMs = performance.now();
+  /** In `performance.now()` milliseconds. */
+  readonly readyAtMs: number;
 
-  constructor(lane: ItemList, index: number, { bytes, tensorBytes }: { bytes: number; tensorBytes: number }) {
+  constructor(
+    lane: ItemList,
+    index: number,
+    { bytes, tensorBytes, readyAtMs }: { bytes: number; tensorBytes: number; readyAtMs: number },
+  ) {
     this.lane = lane;
     this.index = index;
     this.bytes = bytes;
     this.tensorBytes = tensorBytes;
+    this.readyAtMs = readyAtMs;
   }
 }

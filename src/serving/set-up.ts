@@ -11,6 +11,7 @@ import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
+import { torchVersion } from "../native/binding.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
@@ -39,6 +40,8 @@ export interface RunFacts {
   readonly maxBatchSize: number;
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
+  /** The version of libtorch. */
+  readonly torch: string;
   /** Over all devices. */
   readonly instances: number;
   readonly threads: number;
@@ -108,6 +111,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
       facts: {
         maxBatchSize: warm.maxBatchSize,
         devices,
+        torch: torchVersion(),
         instances: runners.length,
         threads: warm.threads,
         forwardMs: [...warm.forwardMs],

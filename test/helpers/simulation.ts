@@ -1,8 +1,10 @@
 /** A clock and a device that tests hold in their hands: time passes only when they say so. */
+
 import { Batcher, type BatchListener, type Clock } from "../../src/engine/batcher.ts";
 import type { Queued } from "../../src/engine/fair-queue.ts";
 import { LatencyTarget } from "../../src/engine/latency-target.ts";
 import { QueueDelay } from "../../src/engine/queue-delay.ts";
+import type { BatchCause } from "../../src/metrics/labels.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;
@@ -108,6 +110,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   /** For each batch, how many items the listener had been told the end of when it was dispatched. */
   readonly toldBefore: number[] = [];
   readonly lost: number[] = [];
+  /** Why each batch was sent when it was. */
+  readonly causes: BatchCause[] = [];
   /** The largest batch, each time that it was told to be smaller. */
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
@@ -165,7 +169,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     return items;
   }
 
-  dispatched(): void {
+  dispatched(_: readonly Item[], cause: BatchCause): void {
+    this.causes.push(cause);
     this.toldBefore.push(this.done.length + this.lost.length);
   }
 

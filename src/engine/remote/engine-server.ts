@@ -4,12 +4,13 @@ import type { SconceError } from "../../errors.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
 import { aligned } from "../../model/tensor-memory.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
+import type { RanBatch } from "../engine.ts";
 import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, KIND_MASK } from "./frame.ts";
 import { type Block, beginFrame, FrameBlocks, jsonFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
-import { type Observation, RowsFrames } from "./rows-frame.ts";
+import { RowsFrames } from "./rows-frame.ts";
 
 export interface EngineServerOptions
   extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer" | "onShrink"> {
@@ -52,7 +53,7 @@ export class EngineServer {
   readonly #rowsFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
   /** Of the batch whose items are told next. */
-  #observation: Observation | undefined;
+  #observation: RanBatch | undefined;
 
   constructor(options: EngineServerOptions) {
     this.#options = options;

@@ -11,7 +11,7 @@
  * | hurry | front | |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
- * | finished | engine | item count, batch size, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
+ * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shrunk | engine | most items of a batch |
  */
@@ -57,6 +57,9 @@ export const engineInfoSchema = z.object({
   instances: z.int(),
   /** `cpu`, or one or more `cuda:N`. */
   devices: z.array(z.string()).readonly(),
+  /** The version of its libtorch. */
+  torch: z.string(),
+  pid: z.int(),
   threads: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */
   forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),

@@ -85,6 +85,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return this.#info?.instances ?? 1;
   }
 
+  get pid(): number | undefined {
+    return this.#info?.pid;
+  }
+
   get isReady(): boolean {
     return this.#connection?.isReady ?? false;
   }
@@ -288,7 +292,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#reason = undefined;
     if (!lost.isReady) return;
     for (const { item } of this.#pending.lost()) {
-      this.listener?.failed(item, new SconceError("run_failed", `${reason} while it ran this input alone`));
+      this.listener?.failed(item, new SconceError("engine_ended", `${reason} while it ran this input alone`));
     }
   }
 

@@ -1,16 +1,14 @@
 /** The frame by which the engine process gives the rows of a batch's items: written there, read in a front, laid out here for both. */
+import { batchCauses } from "../../metrics/labels.ts";
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
 import { aligned, setAt } from "../../model/tensor-memory.ts";
+import type { RanBatch } from "../engine.ts";
 import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
 import type { Outbox } from "./outbox.ts";
 
-/** How a batch ran, which is told once. */
-export interface Observation {
-  readonly size: number;
-  readonly waitMs: number;
-  readonly runMs: number;
-}
+/** A batch's cause, as its place among the causes, in the word of its size. */
+const CAUSE_UNIT = 2 ** 24;
 
 interface Plan {
   readonly dtype: DType;
@@ -33,8 +31,8 @@ export interface RowsOfFront {
   readonly places: readonly number[] | undefined;
   /** Of the whole batch. */
   readonly outputs: readonly Tensor[];
-  /** Undefined where another front is told. */
-  readonly observation: Observation | undefined;
+  /** How the batch ran, which is told once: undefined where another front is told. */
+  readonly observation: RanBatch | undefined;
 }
 
 export class RowsFrames {
@@ -92,7 +90,8 @@ export class RowsFrames {
     const { words, doubles } = memory;
     let word = from / 4;
     words[word + 2] = numbers.length;
-    words[word + 3] = observation?.size ?? 0;
+    words[word + 3] =
+      observation === undefined ? 0 : observation.size + CAUSE_UNIT * batchCauses.indexOf(observation.cause);
     doubles[from / 8 + 2] = observation?.waitMs ?? 0;
     doubles[from / 8 + 3] = observation?.runMs ?? 0;
     word += HEAD_BYTES / 4;
@@ -106,9 +105,11 @@ export function numbersWord(at: number): number {
   return (at + HEAD_BYTES) / 4;
 }
 
-export function observationAt(memory: FrameMemory, at: number): Observation | undefined {
-  const size = memory.words[at / 4 + 3] ?? 0;
-  return size === 0 ? undefined : { size, waitMs: doubleAt(memory, at + 16), runMs: doubleAt(memory, at + 24) };
+export function observationAt(memory: FrameMemory, at: number): RanBatch | undefined {
+  const word = memory.words[at / 4 + 3] ?? 0;
+  if (word === 0) return undefined;
+  const cause = batchCauses[Math.floor(word / CAUSE_UNIT)] ?? "full";
+  return { size: word % CAUSE_UNIT, cause, waitMs: doubleAt(memory, at + 16), runMs: doubleAt(memory, at + 24) };
 }
 
 function bytesOf({ data, shape }: Tensor, rows: number): number {

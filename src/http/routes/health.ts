@@ -35,5 +35,6 @@ function unready({ phase }: Lifecycle): ProblemError {
     code: "not_ready",
     detail: reasons[phase],
     headers: { "Retry-After": "1" },
+    refusal: phase === "ready" ? "engine" : "drain",
   });
 }

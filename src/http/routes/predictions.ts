@@ -1,4 +1,5 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
+
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { Client, Predictions } from "../../predictions/predictions.ts";
@@ -9,6 +10,7 @@ import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
 import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
+import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
@@ -35,8 +37,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, onHold);
-      const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client });
-      return answer(family, record, large, { Location: `${path}/${record.id}` });
+      const origin = contextOf(c);
+      const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client, origin });
+      return answer(family, record, large, origin, `${path}/${record.id}`);
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -44,13 +47,14 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const id = c.req.param("id");
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const client = new RequestClient(raw, onHold);
-      const forwarded = await siblings?.forward(id, raw);
-      return forwarded ?? answer(family, await predictions.wait(kind, id, { waitMs, client }), large);
+      const forwarded = await siblings?.forward(id, raw, contextOf(c));
+      return forwarded ?? answer(family, await predictions.wait(kind, id, { waitMs, client }), large, contextOf(c));
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
       const id = c.req.param("id");
-      return (await siblings?.forward(id, c.req.raw)) ?? answer(family, await predictions.cancel(kind, id), large);
+      const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
+      return forwarded ?? answer(family, await predictions.cancel(kind, id), large, contextOf(c));
     });
   }
 }
@@ -78,7 +82,8 @@ function answer(
   family: Family,
   record: PredictionRecord | undefined,
   large: LargeAnswers,
-  headers: Readonly<Record<string, string>> = {},
+  context: RequestContext,
+  location?: string,
 ): Response {
   if (record === undefined) {
     throw new ProblemError({
@@ -89,5 +94,8 @@ function answer(
   }
   const isLarge = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH;
   const body = isLarge ? large.stream(record, family) : recordJson(record, family);
-  return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
+  // Given with the others a header costs less than one that is set later.
+  context.isNamed = true;
+  const headers = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
+  return new Response(body, { headers: location === undefined ? headers : { Location: location, ...headers } });
 }

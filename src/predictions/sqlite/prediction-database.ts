@@ -159,7 +159,7 @@ export class PredictionDatabase {
   }
 
   #create(row: CreateRow, nowMs: number, gone: string[]): void {
-    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body } = row;
+    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body, origin } = row;
     const deadlineMs = nowMs - ageMs + timeoutMs;
     const { changes } = this.#sql.create.run(
       id,
@@ -171,6 +171,7 @@ export class PredictionDatabase {
       begunAtMs,
       file,
       body,
+      origin,
     );
     if (changes === 0 && file !== null) gone.push(file);
   }

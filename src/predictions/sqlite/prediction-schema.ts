@@ -19,7 +19,8 @@ const tables = `
   CREATE TABLE unfinished (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
-    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, body TEXT NOT NULL
+    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, body TEXT NOT NULL,
+    origin TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
@@ -54,6 +55,9 @@ export function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw unusable(path, `a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
+      // Files of earlier releases have no such column, and these releases do without it.
+      const hasOrigin = database.query("SELECT 1 FROM pragma_table_info('unfinished') WHERE name = 'origin'").get();
+      if (hasOrigin === null) database.run("ALTER TABLE unfinished ADD COLUMN origin TEXT NOT NULL DEFAULT ''");
     })
     .immediate();
   if (statSync(path).size > MAX_CHECKED_BYTES) return;

@@ -21,10 +21,10 @@ export function statements(database: Database) {
   const setMeta: Statement<null, [number, number, number, number]> = database.prepare(
     "UPDATE meta SET count = ?, bytes = ?, elapsed_ms = ?, wall_ms = ?",
   );
-  const create: Statement<null, [string, string, number, number, number, number, number | null, Name, string]> =
+  const create: Statement<null, [string, string, number, number, number, number, number | null, Name, string, string]> =
     database.prepare(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)
        ON CONFLICT (id) DO NOTHING`,
     );
   const begun: Statement<null, [number | null, string]> = database.prepare(
@@ -77,7 +77,7 @@ export function statements(database: Database) {
   );
   const oldestOf: Statement<Taken, [number, number, string]> = database.prepare(
     `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-       begun_at_ms begunAtMs, deaths, file, body
+       begun_at_ms begunAtMs, deaths, file, body, origin
      FROM unfinished WHERE seq > ? AND seq <= ? AND instr(?, substr(id, 1, 1)) ORDER BY seq LIMIT 1`,
   );
   const files: Statement<{ file: string }, []> = database.prepare(

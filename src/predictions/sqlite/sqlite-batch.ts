@@ -3,6 +3,7 @@
  * A change is one line of fields in `heads`; its body or outcome stands in `texts`, cut by the lengths that the line gives.
  */
 import type { Change } from "./change.ts";
+import { originText } from "./stored-origin.ts";
 
 export interface CreateRow {
   readonly op: "create";
@@ -16,6 +17,8 @@ export interface CreateRow {
   readonly begunAtMs: number | null;
   readonly file: string | null;
   readonly body: string;
+  /** As JSON. */
+  readonly origin: string;
 }
 
 export interface BegunRow {
@@ -62,9 +65,10 @@ export function encodeBatch(changes: Iterable<Change>, nowMs: number): { heads: 
       case "create": {
         const { id, kind, count, createdAtMs, timeoutMs, body: kept } = change.request;
         const body = change.file !== undefined ? "" : typeof kept === "string" ? kept : utf8.decode(kept);
+        const origin = originText(change.request.origin);
         const age = nowMs - change.toldMs;
-        heads += `c ${id} ${kind} ${count} ${createdAtMs} ${timeoutMs} ${age} ${change.begunAtMs ?? NONE} ${change.file ?? NONE} ${body.length}\n`;
-        texts += body;
+        heads += `c ${id} ${kind} ${count} ${createdAtMs} ${timeoutMs} ${age} ${change.begunAtMs ?? NONE} ${change.file ?? NONE} ${body.length} ${origin.length}\n`;
+        texts += body + origin;
         break;
       }
       case "begun":
@@ -100,7 +104,7 @@ export function* decodeBatch({ heads, texts }: { heads: string; texts: string })
   for (const line of heads.split("\n")) {
     const [op, id = "", ...rest] = line.split(" ");
     if (op === "c") {
-      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length] = rest;
+      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength] = rest;
       const times = { createdAtMs: Number(createdAtMs), timeoutMs: Number(timeoutMs), ageMs: Number(ageMs) };
       const body = text(length);
       yield {
@@ -112,6 +116,7 @@ export function* decodeBatch({ heads, texts }: { heads: string; texts: string })
         begunAtMs: time(begunAtMs),
         file: name(file),
         body,
+        origin: text(originLength),
       };
     } else if (op === "b") {
       yield { op: "begun", id, begunAtMs: time(rest[0]) };

@@ -92,6 +92,8 @@ export interface StoredRequest {
   readonly leftMs: number;
   readonly deaths: number;
   readonly body: string;
+  /** As JSON; empty where a release that knew no origins wrote it. */
+  readonly origin: string;
   /** Where the body lies instead. */
   readonly file: string | null;
 }

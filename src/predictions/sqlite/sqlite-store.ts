@@ -14,6 +14,7 @@ import { unusable } from "./prediction-schema.ts";
 import { SqliteLink } from "./sqlite-link.ts";
 import type { OpenMessage } from "./sqlite-messages.ts";
 import { SqliteWriter, unwritable } from "./sqlite-writer.ts";
+import { originOf } from "./stored-origin.ts";
 import { kindOf, recordOf } from "./stored-record.ts";
 
 /** Of ended predictions that are answered without asking the database. */
@@ -156,7 +157,7 @@ export class SqliteStore implements PredictionStore {
         continue;
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
-      yield { ...request, kind: kindOf(kind), body };
+      yield { ...request, kind: kindOf(kind), body, origin: originOf(request.origin) };
     }
   }
 

@@ -1,0 +1,170 @@
+/** How a request is followed: its id in its answer, and in each line of the log that it leads to. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { Lifecycle } from "../src/http/lifecycle.ts";
+import { RequestContext } from "../src/http/request-context.ts";
+import { named } from "../src/http/requests.ts";
+import { createStartingApp } from "../src/http/routes/health.ts";
+import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(60_000);
+
+let store: TestStore;
+let server: RunningCli;
+let client: Client;
+
+const options = ["--access-log", "--log-format", "json", "--log-level", "debug", "--max-queued-items", "2"];
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", ...options], {
+    env: { SCONCE_HOME: store.home },
+  });
+  client = new Client(new URL(/http:[^"]+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+/** The first line about a request that has `part`. */
+async function lineOf(requestId: string, part: string): Promise<Record<string, unknown>> {
+  const isIt = (line: string) => line.includes(`"request_id":"${requestId}"`) && line.includes(part);
+  await until(() => server.lines.some(isIt));
+  return JSON.parse(server.lines.find(isIt) ?? "");
+}
+
+const trace = { id: "4bf92f3577b34da6a3ce929d0e0e4736", span: "00f067aa0ba902b7" };
+const traceparent = `00-${trace.id}-${trace.span}-01`;
+
+describe("X-Request-Id", () => {
+  test.each([
+    ["/predictions", "POST"],
+    ["/predictions/0abc", "GET"],
+    ["/nothing", "GET"],
+    ["/docs", "PUT"],
+    ["/docs/assets/a/b", "GET"],
+    ["/metrics", "GET"],
+    ["/health/ready", "HEAD"],
+  ])("comes back from %s (%s) as it was sent", async (path, method) => {
+    const response = await client.fetch(path, { method, headers: { "X-Request-Id": "my request/7" } });
+    expect(response.headers.get("x-request-id")).toBe("my request/7");
+  });
+
+  test("is made where there is none, or one that is not sane, another for each request", async () => {
+    const made = await Promise.all(
+      [undefined, "a".repeat(129), "é"].map(async (id) => {
+        const headers = id === undefined ? {} : { "X-Request-Id": id };
+        const response = await client.post([{ x: 1 }], { Prefer: "wait", ...headers });
+        return response.headers.get("x-request-id") ?? "";
+      }),
+    );
+    expect(made.filter((id) => !/^[\w-]{16}$/.test(id))).toEqual([]);
+    expect(new Set(made).size).toBe(3);
+  });
+
+  test("comes back while the model is set up, too", async () => {
+    const fetch = named(createStartingApp(new Lifecycle()).fetch, { accessLog: false });
+    const response = await fetch(new Request("http://x/predictions", { headers: { "X-Request-Id": "early" } }));
+    expect([response.status, response.headers.get("x-request-id")]).toEqual([503, "early"]);
+  });
+});
+
+describe("traceparent", () => {
+  const traceOf = (header: string) => new RequestContext(new Request("http://x", { headers: { traceparent: header } }));
+
+  test("is read where it is one of W3C Trace Context", () => {
+    expect(traceOf(traceparent)).toMatchObject({ traceId: trace.id, spanId: trace.span });
+    expect(traceOf(`01-${trace.id}-${trace.span}-00-more`)).toMatchObject({ traceId: trace.id });
+  });
+
+  test.each([
+    `ff-${trace.id}-${trace.span}-01`,
+    `00-${"0".repeat(32)}-${trace.span}-01`,
+    `00-${trace.id}-${"0".repeat(16)}-01`,
+    `00-${trace.id.toUpperCase()}-${trace.span}-01`,
+    `00-${trace.id}-${trace.span}-01-more`,
+    "00-4bf9-00f0-01",
+  ])("is left out where it is %s", (header) => {
+    expect(traceOf(header)).toMatchObject({ traceId: undefined, spanId: undefined });
+  });
+});
+
+describe("the log", () => {
+  const headers = (id: string) => ({ "X-Request-Id": id, traceparent });
+  const members = (id: string) => ({ request_id: id, trace_id: trace.id, span_id: trace.span });
+
+  test("has a line for each request, with what it asked for and got", async () => {
+    const response = await client.post([{ x: 1 }], { Prefer: "wait", ...headers("access") });
+    expect(await lineOf("access", "POST")).toEqual({
+      ...members("access"),
+      time: expect.any(String),
+      level: "info",
+      message: expect.stringMatching(new RegExp(`^POST ${response.headers.get("location")} 200 in [0-9.]+ ms$`)),
+      method: "POST",
+      path: "/predictions",
+      status: 200,
+      duration_ms: expect.any(Number),
+    });
+  });
+
+  test("names the request in what a prediction's model did wrong, and in its being too late", async () => {
+    await using gate = hold();
+    const wrong = await client.predict([{ x: 1, fail: "preprocess" }], headers("wrong"));
+    expect(await lineOf("wrong", "no such x")).toMatchObject({
+      ...members("wrong"),
+      level: "warning",
+      prediction_id: wrong.prediction_id,
+    });
+    const late = await client.predict([{ x: 1, before: gate.url("a") }], {
+      ...headers("late"),
+      "Cancel-After": "0.05",
+    });
+    expect(await lineOf("late", "Timed out after 0.05 s")).toMatchObject({
+      ...members("late"),
+      level: "warning",
+      prediction_id: late.prediction_id,
+    });
+  });
+
+  test("has a line for a request that there was no room for", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
+    expect((await client.post([{ x: 1 }, { x: 2 }], headers("refused"))).status).toBe(429);
+    expect(await lineOf("refused", "was refused")).toMatchObject({
+      ...members("refused"),
+      level: "warning",
+      message: expect.stringContaining("POST /predictions was refused with 429 (queue): "),
+      status: 429,
+    });
+    await client.cancel(id);
+  });
+
+  test("is JSON line by line when the engine process crashes, with what that wrote", async () => {
+    const [engine = 0] = await inRole(server.pid, "engine");
+    process.kill(engine, "SIGSEGV");
+    await server.line("is ready again");
+    const lines = server.lines.map((line): unknown => JSON.parse(line));
+    expect(lines).toContainEqual(
+      expect.objectContaining({ level: "warning", message: expect.stringMatching(/^The engine process wrote: /) }),
+    );
+  });
+});
+
+test("trace shows where each prediction stands, which debug does not", async () => {
+  expect(server.lines.some((line) => line.includes("was accepted"))).toBe(false);
+  await using traced = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--log-level", "trace"], {
+    env: { SCONCE_HOME: store.home },
+  });
+  const url = new URL(/http:\S+/.exec(await traced.line("Listening on"))?.[0] ?? "");
+  const { prediction_id: id } = await new Client(url).predict([{ x: 1 }], { "X-Request-Id": "followed" });
+  expect(await traced.line(`prediction ${id} was accepted with 1 inputs`)).toContain(
+    `prediction_id=${id} request_id=followed`,
+  );
+  await traced.line(`prediction ${id} ended: success`);
+});
