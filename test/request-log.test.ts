@@ -154,7 +154,7 @@ describe("the log", () => {
   });
 
   test("is JSON line by line when the engine process crashes, with what that wrote", async () => {
-    const [engine = 0] = await inRole(server.pid, "engine");
+    const [engine = Number.NaN] = await inRole(server.pid, "engine");
     process.kill(engine, "SIGSEGV");
     await server.line("is ready again");
     const lines = server.lines.map((line): unknown => JSON.parse(line));
