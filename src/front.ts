@@ -53,11 +53,11 @@ export interface FrontOptions {
   readonly owner: string;
   /** Whose predictions this front goes on with after a restart; by default all. */
   readonly isOwn?: (owner: string) => boolean;
-  /** Whether what the store keeps is this front's to count: of several with one database, one does. */
   /** Where the fronts of a server count together. */
   readonly metrics?: Metrics;
   /** The pids of the server's processes but the engine's, by their names in metrics. */
   readonly processes: () => Readonly<Record<string, number>>;
+  /** Whether what the store keeps is this front's to count: of several with one database, one does. */
   readonly countsStore?: boolean;
   /** Opens the port at the end: others answer at it meanwhile. */
   readonly listensLate?: boolean;

@@ -187,7 +187,7 @@ describe("the way of an input", () => {
     await gate.arrived("a");
     expect([await metric("sconce_queued_items"), await metric("sconce_running_items")]).toEqual([1, 0]);
     expect(await metric("sconce_oldest_queued_item_age_seconds")).toBeGreaterThan(0);
-    const running = await fresh.client.create([{ x: 0, steps: 3000 }]);
+    const running = await fresh.client.create([{ x: 0, steps: 1000 }]);
     await fresh.client.until(running.prediction_id, ({ status }) => status === "running");
     expect([await metric("sconce_queued_items"), await metric("sconce_running_items")]).toEqual([1, 1]);
     await fresh.client.cancel(running.prediction_id);

@@ -113,6 +113,14 @@ describe("the log", () => {
     });
   });
 
+  test("has no line that a path could make look like two", async () => {
+    await client.fetch("/a%0Ab%1B", { headers: headers("broken") });
+    expect(await lineOf("broken", "404 in")).toMatchObject({
+      path: "/a%0Ab%1B",
+      message: expect.stringContaining("GET /a%0Ab%1B 404 in "),
+    });
+  });
+
   test("names the request in what a prediction's model did wrong, and in its being too late", async () => {
     await using gate = hold();
     const wrong = await client.predict([{ x: 1, fail: "preprocess" }], headers("wrong"));
@@ -146,7 +154,7 @@ describe("the log", () => {
   });
 
   test("is JSON line by line when the engine process crashes, with what that wrote", async () => {
-    const [engine = 0] = await inRole(server.pid, "engine");
+    const [engine = Number.NaN] = await inRole(server.pid, "engine");
     process.kill(engine, "SIGSEGV");
     await server.line("is ready again");
     const lines = server.lines.map((line): unknown => JSON.parse(line));

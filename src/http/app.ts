@@ -102,9 +102,9 @@ export function createApp({
 function logRefusal(c: Context, problem: Problem): void {
   const { status, detail } = problem;
   const context = contextOf(c);
-  const { method, path } = c.req;
+  const { path, shownPath } = context;
   const cause = refusalOf(problem);
-  const line = () => `${method} ${path} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
+  const line = () => `${c.req.method} ${shownPath} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
   if ((status === 429 || status === 503) && !path.startsWith("/health/")) {
     logLimit.write(cause, (...more) => log.warn(line(), ...more, context.fields({ status })));
   } else if (isLogged("debug")) {

@@ -31,6 +31,11 @@ export class RequestContext implements Origin {
     this.spanId = spanId;
   }
 
+  /** For lines of text, which it must not break: routing has decoded it. */
+  get shownPath(): string {
+    return encodeURI(this.path);
+  }
+
   fields(more: Readonly<Record<string, string | number>> = {}): LogFields {
     return fieldsOf(this, more);
   }

@@ -41,7 +41,7 @@ interface Answered {
 }
 
 function logAccess(context: RequestContext, { request, response, beganMs, isAsked }: Answered): void {
-  const { path } = context;
+  const path = context.shownPath;
   const { method } = request;
   const { status } = response;
   const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
