@@ -9,7 +9,7 @@ import { loadModel } from "./model/load.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
 import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
-import { stampsSchema } from "./store/stamps.ts";
+import { stampsSchema } from "./store/verification.ts";
 
 /** What the supervisor gives. */
 export const engineStart = z.object({

@@ -15,7 +15,7 @@ import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
 import { Supervised } from "./processes/supervised.ts";
 import { logFacts, type RunningModel, settingsOf, setUp } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
-import type { Stamps } from "./store/stamps.ts";
+import type { Stamps } from "./store/verification.ts";
 
 export type Server = Front;
 

@@ -8,16 +8,16 @@ import { replaceFile, syncPath } from "./durable.ts";
 import { referencedDigests } from "./garbage.ts";
 import { type IndexEntry, IndexFile } from "./index-file.ts";
 import { storeLocation } from "./location.ts";
-import { acquireLock, tryLock } from "./lock.ts";
+import { acquireLock } from "./lock.ts";
 import { findEntry } from "./lookup.ts";
 import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
-import { type CopyProgress, type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
+import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { readConfig, readManifest } from "./read-model.ts";
 import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
-import { readStamps, type Stamps, stampOf, writeStamps } from "./stamps.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
+import { type Stamps, type VerifyOptions, verifyLayers } from "./verification.ts";
 import { Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
@@ -44,12 +44,6 @@ export interface RemoveResult {
   readonly left: readonly string[];
   /** How many bytes of the disk became free; 0 while another tag keeps the model. */
   readonly freedBytes: number;
-}
-
-export interface VerifyOptions {
-  readonly known?: Stamps;
-  readonly onProgress?: (progress: CopyProgress) => void;
-  readonly signal?: AbortSignal;
 }
 
 export class ModelStore {
@@ -179,38 +173,11 @@ export class ModelStore {
   /**
    * Checks the digest of every layer of a model. Only what has changed since it was checked last is read.
    *
-   * @param options.known of layers that another process has checked
    * @returns the stamps of all layers
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
-  async verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
-    const known = { ...readStamps(this.home), ...options.known };
-    const stamps: Record<string, string> = {};
-    let isAllKnown = true;
-    for (const layer of model.layers) {
-      // Taken before the file is read: what is written meanwhile has another one.
-      const stamp = stampOf(layer.path);
-      if (stamp === undefined || known[layer.digest] !== stamp) {
-        isAllKnown = false;
-        await this.#blobs.verify(layer, {
-          signal: options.signal,
-          onProgress: (doneBytes, totalBytes) => options.onProgress?.({ title: layer.title, doneBytes, totalBytes }),
-        });
-      }
-      if (stamp !== undefined) stamps[layer.digest] = stamp;
-    }
-    if (!isAllKnown) this.#remember(stamps);
-    return stamps;
-  }
-
-  /** A store that can't be written is checked each time. */
-  #remember(stamps: Stamps): void {
-    try {
-      using lock = tryLock(join(this.home, ".lock"));
-      if (lock === undefined) return;
-      const all = Object.entries({ ...readStamps(this.home), ...stamps });
-      writeStamps(this.home, Object.fromEntries(all.filter(([digest]) => existsSync(this.#blobs.path(digest)))));
-    } catch {}
+  verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
+    return verifyLayers(model.layers, { ...options, blobs: this.#blobs, home: this.home });
   }
 
   /** Every model, the most recent build first. What other tools put there that isn't a sconce model is left out. */
