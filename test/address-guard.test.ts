@@ -132,7 +132,9 @@ describe("the guard", () => {
   test.each(["localhost", "LOCALHOST", "localhost."])(
     "refuses %s by what it stands for, or does not know it",
     async (name) => {
-      expect(["file_refused", "file_unavailable"]).toContain((await failureOf(new AddressGuard().resolveAll(name))).code);
+      expect(["file_refused", "file_unavailable"]).toContain(
+        (await failureOf(new AddressGuard().resolveAll(name))).code,
+      );
     },
   );
 
