@@ -2,10 +2,10 @@
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
-import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles } from "./fetched-files.ts";
+import { FlowRoom } from "./flow-room.ts";
 import { Gate } from "./gate.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -25,30 +25,17 @@ export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20,
 const MAX_HOLD_MS = 2;
 /** Inputs of one list that are fetched, or asynchronously preprocessed, at the same time: those that hang must not hold up everybody. */
 const MAX_SLOW_OF_ONE = 32;
-/** Inputs of all lists that the model's code is making ready at the same time. */
-const MAX_PREPARING = 512;
 
 export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
   readonly #pipeline: ItemPipeline;
-  readonly #maxReadyBytes: number;
   readonly #memory: MemoryAccount;
-  /** Of `#bytes`, all but fetched files, which are charged from their first byte. */
-  readonly #charge: Charge;
-  /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
-  readonly #maxReady: number;
+  readonly #room: FlowRoom;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #waiting = new Ring<ItemList>();
   readonly #fetches: Gate;
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
-  #ready = 0;
-  #preparing = 0;
-  #finishing = 0;
-  /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
-  #bytes = 0;
-  /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
-  #expectedBytes: number | undefined;
   #isBeginning = false;
   /** Of the time that inputs may be begun for before others have their turn. */
   #heldMs = 0;
@@ -57,11 +44,15 @@ export class ItemFlow implements EngineListener<ListItem> {
   constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
     this.#engine = engine;
     this.#pipeline = pipeline;
-    this.#maxReadyBytes = limits.maxReadyBytes;
-    this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
-    this.#charge = this.#memory.add("tensors", 0);
-    this.#expectedBytes = pipeline.declaredBytes;
+    this.#room = new FlowRoom({
+      // A few batches, so that the device never waits for one.
+      maxReady: Math.max(8, 3 * engine.maxBatchSize * engine.instances),
+      maxReadyBytes: limits.maxReadyBytes,
+      memory: this.#memory,
+      itemBytes: pipeline.declaredBytes,
+      onRoom: () => this.#begin(),
+    });
     this.#fetches = new Gate(limits.maxFetches);
     engine.listener = this;
   }
@@ -82,12 +73,12 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
   get ready(): { readonly items: number; readonly bytes: number } {
-    return { items: this.#ready, bytes: this.#bytes };
+    return this.#room.ready;
   }
 
   /** Milliseconds until the first input of one more list is likely to be begun: one of each that waits comes before it. */
   waitMs(): number {
-    return this.#hasRoom() ? 0 : this.#rate.waitMs(this.#waiting.size, performance.now());
+    return this.#room.isThere() ? 0 : this.#rate.waitMs(this.#waiting.size, performance.now());
   }
 
   /** Lets the inputs of a list come in turn with those of all others. */
@@ -101,22 +92,18 @@ export class ItemFlow implements EngineListener<ListItem> {
     list.end();
     this.#waiting.delete(list);
     if (!list.isComplete) this.#engine.cancel(list);
-    this.#ready -= list.ready;
-    this.#preparing -= list.preparing;
-    this.#hold(list, -list.bytes, -list.tensorBytes);
-    list.ready = 0;
-    list.preparing = 0;
+    this.#room.clear(list);
     list.fetched.length = 0;
     this.#begin();
   }
 
   dispatched(items: readonly ListItem[]): void {
     for (const item of items) {
-      this.#leave(item);
+      this.#room.leave(item);
       item.lane.dispatched();
     }
     this.#begin();
-    this.#rate.ended(items.length, performance.now(), this.#hasRoom());
+    this.#rate.ended(items.length, performance.now(), this.#room.isThere());
   }
 
   finished({ lane, index }: ListItem, rows: Rows): void {
@@ -131,24 +118,20 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   failed(item: ListItem, error: SconceError): void {
-    this.#leave(item);
+    this.#room.leave(item);
     item.lane.failed(item.index, error);
   }
 
   /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */
   #finishLater(lane: ItemList, index: number, { output, bytes }: { output: Promise<unknown>; bytes: number }): void {
-    this.#bytes += bytes;
-    this.#charge.grow(bytes);
-    this.#finishing += 1;
+    this.#room.finishing(bytes, 1);
     output
       .then(
         (value) => lane.succeeded(index, value),
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
-        this.#bytes -= bytes;
-        this.#charge.grow(-bytes);
-        this.#finishing -= 1;
+        this.#room.finishing(bytes, -1);
         this.#begin();
       });
   }
@@ -160,7 +143,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#isBeginning = true;
     let begin = performance.now();
     let skipped = 0;
-    for (let list = this.#waiting.first; list !== undefined && this.#hasRoom(); list = this.#waiting.first) {
+    for (let list = this.#waiting.first; list !== undefined && this.#room.isThere(); list = this.#waiting.first) {
       if (!this.#beginOne(list)) {
         this.#waiting.moveToEnd(list);
         if (++skipped >= this.#waiting.size) break;
@@ -176,7 +159,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
     }
     this.#isBeginning = false;
-    if (this.#waiting.size > 0 && !this.#hasRoom()) this.#rate.begun(performance.now());
+    if (this.#waiting.size > 0 && !this.#room.isThere()) this.#rate.begun(performance.now());
   }
 
   /** After whatever else is at hand. */
@@ -189,27 +172,12 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Beside what is ready and what is being made ready; one alone is always let in. */
-  #hasRoom(): boolean {
-    if (this.#ready >= this.#maxReady || this.#preparing >= MAX_PREPARING) return false;
-    if (this.#ready + this.#preparing + this.#finishing === 0) return true;
-    // Before the first of its kind is ready nobody knows how large they are.
-    if (this.#expectedBytes === undefined && this.#preparing >= this.#maxReady) return false;
-    const coming = this.#preparing * (this.#expectedBytes ?? 0);
-    if (this.#bytes + coming >= this.#maxReadyBytes) return false;
-    if (this.#memory.hasRoom("tensors", coming + (this.#expectedBytes ?? 0))) return true;
-    this.#memory.onceRoom(this.#onRoom);
-    return false;
-  }
-
-  readonly #onRoom = (): void => this.#begin();
-
   /** Takes the next step of a list, and ends its turn; false where it has to wait for those before. */
   #beginOne(list: ItemList): boolean {
     const fetched = list.preparing < MAX_SLOW_OF_ONE ? list.fetched.shift() : undefined;
     if (fetched !== undefined) {
       this.#turnEnded(list);
-      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
+      this.#room.hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
       this.#prepare(list, fetched);
       return true;
     }
@@ -240,7 +208,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     try {
       list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
       if (list.isOver) return;
-      this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
+      this.#room.hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
       this.#waiting.add(list);
     } catch (error) {
@@ -264,22 +232,15 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
-    list.preparing += 1;
-    this.#preparing += 1;
+    this.#room.preparing(list);
+    let bytes: number | undefined;
     try {
       const ready = await tensors;
-      if (list.isOver) return;
-      const bytes = this.#submit(list, index, ready);
-      // The largest of late counts, so that few large items among many small ones are not underrated for long.
-      this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
+      if (!list.isOver) bytes = this.#submit(list, index, ready);
     } catch (error) {
       list.failed(index, codedError(error));
     } finally {
-      // Of a list that was ended nothing is counted any more.
-      if (list.preparing > 0) {
-        list.preparing -= 1;
-        this.#preparing -= 1;
-      }
+      this.#room.prepared(list, bytes);
       this.#begin();
     }
   }
@@ -288,34 +249,14 @@ export class ItemFlow implements EngineListener<ListItem> {
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
     const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index) });
-    list.ready += 1;
-    this.#ready += 1;
-    this.#hold(list, bytes, item.tensorBytes);
+    this.#room.enter(item);
     try {
       this.#engine.submit(item, tensors);
     } catch (error) {
-      this.#leave(item);
+      this.#room.leave(item);
       throw error;
     }
     return bytes;
-  }
-
-  /** It waits no more. Of a list that was ended nothing is counted any more. */
-  #leave(item: ListItem): void {
-    if (!item.isWaiting) return;
-    item.isWaiting = false;
-    const { lane, bytes, tensorBytes } = item;
-    if (lane.ready === 0) return;
-    lane.ready -= 1;
-    this.#ready -= 1;
-    this.#hold(lane, -bytes, -tensorBytes);
-  }
-
-  #hold(list: ItemList, bytes: number, tensorBytes: number): void {
-    list.bytes += bytes;
-    list.tensorBytes += tensorBytes;
-    this.#bytes += bytes;
-    this.#charge.grow(tensorBytes);
   }
 }
 
