@@ -1,6 +1,6 @@
 /** What the server counts, as Prometheus text. */
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { BatchObserver } from "./engine/engine.ts";
+import type { BatchObserver, BatchRun } from "./engine/engine.ts";
 
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -72,7 +72,7 @@ export class Metrics implements BatchObserver {
     seconds,
   );
 
-  ran({ size, waitMs, runMs }: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void {
+  ran({ size, waitMs, runMs }: BatchRun): void {
     this.#batchSize.observe(size);
     this.#batchSeconds.observe(runMs / 1000);
     this.#waitSeconds.observe(waitMs / 1000);

@@ -1,7 +1,8 @@
 /** Batches checked items of all lanes and runs them on the runners of this process: what the engine is where libtorch is. */
+import { type Clock, systemClock } from "../clock.ts";
 import { hasCode, messageOf, SconceError } from "../errors.ts";
 import type { Tensor } from "../model/tensor.ts";
-import { Batcher, type Clock } from "./batcher.ts";
+import { Batcher } from "./batcher.ts";
 import type { BatchObserver } from "./engine.ts";
 import type { Queued } from "./fair-queue.ts";
 import type { CheckedItem } from "./item-check.ts";
@@ -38,14 +39,6 @@ export interface BatchEngineOptions<T extends BatchItem> {
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
-
-export const systemClock: Clock = {
-  now: () => performance.now(),
-  after: (ms, callback) => {
-    const timer = setTimeout(callback, ms);
-    return () => clearTimeout(timer);
-  },
-};
 
 export class BatchEngine<T extends BatchItem> {
   readonly instances: number;

@@ -21,10 +21,18 @@ export interface EngineListener<T extends Item = Item> {
   failed(item: T, error: SconceError): void;
 }
 
+/** How a batch ran. */
+export interface BatchRun {
+  readonly size: number;
+  /** Of its oldest item, from ready to dispatched. */
+  readonly waitMs: number;
+  /** From dispatched to done. */
+  readonly runMs: number;
+}
+
 /** What an engine tells of its work, for metrics. */
 export interface BatchObserver {
-  /** A batch ran. `waitMs`: of its oldest item, from ready to dispatched; `runMs`: from dispatched to done. */
-  ran(batch: { readonly size: number; readonly waitMs: number; readonly runMs: number }): void;
+  ran(batch: BatchRun): void;
 }
 
 export interface Engine<T extends Item = Item> {

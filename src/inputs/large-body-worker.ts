@@ -3,7 +3,6 @@ import { setPriority } from "node:os";
 import { hasCode, messageOf, type SconceError } from "../errors.ts";
 import { loadModel } from "../model/load.ts";
 import { InputDecoder } from "./input-decoder.ts";
-import { joined } from "./joined.ts";
 import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
 import { checkLargeBody } from "./large-body.ts";
 
@@ -15,7 +14,7 @@ if (process.platform === "linux") setPriority(10);
 let decoder: Promise<InputDecoder> | undefined;
 
 self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
-  const bytes = joined(chunks);
+  const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
   let answer: CheckAnswer;
   try {
     decoder ??= open(bundle);

@@ -1,16 +1,10 @@
 /** The frame by which the engine process gives the rows of a batch's items: written there, read in a front, laid out here for both. */
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
 import { aligned, setAt } from "../../model/tensor-memory.ts";
+import type { BatchRun } from "../engine.ts";
 import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
 import type { Outbox } from "./outbox.ts";
-
-/** How a batch ran, which is told once. */
-export interface Observation {
-  readonly size: number;
-  readonly waitMs: number;
-  readonly runMs: number;
-}
 
 interface Plan {
   readonly dtype: DType;
@@ -33,8 +27,8 @@ export interface RowsOfFront {
   readonly places: readonly number[] | undefined;
   /** Of the whole batch. */
   readonly outputs: readonly Tensor[];
-  /** Undefined where another front is told. */
-  readonly observation: Observation | undefined;
+  /** How the batch ran; undefined where another front is told. */
+  readonly observation: BatchRun | undefined;
 }
 
 export class RowsFrames {
@@ -106,7 +100,7 @@ export function numbersWord(at: number): number {
   return (at + HEAD_BYTES) / 4;
 }
 
-export function observationAt(memory: FrameMemory, at: number): Observation | undefined {
+export function observationAt(memory: FrameMemory, at: number): BatchRun | undefined {
   const size = memory.words[at / 4 + 3] ?? 0;
   return size === 0 ? undefined : { size, waitMs: doubleAt(memory, at + 16), runMs: doubleAt(memory, at + 24) };
 }
