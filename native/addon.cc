@@ -54,11 +54,11 @@ int threads_from_js(const Napi::Value& value) {
   return static_cast<int>(threads);
 }
 
-/** Runs `body`; whatever it throws becomes a JS exception with a code. */
-template <typename Body>
-napi_value guarded(napi_env env, const Body& body) noexcept {
+/** A function for JS; whatever `body` throws becomes a JS exception with a code, and where it gives nothing JS gets `undefined`. */
+template <napi_value (*body)(napi_env, napi_callback_info)>
+napi_value guarded(napi_env env, napi_callback_info info) noexcept {
   try {
-    return body();
+    return body(env, info);
   } catch (const Napi::Error& error) {
     error.ThrowAsJavaScriptException();
   } catch (...) {
@@ -87,25 +87,19 @@ std::shared_ptr<Host>& host_of(napi_env env) {
 
 /** open({path, device, threads, inputs, outputs, callable, instances, share}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
-  return guarded(env, [&] {
-    const auto [argument] = arguments_of<1>(env, info);
-    const auto given = Napi::Value(env, argument).As<Napi::Object>();
-    SessionOptions options;
-    options.path = given.Get("path").As<Napi::String>().Utf8Value();
-    options.device = given.Get("device").As<Napi::String>().Utf8Value();
-    options.threads = threads_from_js(given.Get("threads"));
-    options.inputs = specs_from_js(given.Get("inputs"));
-    options.outputs = specs_from_js(given.Get("outputs"));
-    options.callable = given.Get("callable").As<Napi::Boolean>();
-    options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
-    const Napi::Value share = given.Get("share");
-    if (!share.IsUndefined()) options.share = session_from_js(env, share);
-    auto& host = host_of(env);
-    auto job = std::make_unique<Job>(Job::Kind::open);
-    const napi_value promise = host->promise_for(*job);
-    host->open(std::move(options), std::move(job));
-    return promise;
-  });
+  const auto [argument] = arguments_of<1>(env, info);
+  const auto given = Napi::Value(env, argument).As<Napi::Object>();
+  SessionOptions options;
+  options.path = given.Get("path").As<Napi::String>().Utf8Value();
+  options.device = given.Get("device").As<Napi::String>().Utf8Value();
+  options.threads = threads_from_js(given.Get("threads"));
+  options.inputs = specs_from_js(given.Get("inputs"));
+  options.outputs = specs_from_js(given.Get("outputs"));
+  options.callable = given.Get("callable").As<Napi::Boolean>();
+  options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
+  const Napi::Value share = given.Get("share");
+  if (!share.IsUndefined()) options.share = session_from_js(env, share);
+  return host_of(env)->open(std::move(options));
 }
 
 /** The memory of a typed array of this type. */
@@ -133,49 +127,36 @@ std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
   return job;
 }
 
-napi_value submitted(napi_env env, std::unique_ptr<Job> job) {
-  auto& host = host_of(env);
-  const napi_value promise = host->promise_for(*job);
-  host->submit(std::move(job));
-  return promise;
-}
-
 /** run(session, rows, {meta, packed, data}) → Promise of the outputs; see PackedBatch and outputs_to_js. */
 napi_value Run(napi_env env, napi_callback_info info) {
-  return guarded(env, [&] {
-    const auto [handle, rows, given] = arguments_of<3>(env, info);
-    auto job = job_for(env, handle, Job::Kind::run);
-    Session& session = *job->session;
-    job->batch = session.stacker().stack(env, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given),
-                                         [&](size_t bytes) { return session.pool().take(bytes); });
-    return submitted(env, std::move(job));
-  });
+  const auto [handle, rows, given] = arguments_of<3>(env, info);
+  auto job = job_for(env, handle, Job::Kind::run);
+  Session& session = *job->session;
+  job->batch = session.stacker().stack(env, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given),
+                                       [&](size_t bytes) { return session.pool().take(bytes); });
+  return host_of(env)->submit(std::move(job));
 }
 
 /** stack(inputs, rows, {meta, packed, data}) → the inputs of the batch; see PackedBatch and stacked_to_js. */
 napi_value Stack(napi_env env, napi_callback_info info) {
-  return guarded(env, [&] {
-    const auto [inputs, rows, given] = arguments_of<3>(env, info);
-    Stacker stacker(specs_from_js(Napi::Value(env, inputs)));
-    return stacked_to_js(env, stacker, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given));
-  });
+  const auto [inputs, rows, given] = arguments_of<3>(env, info);
+  Stacker stacker(specs_from_js(Napi::Value(env, inputs)));
+  return stacked_to_js(env, stacker, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given));
 }
 
 /** call(session, method, arguments) → Promise of what the method gives. */
 napi_value Call(napi_env env, napi_callback_info info) {
-  return guarded(env, [&] {
-    const auto [handle, method, given] = arguments_of<3>(env, info);
-    auto job = job_for(env, handle, Job::Kind::call);
-    job->method = text_of(env, method);
-    uint32_t count;
-    check(napi_get_array_length(env, given, &count));
-    for (uint32_t i = 0; i < count; ++i) {
-      napi_value argument;
-      check(napi_get_element(env, given, i, &argument));
-      job->arguments.push_back(value_from_js(env, argument, job->method + ", argument " + std::to_string(i)));
-    }
-    return submitted(env, std::move(job));
-  });
+  const auto [handle, method, given] = arguments_of<3>(env, info);
+  auto job = job_for(env, handle, Job::Kind::call);
+  job->method = text_of(env, method);
+  uint32_t count;
+  check(napi_get_array_length(env, given, &count));
+  for (uint32_t i = 0; i < count; ++i) {
+    napi_value argument;
+    check(napi_get_element(env, given, i, &argument));
+    job->arguments.push_back(value_from_js(env, argument, job->method + ", argument " + std::to_string(i)));
+  }
+  return host_of(env)->submit(std::move(job));
 }
 
 /**
@@ -183,68 +164,56 @@ napi_value Call(napi_env env, napi_callback_info info) {
  * not be loaded twice: libtorch refuses with what ends the process.
  */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
-  return guarded(env, [&]() -> napi_value {
-    const auto [path] = arguments_of<1>(env, info);
-    // What it needs of libtorch it finds in this process.
-    if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
-    return nullptr;
-  });
+  const auto [path] = arguments_of<1>(env, info);
+  // What it needs of libtorch it finds in this process.
+  if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
+  return nullptr;
 }
 
 /** createMemoryFile() → its descriptor. */
 napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
-  return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, create_memory_file()); });
+  return Napi::Number::New(env, create_memory_file());
 }
 
 /** processorNeeds(path); see processor_needs_of. */
 napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
-  return guarded(env, [&]() -> napi_value {
-    const auto [path] = arguments_of<1>(env, info);
-    return Napi::String::New(env, processor_needs_of(text_of(env, path)));
-  });
+  const auto [path] = arguments_of<1>(env, info);
+  return Napi::String::New(env, processor_needs_of(text_of(env, path)));
 }
 
 napi_value SetThreads(napi_env env, napi_callback_info info) {
-  return guarded(env, [&] {
-    const auto [handle, threads] = arguments_of<2>(env, info);
-    auto job = job_for(env, handle, Job::Kind::set_threads);
-    job->threads = threads_from_js(Napi::Value(env, threads));
-    return submitted(env, std::move(job));
-  });
+  const auto [handle, threads] = arguments_of<2>(env, info);
+  auto job = job_for(env, handle, Job::Kind::set_threads);
+  job->threads = threads_from_js(Napi::Value(env, threads));
+  return host_of(env)->submit(std::move(job));
 }
 
 /** close(session) → Promise that is fulfilled once the weights are freed. */
 napi_value Close(napi_env env, napi_callback_info info) {
-  return guarded(env, [&] {
-    const auto [handle] = arguments_of<1>(env, info);
-    auto job = std::make_unique<Job>(Job::Kind::close);
-    job->session = session_from_js(env, handle);
-    auto& host = host_of(env);
-    const napi_value promise = host->promise_for(*job);
-    host->close(std::move(job));
-    return promise;
-  });
+  const auto [handle] = arguments_of<1>(env, info);
+  auto job = std::make_unique<Job>(Job::Kind::close);
+  job->session = session_from_js(env, handle);
+  auto& host = host_of(env);
+  const napi_value promise = host->promise_for(*job);
+  host->close(std::move(job));
+  return promise;
 }
 
 napi_value Settle(napi_env env, napi_callback_info) {
-  return guarded(env, [&]() -> napi_value {
-    host_of(env)->settle_finished();
-    return nullptr;
-  });
+  host_of(env)->settle_finished();
+  return nullptr;
 }
 
 napi_value CloseAll(napi_env env, napi_callback_info) {
-  return guarded(env, [&]() -> napi_value {
-    host_of(env)->close_all();
-    return nullptr;
-  });
+  host_of(env)->close_all();
+  return nullptr;
 }
 
 napi_value CudaDeviceCount(napi_env env, napi_callback_info) {
-  return guarded(env, [&]() -> napi_value { return Napi::Number::New(env, cuda_device_count()); });
+  return Napi::Number::New(env, cuda_device_count());
 }
 
-void keep_host(napi_env env) {
+napi_value keep_host(napi_env env, napi_callback_info) {
   auto host = std::make_unique<std::shared_ptr<Host>>(Host::create(env));
   const auto forget = [](napi_env, void* data, void*) {
     const std::unique_ptr<std::shared_ptr<Host>> owned(static_cast<std::shared_ptr<Host>*>(data));
@@ -252,33 +221,31 @@ void keep_host(napi_env env) {
   };
   check(napi_set_instance_data(env, host.get(), forget, nullptr));
   host.release();
+  return nullptr;
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   // Compiled packages trust their inputs: one of another shape or dtype would be read beyond its memory. This makes them
   // check; each package reads it at its first run. Whoever has set it has decided.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
-  guarded(env, [&]() -> napi_value {
-    keep_host(env);
-    return nullptr;
-  });
+  guarded<keep_host>(env, nullptr);
   const auto add = [&](const char* name, napi_callback callback) {
     napi_value function;
     check(napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, nullptr, &function));
     exports.Set(name, function);
   };
-  add("open", Open);
-  add("run", Run);
-  add("stack", Stack);
-  add("setThreads", SetThreads);
-  add("call", Call);
-  add("loadOperators", LoadOperators);
-  add("createMemoryFile", CreateMemoryFile);
-  add("processorNeeds", ProcessorNeeds);
-  add("settle", Settle);
-  add("close", Close);
-  add("closeAll", CloseAll);
-  add("cudaDeviceCount", CudaDeviceCount);
+  add("open", guarded<Open>);
+  add("run", guarded<Run>);
+  add("stack", guarded<Stack>);
+  add("setThreads", guarded<SetThreads>);
+  add("call", guarded<Call>);
+  add("loadOperators", guarded<LoadOperators>);
+  add("createMemoryFile", guarded<CreateMemoryFile>);
+  add("processorNeeds", guarded<ProcessorNeeds>);
+  add("settle", guarded<Settle>);
+  add("close", guarded<Close>);
+  add("closeAll", guarded<CloseAll>);
+  add("cudaDeviceCount", guarded<CudaDeviceCount>);
   exports.Set("torchVersion", TORCH_VERSION);
   auto dtypes = Napi::Array::New(env, kDTypes.size());
   for (uint32_t i = 0; i < kDTypes.size(); ++i) dtypes.Set(i, kDTypes[i].name);

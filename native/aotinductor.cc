@@ -17,20 +17,18 @@
 namespace sconce {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw CodedError("weights_invalid", what); }
-
 /** Result[k] is the declared input that goes into the package's k-th slot. */
 std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::string>& inputs) {
   const std::string both = "the package takes " + std::to_string(spec.positional_inputs) + " inputs by order and " +
                            names_text(spec.named_inputs) + " by name, the model declares the inputs " +
                            names_text(inputs);
-  if (inputs.size() != spec.positional_inputs + spec.named_inputs.size()) refuse(both);
+  if (inputs.size() != spec.positional_inputs + spec.named_inputs.size()) refuse_weights(both);
   std::vector<size_t> slots;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& named = spec.named_inputs;
     if (std::find(named.begin(), named.end(), inputs[i]) == named.end()) slots.push_back(i);
   }
-  if (slots.size() != spec.positional_inputs) refuse(both + ": rename one of them");
+  if (slots.size() != spec.positional_inputs) refuse_weights(both + ": rename one of them");
   for (const auto& name : spec.named_inputs) {
     slots.push_back(std::find(inputs.begin(), inputs.end(), name) - inputs.begin());
   }
@@ -42,11 +40,10 @@ std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::st
  * it carries none. Export gives a dynamic dimension the lower bound 2, also where it was told 1.
  */
 int64_t least_rows(const std::string& path) {
-  const std::string suffix = ".wrapper.cpp";
   const std::string marker = "input_handles[0]: dim value is too small at 0";
   caffe2::serialize::PyTorchStreamReader reader(path);
   for (const auto& name : reader.getAllRecords()) {
-    if (name.size() < suffix.size() || name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0) continue;
+    if (!name.ends_with(".wrapper.cpp")) continue;
     const auto [data, size] = reader.getRecord(name);
     const std::string source(static_cast<const char*>(data.get()), size);
     const auto check = source.find(marker);
@@ -66,7 +63,7 @@ class AotInductor final : public Weights {
         min_rows_(least_rows(options.path)) {
     if (options.callable) return;
     const auto texts = loader_.get_call_spec();
-    if (texts.size() != 2) refuse("the package has no call specification");
+    if (texts.size() != 2) refuse_weights("the package has no call specification");
     const CallSpec spec = parse_call_spec(texts[0], texts[1]);
     slots_ = match_inputs(spec, options.inputs);
     require_output_count(options.outputs, spec.outputs);
@@ -178,7 +175,7 @@ std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
   const auto compiled = metadata.find("AOTI_DEVICE_KEY");
   const std::string device = c10::DeviceTypeName(options.device.type(), true);
   if (compiled != metadata.end() && compiled->second != device) {
-    refuse("the package was compiled for " + compiled->second + ", the device is " + device +
+    refuse_weights("the package was compiled for " + compiled->second + ", the device is " + device +
            ": compile it for that one, or run it on --device " + compiled->second);
   }
   require_processor_for(needs_of_package(options.path));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "error.h"
 #include "pinned.h"
@@ -21,14 +22,10 @@ constexpr std::ptrdiff_t kHeadLength = 4;
   throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": " + what);
 }
 
-void check(napi_status status, const char* what) {
-  if (status != napi_ok) throw CodedError("tensor_invalid", what);
-}
-
 std::string shape_text(const char* dtype, const double* sizes, size_t rank) {
-  std::string out = std::string(dtype) + "(";
-  for (size_t i = 0; i < rank; ++i) out += (i > 0 ? ", " : "") + number_text(sizes[i]);
-  return out + ")";
+  std::vector<std::string> texts;
+  std::transform(sizes, sizes + rank, std::back_inserter(texts), number_text);
+  return dtype + names_text(texts);
 }
 
 /** Writes `count` copies of an element of `bytes` bytes. */
@@ -154,8 +151,7 @@ void Stacker::read(napi_env env, int64_t rows, const PackedBatch& packed) {
     for (const auto& spec : specs_) {
       // Written so that NaN is refused as well.
       const bool complete = end - meta >= kHeadLength && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
-                            meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - kHeadLength) && meta[3] >= 0 &&
-                            meta[3] <= 9007199254740991.0;
+                            meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - kHeadLength) && is_size(meta[3]);
       if (!complete) refuse(item, spec, "expected a tensor with a dtype, a shape and data");
       const auto dtype = static_cast<uint8_t>(meta[0]);
       const auto rank = static_cast<size_t>(meta[1]);
@@ -172,7 +168,9 @@ void Stacker::read(napi_env env, int64_t rows, const PackedBatch& packed) {
         source.data = packed.bytes + static_cast<size_t>(place);
       } else {
         napi_value array;
-        check(napi_get_element(env, packed.data, index++, &array), "the tensors of a batch must be an array");
+        if (napi_get_element(env, packed.data, index++, &array) != napi_ok) {
+          throw CodedError("tensor_invalid", "the tensors of a batch must be an array");
+        }
         read_array(env, array, item, spec, source);
       }
       check_shape(item, spec, source, rank);
@@ -200,10 +198,7 @@ void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& so
   for (size_t i = 0; i < rank; ++i) {
     const double size = source.sizes[i];
     const Dim& dim = dims[i];
-    // Written so that NaN is refused as well; above 2^53 numbers are no longer whole.
-    if (!(size >= 0 && size <= 9007199254740991.0 && std::trunc(size) == size)) {
-      refuse(item, spec, "a size must be a whole number, it is " + given());
-    }
+    if (!is_size(size)) refuse(item, spec, "a size must be a whole number, it is " + given());
     const auto whole = static_cast<int64_t>(size);
     if (dim.symbol < 0) {
       if (whole != dim.size) refuse(item, spec, spec.text() + " was declared, it is " + given());

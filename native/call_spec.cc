@@ -9,7 +9,7 @@
 namespace sconce {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw CodedError("weights_invalid", what); }
+[[noreturn]] void fail() { refuse_weights("the package's call specification is not what PyTorch writes"); }
 
 /** As much of JSON as pytree specs hold. Numbers and words are kept as text. */
 struct Json {
@@ -36,8 +36,6 @@ class JsonReader {
 
  private:
   static constexpr int kMaxDepth = 64;
-
-  [[noreturn]] static void fail() { refuse("the package's call specification is not what PyTorch writes"); }
 
   char peek() {
     while (at_ < source_.size() && std::isspace(static_cast<unsigned char>(source_[at_]))) ++at_;
@@ -139,9 +137,7 @@ Node node_of(const Json& json) {
   const Json* type = json.field("type");
   const Json* context = json.field("context");
   const Json* children = json.field("children_spec");
-  if (type == nullptr || context == nullptr || children == nullptr) {
-    refuse("the package's call specification is not what PyTorch writes");
-  }
+  if (type == nullptr || context == nullptr || children == nullptr) fail();
   Node node;
   node.leaf = type->kind != Json::Kind::text;
   node.type = type->text;
@@ -153,13 +149,13 @@ Node node_of(const Json& json) {
 Node tree_of(const std::string& spec) {
   // [version, tree]
   const Json json = JsonReader(spec).read();
-  if (json.items.size() != 2) refuse("the package's call specification is not what PyTorch writes");
+  if (json.items.size() != 2) fail();
   return node_of(json.items[1]);
 }
 
 void require_leaves(const Node& node, const char* what) {
   for (const auto& child : node.children) {
-    if (!child.leaf) refuse(std::string("the package nests its ") + what + "; each must be a tensor");
+    if (!child.leaf) refuse_weights(std::string("the package nests its ") + what + "; each must be a tensor");
   }
 }
 
@@ -168,12 +164,12 @@ void require_leaves(const Node& node, const char* what) {
 CallSpec parse_call_spec(const std::string& inputs, const std::string& outputs) {
   CallSpec spec;
   const Node in = tree_of(inputs);
-  if (in.children.size() != 2) refuse("the package's call specification has no arguments");
+  if (in.children.size() != 2) refuse_weights("the package's call specification has no arguments");
   require_leaves(in.children[0], "inputs");
   require_leaves(in.children[1], "inputs");
   spec.positional_inputs = in.children[0].children.size();
   spec.named_inputs = in.children[1].names;
-  if (spec.named_inputs.size() != in.children[1].children.size()) refuse("the package's named inputs have no names");
+  if (spec.named_inputs.size() != in.children[1].children.size()) refuse_weights("the package's named inputs have no names");
 
   const Node out = tree_of(outputs);
   if (out.leaf) {

@@ -128,9 +128,7 @@ c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::D
 
 Value value_from_tensor(const at::Tensor& tensor, const std::string& where) {
   if (!tensor.defined()) return {};
-  if (tensor.layout() != c10::kStrided || tensor.is_quantized()) {
-    throw CodedError("weights_invalid", where + " gave a tensor that is sparse or quantized");
-  }
+  require_plain(tensor, where);
   if (!info_of(tensor.scalar_type())) {
     throw CodedError("weights_invalid", where + " gave " + tensor_text(tensor.scalar_type(), tensor.sizes()) +
                                             ", a dtype that sconce lacks");

@@ -37,9 +37,9 @@ std::vector<int64_t> sizes_from_js(napi_env env, napi_value shape, const std::st
     napi_value element;
     check(napi_get_element(env, shape, i, &element));
     double size;
-    const bool is_size = napi_get_value_double(env, element, &size) == napi_ok && size >= 0 && size <= 9007199254740991.0 &&
-                         size == static_cast<double>(static_cast<int64_t>(size));
-    if (!is_size) refuse(where, "the sizes of a tensor must be whole numbers");
+    if (napi_get_value_double(env, element, &size) != napi_ok || !is_size(size)) {
+      refuse(where, "the sizes of a tensor must be whole numbers");
+    }
     sizes.push_back(static_cast<int64_t>(size));
   }
   return sizes;

@@ -21,6 +21,8 @@ class CodedError : public std::runtime_error {
   const char* code_;
 };
 
+[[noreturn]] inline void refuse_weights(const std::string& what) { throw CodedError("weights_invalid", what); }
+
 /** The line that tells what happened, out of a message that may hold a TorchScript traceback or a C++ stack. */
 std::string meaningful_line(const std::string& message);
 

@@ -36,21 +36,26 @@ napi_value Host::promise_for(Job& job) {
   return promise;
 }
 
-void Host::open(SessionOptions options, std::unique_ptr<Job> job) {
+napi_value Host::open(SessionOptions options) {
   if (left_) throw CodedError("session_closed", "the process is leaving");
+  auto job = std::make_unique<Job>(Job::Kind::open);
+  const napi_value promise = promise_for(*job);
   auto session = std::make_shared<Session>(std::move(options),
                                            [this](std::unique_ptr<Job> done) { finished(std::move(done)); });
   job->session = session;
   session->start(std::move(job));
   sessions_.insert(session);
   hold();
+  return promise;
 }
 
-void Host::submit(std::unique_ptr<Job> job) {
+napi_value Host::submit(std::unique_ptr<Job> job) {
+  const napi_value promise = promise_for(*job);
   // The session outlives the call: it stays among sessions_ until its thread has ended.
   Session& session = *job->session;
   session.submit(std::move(job));
   hold();
+  return promise;
 }
 
 void Host::close(std::unique_ptr<Job> job) {

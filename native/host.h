@@ -22,8 +22,10 @@ class Host : public std::enable_shared_from_this<Host> {
 
   /** A promise for the job, which is settled once, when the job has come back. */
   napi_value promise_for(Job& job);
-  void open(SessionOptions options, std::unique_ptr<Job> job);
-  void submit(std::unique_ptr<Job> job);
+  /** A promise of a session. */
+  napi_value open(SessionOptions options);
+  /** A promise of what the job's session makes of it. */
+  napi_value submit(std::unique_ptr<Job> job);
   /** Rejects what is queued with `session_closed`; `job` comes back once the weights are freed. */
   void close(std::unique_ptr<Job> job);
   /** Closes every session and waits for their threads: nothing of libtorch may run while the process leaves. */

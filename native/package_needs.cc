@@ -78,10 +78,6 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
   }
 }
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 /** Names for people: where the first of a family is missing that says it all. */
 std::string names_of(Features missing) {
   std::vector<std::string> names;
@@ -125,7 +121,7 @@ PackageNeeds needs_of_package(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   std::ifstream file(path, std::ios::binary);
   for (const auto& name : reader.getAllRecords()) {
-    if (!ends_with(name, ".so")) continue;
+    if (!name.ends_with(".so")) continue;
     file.seekg(static_cast<std::streamoff>(reader.getRecordOffset(name)));
     add_producers(needs.features, file, reader.getRecordSize(name));
   }

@@ -1,8 +1,6 @@
 #include "tensor.h"
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,13 +21,6 @@ constexpr bool sizes_match(std::index_sequence<I...>) {
 static_assert(sizes_match(std::make_index_sequence<kDTypes.size()>()),
               "an element of a typed array and of its tensor must have the same size");
 static_assert(kDTypes.size() <= std::numeric_limits<uint8_t>::max(), "codes of dtypes are kept in one byte");
-
-std::string dtype_name(c10::ScalarType type) {
-  for (const auto& known : kDTypes) {
-    if (known.scalar == type) return known.name;
-  }
-  return c10::toString(type);
-}
 
 template <typename T>
 std::array<char, 8> bytes_of(double value, const TensorSpec& spec, const Dim& dim) {
@@ -53,39 +44,26 @@ std::array<char, 8> bytes_of(double value, const TensorSpec& spec, const Dim& di
   return bytes;
 }
 
+/** `bytes_of` for each dtype. */
+template <size_t... I>
+constexpr auto all_bytes_of(std::index_sequence<I...>) {
+  return std::array{&bytes_of<c10::impl::ScalarTypeToCPPTypeT<kDTypes[I].scalar>>...};
+}
+constexpr auto kBytesOf = all_bytes_of(std::make_index_sequence<kDTypes.size()>());
+
 }  // namespace
 
 std::string TensorSpec::text() const {
-  std::ostringstream out;
-  out << info().name << '(';
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (i > 0) out << ", ";
-    const Dim& dim = dims[i];
-    if (dim.symbol < 0) {
-      out << dim.size;
-    } else if (dim.padded) {
-      out << "pad(\"" << dim.name << "\")";
-    } else {
-      out << '"' << dim.name << '"';
-    }
+  std::vector<std::string> texts;
+  for (const Dim& dim : dims) {
+    const std::string name = '"' + dim.name + '"';
+    texts.push_back(dim.symbol < 0 ? std::to_string(dim.size) : dim.padded ? "pad(" + name + ")" : name);
   }
-  out << ')';
-  return out.str();
+  return info().name + names_text(texts);
 }
 
 std::array<char, 8> TensorSpec::fill_bytes(const Dim& dim) const {
-  switch (info().scalar) {
-    case c10::ScalarType::Float: return bytes_of<float>(dim.fill, *this, dim);
-    case c10::ScalarType::Double: return bytes_of<double>(dim.fill, *this, dim);
-    case c10::ScalarType::Half: return bytes_of<c10::Half>(dim.fill, *this, dim);
-    case c10::ScalarType::BFloat16: return bytes_of<c10::BFloat16>(dim.fill, *this, dim);
-    case c10::ScalarType::Char: return bytes_of<int8_t>(dim.fill, *this, dim);
-    case c10::ScalarType::Short: return bytes_of<int16_t>(dim.fill, *this, dim);
-    case c10::ScalarType::Int: return bytes_of<int32_t>(dim.fill, *this, dim);
-    case c10::ScalarType::Long: return bytes_of<int64_t>(dim.fill, *this, dim);
-    case c10::ScalarType::Byte: return bytes_of<uint8_t>(dim.fill, *this, dim);
-    default: return bytes_of<bool>(dim.fill, *this, dim);
-  }
+  return kBytesOf[dtype](dim.fill, *this, dim);
 }
 
 int number_symbols(std::vector<TensorSpec>& specs) {
@@ -100,11 +78,10 @@ int number_symbols(std::vector<TensorSpec>& specs) {
 }
 
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes) {
-  std::ostringstream out;
-  out << dtype_name(type) << '(';
-  for (size_t i = 0; i < sizes.size(); ++i) out << (i > 0 ? ", " : "") << sizes[i];
-  out << ')';
-  return out.str();
+  const DTypeInfo* const known = info_of(type);
+  std::vector<std::string> texts;
+  for (const int64_t size : sizes) texts.push_back(std::to_string(size));
+  return (known ? known->name : c10::toString(type)) + names_text(texts);
 }
 
 std::string number_text(double value) {
@@ -127,12 +104,15 @@ std::string names_text(const std::vector<std::string>& names) {
 
 bool is_shared(const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; }
 
+void require_plain(const at::Tensor& tensor, const std::string& giver) {
+  if (tensor.layout() == c10::kStrided && !tensor.is_quantized()) return;
+  throw CodedError("weights_invalid", giver + " gave a tensor that is sparse or quantized");
+}
+
 at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c10::Device device) {
   const std::string label = "output \"" + spec.name + "\": ";
   if (!tensor.defined()) throw CodedError("weights_invalid", label + "the weights gave None");
-  if (tensor.layout() != c10::kStrided || tensor.is_quantized()) {
-    throw CodedError("weights_invalid", label + "the weights gave a tensor that is sparse or quantized");
-  }
+  require_plain(tensor, label + "the weights");
   const auto sizes = tensor.sizes();
   if (sizes.empty()) {
     throw CodedError("weights_invalid",

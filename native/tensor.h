@@ -5,6 +5,7 @@
 #include <js_native_api_types.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ struct TensorSpec {
 /** Gives every dimension of the same name and kind the same symbol; returns how many symbols there are. */
 int number_symbols(std::vector<TensorSpec>& specs);
 
+/** The size of a dimension: a whole number from 0 to where numbers are no longer whole; false also for NaN. */
+inline bool is_size(double number) { return number >= 0 && number <= 9007199254740991.0 && std::trunc(number) == number; }
+
 /** `float32(10)`; a dtype that sconce lacks is named as PyTorch names it. */
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
 
@@ -67,8 +71,11 @@ std::string number_text(double value);
 /** Nothing for a dtype that sconce lacks. */
 const DTypeInfo* info_of(c10::ScalarType type);
 
-/** Names in parentheses: `(ids, mask)`. */
+/** Names, or anything else, in parentheses: `(ids, mask)`. */
 std::string names_text(const std::vector<std::string>& names);
+
+/** Throws `weights_invalid` for a tensor whose elements do not lie side by side: "`giver` gave …". */
+void require_plain(const at::Tensor& tensor, const std::string& giver);
 
 /** Whether anything beside this tensor refers to its memory. */
 bool is_shared(const at::Tensor& tensor);

@@ -11,8 +11,6 @@
 namespace sconce {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw CodedError("weights_invalid", what); }
-
 /** An argument of forward: a declared input, or the default value of one that is not declared. */
 struct Argument {
   std::optional<size_t> input;
@@ -26,7 +24,7 @@ std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const s
   const std::string both =
       "forward takes " + names_text(names) + ", the model declares the inputs " + names_text(inputs);
   for (const auto& input : inputs) {
-    if (std::find(names.begin(), names.end(), input) == names.end()) refuse(both + ": rename one of them");
+    if (std::find(names.begin(), names.end(), input) == names.end()) refuse_weights(both + ": rename one of them");
   }
   std::vector<Argument> arguments;
   for (size_t i = 1; i < schema.arguments().size(); ++i) {
@@ -34,14 +32,14 @@ std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const s
     const auto found = std::find(inputs.begin(), inputs.end(), argument.name());
     if (found != inputs.end()) {
       if (!c10::TensorType::get()->isSubtypeOf(*argument.type())) {
-        refuse("forward's argument " + argument.name() + " is " + argument.type()->annotation_str() +
+        refuse_weights("forward's argument " + argument.name() + " is " + argument.type()->annotation_str() +
                ", an input is a Tensor");
       }
       arguments.push_back({static_cast<size_t>(found - inputs.begin()), {}});
     } else if (argument.default_value()) {
       arguments.push_back({std::nullopt, *argument.default_value()});
     } else {
-      refuse(both + ": declare " + argument.name() + " too, or give it a default value");
+      refuse_weights(both + ": declare " + argument.name() + " too, or give it a default value");
     }
   }
   return arguments;
@@ -123,7 +121,7 @@ class TorchScript final : public Weights {
     }
     if (result.isTuple()) return tensors_of_tuple(result.toTupleRef());
     if (result.isGenericDict()) return tensors_of_dict(result.toGenericDict());
-    refuse("forward gave " + result.tagKind() + "; expected a tensor, or a tuple, list or dict of tensors");
+    refuse_weights("forward gave " + result.tagKind() + "; expected a tensor, or a tuple, list or dict of tensors");
   }
 
   std::vector<at::Tensor> tensors_of_tuple(const c10::ivalue::Tuple& tuple) const {
@@ -148,7 +146,7 @@ class TorchScript final : public Weights {
     std::vector<std::string> given;
     std::vector<c10::IValue> values;
     for (const auto& entry : dict) {
-      if (!entry.key().isString()) refuse("forward gave a dict whose keys are no strings");
+      if (!entry.key().isString()) refuse_weights("forward gave a dict whose keys are no strings");
       given.push_back(entry.key().toStringRef());
       values.push_back(entry.value());
     }
@@ -161,7 +159,7 @@ class TorchScript final : public Weights {
 
   at::Tensor tensor_of(const c10::IValue& value, size_t output) const {
     if (!value.isTensor()) {
-      refuse("output \"" + outputs_[output] + "\": the weights gave " + value.tagKind() + ", expected a tensor");
+      refuse_weights("output \"" + outputs_[output] + "\": the weights gave " + value.tagKind() + ", expected a tensor");
     }
     return value.toTensor();
   }
@@ -180,7 +178,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   torch::jit::Module module = torch::jit::load(options.path, options.device);
   module.eval();
   if (!options.callable) {
-    if (!module.find_method("forward")) refuse("the TorchScript module has no method forward");
+    if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
     try {

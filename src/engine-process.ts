@@ -1,23 +1,18 @@
 /** The process that has libtorch: it opens the weights, and runs the batches of all fronts. */
 import { z } from "zod";
 import type { ModelSource } from "./commands/model-source.ts";
-import type { ServeConfig } from "./config.ts";
 import { EngineServer } from "./engine/remote/engine-server.ts";
 import { logShrink } from "./engine-link.ts";
 import { fetcherFor, fileCapsOf } from "./front.ts";
 import { loadModel } from "./model/load.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
+import { roleStart } from "./role-start.ts";
 import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
 import { stampsSchema } from "./store/verification.ts";
 
 /** What the supervisor gives. */
-export const engineStart = z.object({
-  /** The command line of the supervisor, which says where the libraries are. */
-  argv: z.array(z.string()),
-  /** `repository@sha256:…` */
-  reference: z.string(),
-  config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
+const engineStart = roleStart.extend({
   /** Path of the Unix socket to listen on. */
   socket: z.string(),
   /** What the supervisor found of the model's files; undefined where they are not to be checked. */
@@ -54,7 +49,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       maxBatchSize,
       maxQueueDelayMs,
       latencyTarget,
-      info: { ...info, pid: process.pid },
+      info,
     });
     server.listen(socket);
     link.onAsk(() => server.runningForMs);

@@ -1,84 +1,45 @@
 /** The one error class of sconce: a message for people and a stable code for programs. */
 import type { Refusal } from "./metrics/labels.ts";
 
-/**
- * What went wrong, as a stable word. The HTTP status of a code is decided in `http/problem.ts`, the exit code in `cli.ts`.
- *
- * - `usage`: a command was called with something it does not take
- * - `model_invalid`: a model is declared wrongly, or its files do not fit the declaration
- * - `model_not_found`: no model of that reference is in the store
- * - `store_busy`: another process still writes to the store
- * - `store_unwritable`: the store's disk is full, or may not be written to
- * - `store_corrupt`: a blob is missing or its bytes do not have its digest
- * - `registry_unavailable`: a registry can't be reached, or broke off again and again
- * - `registry_denied`: a registry asks for a login, or does not let this user do it
- * - `registry_refused`: a registry answered with another error, or is none
- * - `registry_corrupt`: what came from a registry does not have the digest or size that it was asked for by
- * - `image_invalid`: an image layout is damaged, or what an image is made of can't be had
- * - `weights_invalid`: weights cannot be loaded, or take or give other tensors than declared
- * - `tensor_invalid`: a tensor has another dtype, rank or size than declared
- * - `run_failed`: the forward pass threw
- * - `engine_ended`: the engine process ended while it ran this item alone
- * - `out_of_memory`: the device had too little memory for a batch
- * - `device_unavailable`: there is no such device
- * - `target_unreachable`: one item alone takes longer than the latency target
- * - `session_closed`: a session was used after `dispose()`
- * - `native_unavailable`: the addon or libtorch could not be loaded
- * - `cache_unusable`: the folder into which an executable unpacks libtorch cannot be used
- * - `file_refused`: a URL that must not be fetched (scheme, address, redirect)
- * - `file_unavailable`: a URL that could not be fetched (time limit, status, connection)
- * - `file_too_large`: a file, or the image in it, is over a limit
- * - `file_invalid`: a file is not what the field takes
- * - `output_invalid`: the model's output does not fit its declared output
- * - `item_failed`: the model's own code threw for one item
- * - `canceled`, `timed_out`: the prediction was ended before this item
- * - `body_invalid`: a request's body is no JSON
- * - `inputs_invalid`: a body is no list of inputs that fit the schema; `faults` says where
- * - `queue_full`: there is no room for more items now
- * - `not_ready`: setting up or draining
- * - `predictions_unusable`: the database of predictions cannot be opened or read
- * - `predictions_unwritable`: a prediction cannot be kept now: a full disk, a folder that is read-only
- * - `address_in_use`: the port is taken
- * - `processes_unavailable`: the server's other processes cannot be started, or have no folder to meet in
- */
+/** What went wrong, as a stable word. The HTTP status of a code is decided in `http/problem.ts`, the exit code in `program.ts`. */
 export const errorCodes = [
-  "usage",
-  "model_invalid",
-  "model_not_found",
-  "store_busy",
-  "store_unwritable",
-  "store_corrupt",
-  "registry_unavailable",
-  "registry_denied",
-  "registry_refused",
-  "registry_corrupt",
-  "image_invalid",
-  "weights_invalid",
-  "tensor_invalid",
-  "run_failed",
-  "engine_ended",
-  "out_of_memory",
-  "device_unavailable",
-  "target_unreachable",
-  "session_closed",
-  "native_unavailable",
-  "cache_unusable",
-  "file_refused",
-  "file_unavailable",
-  "file_too_large",
-  "file_invalid",
-  "output_invalid",
-  "item_failed",
-  "canceled",
-  "timed_out",
-  "body_invalid",
-  "inputs_invalid",
-  "queue_full",
-  "not_ready",
-  "address_in_use",
-  "processes_unavailable",
-  "predictions_unusable",
-  "predictions_unwritable",
+  "usage", // a command was called with something it does not take
+  "model_invalid", // a model is declared wrongly, or its files do not fit the declaration
+  "model_not_found", // no model of that reference is in the store
+  "store_busy", // another process still writes to the store
+  "store_unwritable", // the store's disk is full, or may not be written to
+  "store_corrupt", // a blob is missing or its bytes do not have its digest
+  "registry_unavailable", // a registry can't be reached, or broke off again and again
+  "registry_denied", // a registry asks for a login, or does not let this user do it
+  "registry_refused", // a registry answered with another error, or is none
+  "registry_corrupt", // what came from a registry does not have the digest or size that it was asked for by
+  "image_invalid", // an image layout is damaged, or what an image is made of can't be had
+  "weights_invalid", // weights cannot be loaded, or take or give other tensors than declared
+  "tensor_invalid", // a tensor has another dtype, rank or size than declared
+  "run_failed", // the forward pass threw
+  "engine_ended", // the engine process ended while it ran this item alone
+  "out_of_memory", // the device had too little memory for a batch
+  "device_unavailable", // there is no such device
+  "target_unreachable", // one item alone takes longer than the latency target
+  "session_closed", // a session was used after `dispose()`
+  "native_unavailable", // the addon or libtorch could not be loaded
+  "cache_unusable", // the folder into which an executable unpacks libtorch cannot be used
+  "file_refused", // a URL that must not be fetched (scheme, address, redirect)
+  "file_unavailable", // a URL that could not be fetched (time limit, status, connection)
+  "file_too_large", // a file, or the image in it, is over a limit
+  "file_invalid", // a file is not what the field takes
+  "output_invalid", // the model's output does not fit its declared output
+  "item_failed", // the model's own code threw for one item
+  "canceled", // the prediction was ended before this item
+  "timed_out", // the prediction was ended before this item
+  "body_invalid", // a request's body is no JSON
+  "inputs_invalid", // a body is no list of inputs that fit the schema; `faults` says where
+  "queue_full", // there is no room for more items now
+  "not_ready", // setting up or draining
+  "address_in_use", // the port is taken
+  "processes_unavailable", // the server's other processes cannot be started, or have no folder to meet in
+  "predictions_unusable", // the database of predictions cannot be opened or read
+  "predictions_unwritable", // a prediction cannot be kept now: a full disk, a folder that is read-only
 ] as const;
 
 export type ErrorCode = (typeof errorCodes)[number];

@@ -1,7 +1,6 @@
 /** One of several processes that answer clients on one port; its engine is the one that all of them share. */
 import { z } from "zod";
 import type { ModelSource } from "./commands/model-source.ts";
-import type { ServeConfig } from "./config.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
 import { slots } from "./metrics/counts.ts";
@@ -12,13 +11,10 @@ import { openStore } from "./predictions/open-store.ts";
 import { indexOf, ownerOf } from "./predictions/owner.ts";
 import type { Role } from "./processes/link.ts";
 import { SharedCounters } from "./processes/shared-counters.ts";
+import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */
-export const frontStart = z.object({
-  argv: z.array(z.string()),
-  /** `repository@sha256:…` */
-  reference: z.string(),
-  config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
+const frontStart = roleStart.extend({
   /** That all fronts listen on. */
   port: z.int(),
   index: z.int(),
@@ -36,7 +32,7 @@ export const frontStart = z.object({
 export type FrontStart = z.infer<typeof frontStart>;
 
 /** What the supervisor says of the engine process: where it listens, or why it ended. */
-export const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
+const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
 export type EngineNews = z.infer<typeof engineNews>;
 
 export const counterNames = ["items", "bytes", "held", "results", "pid"] as const;

@@ -1,5 +1,5 @@
 /** Bounds what clients can have written into the logs: one line of each kind a second. */
-import { type Clock, monotonicClock } from "./processes/clock.ts";
+import { type Clock, monotonicClock } from "./clock.ts";
 
 /** Writes a line; `more` ends it, and says how many like it were left out. */
 type Write = (...more: readonly string[]) => void;

@@ -1,6 +1,6 @@
 /** What the server counts, as Prometheus text. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
 import { AggregatorRegistry } from "prom-client";
-import type { BatchObserver, RanBatch } from "./engine/engine.ts";
+import type { BatchObserver, BatchRun } from "./engine/engine.ts";
 import {
   add,
   type Family,
@@ -77,7 +77,7 @@ export class Metrics implements BatchObserver {
     this.#own = rows[row] ?? new Float64Array(slots.length);
   }
 
-  ran({ size, waitMs, runMs, cause }: RanBatch): void {
+  ran({ size, waitMs, runMs, cause }: BatchRun): void {
     const own = this.#own;
     observe(own, places.batchSize, sizes, size);
     observe(own, places.batchSeconds, seconds, runMs / 1000);

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { defaultOf, parseArguments, variableName } from "../src/commands/arguments.ts";
 import type { Command } from "../src/commands/command.ts";
 import { commandHelp, helpWidth } from "../src/commands/help.ts";
-import { listOption, openOption, option } from "../src/config.ts";
 import { z } from "../src/model/z.ts";
+import { listOption, openOption, option } from "../src/option.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 

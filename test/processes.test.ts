@@ -2,10 +2,10 @@
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Clock } from "../src/clock.ts";
 import { hasCode } from "../src/errors.ts";
 import { log } from "../src/log.ts";
 import { Backoff } from "../src/processes/backoff.ts";
-import type { Clock } from "../src/processes/clock.ts";
 import { deathReason, OomKills } from "../src/processes/death-reason.ts";
 import { Supervised, type SupervisedOptions } from "../src/processes/supervised.ts";
 import { type Order, program } from "./helpers/process-roles.ts";

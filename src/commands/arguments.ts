@@ -2,8 +2,8 @@
 import { parseArgs } from "node:util";
 import type { ArgsDef } from "citty";
 import { closest } from "../closest.ts";
-import type { Option, OptionTable, OptionValues } from "../config.ts";
 import { SconceError } from "../errors.ts";
+import type { Option, OptionTable, OptionValues } from "../option.ts";
 
 export interface Positional {
   readonly name: string;

@@ -2,7 +2,6 @@
 import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { openOption } from "../config.ts";
 import { areThere } from "../engine/device.ts";
 import { SconceError } from "../errors.ts";
 import { AddressGuard } from "../fetching/address-guard.ts";
@@ -14,6 +13,7 @@ import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
+import { openOption } from "../option.ts";
 import { decodeExample, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";

@@ -1,7 +1,8 @@
 /** What every command has in common: a table of options, checked values, help with an example. */
 import { type CommandDef, defineCommand } from "citty";
-import { commonOptions, type OptionTable, type OptionValues } from "../config.ts";
+import { commonOptions } from "../config.ts";
 import { configureLog } from "../log.ts";
+import type { OptionTable, OptionValues } from "../option.ts";
 import { type Parsed, type Positional, parseArguments, toArgs } from "./arguments.ts";
 import type { HelpTopic } from "./help.ts";
 

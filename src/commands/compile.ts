@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
 import { compileExecutable } from "../compile/executable.ts";
-import { openOption, option } from "../config.ts";
 import { log } from "../log.ts";
+import { openOption, option } from "../option.ts";
 import { command } from "./command.ts";
 import { modelStore } from "./model-source.ts";
 import { Progress } from "./progress.ts";

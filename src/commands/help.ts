@@ -1,5 +1,6 @@
 /** The help of a command and of all: what fits into the width of a terminal, lined up. */
-import { commonOptions, type Option, type OptionTable } from "../config.ts";
+import { commonOptions } from "../config.ts";
+import type { Option, OptionTable } from "../option.ts";
 import { defaultOf, flagName, isSwitch, type Positional, variableName } from "./arguments.ts";
 
 /** What help says about one command. */

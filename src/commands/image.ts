@@ -1,7 +1,6 @@
 /** `sconce image [repo[:tag]] -o DIR` */
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
-import { openOption, option } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { openBase } from "../image/base-image.ts";
 import { type WrittenImage, writeImage } from "../image/image.ts";
@@ -9,6 +8,7 @@ import { ImageLayout } from "../image/layout.ts";
 import { imagePlatform } from "../image/platform.ts";
 import { makeProgram } from "../image/program.ts";
 import { log } from "../log.ts";
+import { openOption, option } from "../option.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { Progress } from "./progress.ts";

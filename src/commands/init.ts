@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { openOption } from "../config.ts";
 import { SconceError } from "../errors.ts";
+import { openOption } from "../option.ts";
 import { checkRepository } from "../store/reference.ts";
 import { command } from "./command.ts";
 

@@ -1,8 +1,8 @@
 /** `sconce models` */
 
 import { formatBytes } from "../bytes.ts";
-import { flag, option } from "../config.ts";
 import { log } from "../log.ts";
+import { flag, option } from "../option.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { formatAge, formatTable } from "./table.ts";

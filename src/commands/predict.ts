@@ -1,8 +1,9 @@
 /** `sconce predict [repo[:tag]] field=value …` */
 import { z } from "zod";
-import { flag, listOption, openOption, option, serveOptions } from "../config.ts";
+import { serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { isLogJson, log } from "../log.ts";
+import { flag, listOption, openOption, option } from "../option.ts";
 import { withConsole } from "../serving/captured-console.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type Command, command } from "./command.ts";

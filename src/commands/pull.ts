@@ -1,9 +1,9 @@
 /** `sconce pull HOST/repo[:tag]` */
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
-import { openOption } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
+import { openOption } from "../option.ts";
 import { pull as pullModel } from "../registry/pull.ts";
 import { Registry } from "../registry/registry.ts";
 import { formatRemote, isLoopback, parseRemoteReference, type RemoteReference } from "../registry/remote-reference.ts";

@@ -1,6 +1,7 @@
 /** What the commands that speak with registries have in common. */
-import { flag, option } from "../config.ts";
+
 import { SconceError } from "../errors.ts";
+import { flag, option } from "../option.ts";
 
 export const registryOptions = {
   plainHttp: option({

@@ -1,9 +1,9 @@
 /** `sconce rm REF…` */
 
 import { formatBytes } from "../bytes.ts";
-import { flag, option } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
+import { flag, option } from "../option.ts";
 import { parseReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";

@@ -1,8 +1,9 @@
 /** Batches checked items of all lanes and runs them on the runners of this process: what the engine is where libtorch is. */
+import { type Clock, systemClock } from "../clock.ts";
 import { hasCode, messageOf, SconceError } from "../errors.ts";
 import type { BatchCause } from "../metrics/labels.ts";
 import type { Tensor } from "../model/tensor.ts";
-import { Batcher, type Clock } from "./batcher.ts";
+import { Batcher } from "./batcher.ts";
 import type { BatchObserver } from "./engine.ts";
 import type { Queued } from "./fair-queue.ts";
 import type { CheckedItem } from "./item-check.ts";
@@ -41,14 +42,6 @@ export interface BatchEngineOptions<T extends BatchItem> {
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
-
-export const systemClock: Clock = {
-  now: () => performance.now(),
-  after: (ms, callback) => {
-    const timer = setTimeout(callback, ms);
-    return () => clearTimeout(timer);
-  },
-};
 
 export class BatchEngine<T extends BatchItem> {
   readonly instances: number;

@@ -1,16 +1,10 @@
 /** The batching rule: which items go through the model together, and when. Pure logic over a clock, runners and a policy. */
+import type { Clock } from "../clock.ts";
 import type { BatchCause } from "../metrics/labels.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchSlot, type Run } from "./batch-slot.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 import { MadeBatches } from "./made-batches.ts";
-
-/** Time, so that tests can hold it. */
-export interface Clock {
-  now(): number;
-  /** Calls back after `ms`; the result cancels. */
-  after(ms: number, callback: () => void): () => void;
-}
 
 /** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
 export interface BatchListener<T, R> {

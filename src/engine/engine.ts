@@ -22,18 +22,19 @@ export interface EngineListener<T extends Item = Item> {
   failed(item: T, error: SconceError): void;
 }
 
-/** What an engine tells of its work, for metrics. */
-export interface BatchObserver {
-  ran(batch: RanBatch): void;
-}
-
-export interface RanBatch {
+/** How a batch ran. */
+export interface BatchRun {
   readonly size: number;
   /** Of its oldest item, from ready to dispatched. */
   readonly waitMs: number;
   /** From dispatched to done. */
   readonly runMs: number;
   readonly cause: BatchCause;
+}
+
+/** What an engine tells of its work, for metrics. */
+export interface BatchObserver {
+  ran(batch: BatchRun): void;
 }
 
 export interface Engine<T extends Item = Item> {

@@ -1,6 +1,6 @@
 /** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
 import { SconceError } from "../errors.ts";
-import { arrayTypes, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, countOf, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { setAt } from "../model/tensor-memory.ts";
 
 /** An item's tensors in the order of their declarations, in the memory that they were given in. */
@@ -29,7 +29,7 @@ export const fixedKey: ShapeKey = { key: "", padded: new Map(), length: 0 };
 
 export function shapeKey({ free, padded }: Sizes): ShapeKey {
   const key = [...free].map(([name, size]) => `${name}=${size}`).join();
-  const length = padded.size === 0 ? 0 : [...padded.values()].reduce((product, size) => product * size, 1);
+  const length = padded.size === 0 ? 0 : countOf([...padded.values()]);
   return { key, padded, length };
 }
 

@@ -1,7 +1,14 @@
 /** Runners whose batches go through the model's own `predict`, which calls the sessions as it likes. */
 import { messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
-import { arrayTypes, describeTensor, type Tensor, type TensorSpec, type TensorSpecs } from "../model/tensor.ts";
+import {
+  arrayTypes,
+  countOf,
+  describeTensor,
+  type Tensor,
+  type TensorSpec,
+  type TensorSpecs,
+} from "../model/tensor.ts";
 import { batchStacker, type NativeSession } from "../native/binding.ts";
 import { copied } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
@@ -116,7 +123,7 @@ function fits({ dtype, dims }: TensorSpec, output: Tensor, rows: number): boolea
     shape.length === dims.length + 1 &&
     shape[0] === rows &&
     dims.every((dim, i) => typeof dim !== "number" || dim === shape[i + 1]) &&
-    shape.reduce((product, size) => product * size, 1) === data.length
+    countOf(shape) === data.length
   );
 }
 

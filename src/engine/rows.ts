@@ -1,5 +1,5 @@
 /** Parts a batch's outputs into the rows of its items, without what padding added. */
-import type { Tensor, TensorSpecs } from "../model/tensor.ts";
+import { countOf, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 
 /** One row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, Tensor>>;
@@ -39,8 +39,8 @@ export function rowParting(
 function cut({ dtype, shape, data }: Tensor, at: number, size: number): Tensor {
   const before = shape[at] ?? 0;
   if (before <= size) return { dtype, shape, data };
-  const outer = shape.slice(0, at).reduce((product, each) => product * each, 1);
-  const inner = shape.slice(at + 1).reduce((product, each) => product * each, 1);
+  const outer = countOf(shape.slice(0, at));
+  const inner = countOf(shape.slice(at + 1));
   const kept = size * inner;
   for (let i = 1; i < outer; i++) data.copyWithin(i * kept, i * before * inner, i * before * inner + kept);
   return { dtype, shape: shape.with(at, size), data: data.subarray(0, outer * kept) };

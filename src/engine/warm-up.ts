@@ -1,7 +1,7 @@
 /** Runs before the server is ready: they compile what the weights compile at first use, and show how long a forward pass takes. */
 import { availableParallelism } from "node:os";
 import { hasCode } from "../errors.ts";
-import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
@@ -181,10 +181,9 @@ export function exampleOrZeros(
 function zeros(inputs: TensorSpecs): Record<string, Tensor> | undefined {
   const item: Record<string, Tensor> = {};
   for (const [name, { dtype, dims }] of Object.entries(inputs)) {
-    const shape = dims.filter((dim) => typeof dim === "number");
-    if (shape.length < dims.length) return undefined;
-    const count = shape.reduce((product, size) => product * size, 1);
-    item[name] = { dtype, shape, data: new arrayTypes[dtype](count) };
+    const shape = fixedShape(dims);
+    if (shape === undefined) return undefined;
+    item[name] = { dtype, shape, data: new arrayTypes[dtype](countOf(shape)) };
   }
   return item;
 }

@@ -4,13 +4,13 @@ import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
 import { Progress } from "../commands/progress.ts";
 import type { Contents } from "../compile/contents.ts";
-import { flag, openOption, option } from "../config.ts";
 import { cacheLocation } from "../libraries/cache-folder.ts";
 import { loadExternalLibtorch } from "../libraries/external-libtorch.ts";
 import { LibraryCache } from "../libraries/library-cache.ts";
 import { addonName, type LibraryPack, unpackedSize } from "../libraries/pack.ts";
 import { log } from "../log.ts";
 import { type NativeLocation, setNativeLocation } from "../native/binding.ts";
+import { flag, openOption, option } from "../option.ts";
 
 /** Options of executables that unpack something. */
 export const cacheOptions = {

@@ -3,10 +3,8 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
-import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
-import type { Predictions } from "../predictions/predictions.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes, documentOf } from "./openapi.ts";
 import { pathOf } from "./path.ts";
@@ -14,9 +12,8 @@ import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.t
 import { contextOf, type RequestContext } from "./request-context.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes } from "./routes/health.ts";
-import { addPredictionRoutes, type OnHold } from "./routes/predictions.ts";
+import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
 import { modelSchemas } from "./schemas.ts";
-import type { Siblings } from "./siblings.ts";
 
 /** What clients are told of the model. */
 export interface ServedModel {
@@ -31,40 +28,23 @@ export interface ServedModel {
   readonly example: unknown;
 }
 
-export interface AppOptions {
+export interface AppOptions extends PredictionRoutes {
   readonly model: ServedModel;
-  readonly predictions: Predictions;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
   /** Whether items are run now; the engine may be starting again. */
   readonly isReady: () => boolean;
-  /** The other fronts of this server, where there are several. */
-  readonly siblings?: Siblings | undefined;
-  readonly maxBodyBytes: number;
-  readonly memory: MemoryAccount;
   readonly version: string;
   /** Told of errors that say more than their answer does. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
-  readonly onHold?: OnHold;
 }
 
-export function createApp({
-  model,
-  predictions,
-  metrics,
-  lifecycle,
-  isReady,
-  siblings,
-  maxBodyBytes,
-  memory,
-  version,
-  onInternalError,
-  onHold = () => {},
-}: AppOptions): OpenAPIHono {
+export function createApp(options: AppOptions): OpenAPIHono {
+  const { model, metrics, lifecycle, isReady, siblings, version, onInternalError } = options;
   const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, model.example);
-  addPredictionRoutes(app, { predictions, siblings, maxBodyBytes, memory, onHold });
+  addPredictionRoutes(app, options);
   addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>

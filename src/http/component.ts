@@ -1,4 +1,5 @@
 /** A JSON Schema as components of an OpenAPI document, where `#` is the whole document and no longer the schema. */
+import { isObject, pointerTo } from "../json.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 
 export interface Component {
@@ -18,11 +19,11 @@ export interface Component {
 export function componentOf(name: string, schema: JsonSchema): Component {
   const { $defs = {}, ...body } = schema;
   const given = new Map<string, JsonSchema>();
-  const targets = new Map([["#", pointerTo(name)]]);
+  const targets = new Map([["#", componentPointer(name)]]);
   for (const [key, definition] of Object.entries(isObject($defs) ? $defs : {})) {
     const component = unusedName(`${name}_${key.replace(/^_+/, "").replace(/[^A-Za-z0-9._-]/g, "_")}`, given);
     given.set(component, isObject(definition) ? definition : {});
-    targets.set(`#/$defs/${escaped(key)}`, pointerTo(component));
+    targets.set(`#${pointerTo(["$defs", key])}`, componentPointer(component));
   }
   const definitions = [...given].map(([component, definition]) => [component, rewritten(definition, targets)] as const);
   return { body: rewritten(body, targets), definitions: new Map(definitions) };
@@ -51,10 +52,6 @@ function mapped(object: JsonSchema, change: (value: unknown, key: string) => unk
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
-function isObject(value: unknown): value is JsonSchema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Names of components have letters, digits and `.-_` only, which makes some keys alike: a number keeps them apart. */
 function unusedName(wanted: string, used: ReadonlyMap<string, unknown>): string {
   let name = wanted;
@@ -64,14 +61,9 @@ function unusedName(wanted: string, used: ReadonlyMap<string, unknown>): string 
 
 /** A schema that is a component's. */
 export function referenceTo(component: string): JsonSchema {
-  return { $ref: pointerTo(component) };
+  return { $ref: componentPointer(component) };
 }
 
-function pointerTo(component: string): string {
+function componentPointer(component: string): string {
   return `#/components/schemas/${component}`;
-}
-
-/** A key as a part of a JSON pointer (RFC 6901). */
-function escaped(key: string): string {
-  return key.replaceAll("~", "~0").replaceAll("/", "~1");
 }

@@ -1,5 +1,6 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Fault } from "../errors.ts";
 import { families } from "./families.ts";
 import { MAX_CANCEL_AFTER_S, MAX_WAIT_S } from "./prefer.ts";
 import { type ProblemCode, problemType, titles } from "./problem.ts";
@@ -12,7 +13,7 @@ interface ProblemSample {
   readonly description: string;
   readonly code: ProblemCode;
   readonly detail: string;
-  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[];
+  readonly errors?: readonly Fault[];
 }
 
 const missing = { pointer: "/0", detail: "expected object, received string" };

@@ -1,4 +1,5 @@
 /** Short values that fit a JSON Schema, for the samples in the documentation. */
+import { isObject, targetOf } from "../json.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 import * as z from "../model/z.ts";
 
@@ -90,17 +91,6 @@ function numberOf({ type, minimum, maximum, exclusiveMinimum, exclusiveMaximum, 
   const least = Math.max(numberIn(minimum) ?? -Infinity, (numberIn(exclusiveMinimum) ?? -Infinity) + step);
   const most = Math.min(numberIn(maximum) ?? Infinity, (numberIn(exclusiveMaximum) ?? Infinity) - step);
   return Math.min(Math.max(step, least), most);
-}
-
-function targetOf(reference: string, root: JsonSchema): unknown {
-  const parts = reference.split("/").slice(1);
-  return parts
-    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), root);
-}
-
-function isObject(value: unknown): value is JsonSchema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function listOf(value: unknown): readonly unknown[] {

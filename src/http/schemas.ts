@@ -31,11 +31,7 @@ export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).open
  * The schemas of one model's server. `definitions` are the components that are JSON Schema already: `Input`, `Output` and
  * `DemoOutput`, which are the model's own, and what they refer to.
  */
-export function modelSchemas(model: {
-  readonly inputSchema: JsonSchema;
-  readonly outputSchema: JsonSchema;
-  readonly demoOutputSchema: JsonSchema;
-}) {
+export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>>) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
     const component = componentOf(name, schema);

@@ -1,7 +1,6 @@
 /** From the body of a request, or the same body kept in a store, to inputs. */
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
-import { joined } from "./joined.ts";
 import type { LargeBodies } from "./large-bodies.ts";
 
 /** Beyond this, parsing would hold up everybody for more than a few milliseconds. */
@@ -38,7 +37,7 @@ export class Bodies implements Disposable {
       const bytes = body.reduce((sum, { length }) => sum + length, 0);
       if (bytes > LARGE_BYTES && this.#large !== undefined) return this.#large.read(body, maxInputs);
     }
-    const text = typeof body === "string" ? body : utf8(joined(body));
+    const text = typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
     return { inputs: new ReadyInputs(this.#decoder.body(text, maxInputs)), body: text };
   }
 

@@ -1,4 +1,5 @@
 /** Which kinds of JSON value a schema takes in which places: what can be checked before a text is made into values. */
+import { isObject, targetOf } from "../json.ts";
 import * as z from "../model/z.ts";
 
 export type Kind = "string" | "number" | "boolean" | "null" | "array" | "object";
@@ -63,7 +64,7 @@ class Reader {
   }
 
   read(schema: unknown): Expected {
-    if (!isRecord(schema)) return anything;
+    if (!isObject(schema)) return anything;
     const known = this.#known.get(schema);
     if (known !== undefined) return known;
     const made: Mutable = { ...anything };
@@ -74,7 +75,7 @@ class Reader {
 
   #read(schema: Readonly<Record<string, unknown>>): Expected {
     const { $ref, anyOf, oneOf, allOf, type } = schema;
-    if (typeof $ref === "string") return this.read(this.#at($ref));
+    if (typeof $ref === "string") return this.read(targetOf($ref, this.#root));
     const options = anyOf ?? oneOf;
     if (allOf !== undefined) return anything;
     if (Array.isArray(options)) return eitherOf(options.map((option) => this.read(option)));
@@ -93,18 +94,11 @@ class Reader {
   #fields(schema: Readonly<Record<string, unknown>>): Pick<Expected, "fields" | "others"> {
     const { properties, additionalProperties, patternProperties } = schema;
     if (patternProperties !== undefined) return { others: anything };
-    const fields = isRecord(properties) ? Object.entries(properties) : [];
+    const fields = isObject(properties) ? Object.entries(properties) : [];
     return {
       fields: new Map(fields.map(([name, field]) => [name, this.read(field)])),
       others: additionalProperties === false ? undefined : this.read(additionalProperties),
     };
-  }
-
-  /** Of a pointer such as `#/$defs/tree`. */
-  #at(ref: string): unknown {
-    let at = this.#root;
-    for (const part of ref.split("/").slice(1)) at = isRecord(at) ? at[part] : undefined;
-    return at;
   }
 }
 
@@ -123,8 +117,4 @@ function eitherOf(options: readonly Expected[]): Expected {
 /** One more than a list may have shows that it is too long. */
 function enoughOf({ minItems, maxItems }: Readonly<Record<string, unknown>>): number {
   return Math.max(typeof minItems === "number" ? minItems : 0, typeof maxItems === "number" ? maxItems + 1 : 0);
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

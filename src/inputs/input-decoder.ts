@@ -1,6 +1,7 @@
 /** From JSON to decoded inputs, or to a problem that names every fault. */
 
 import { type Fault, SconceError } from "../errors.ts";
+import { pointerTo } from "../json.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
@@ -193,10 +194,6 @@ export function tooDeep(): SconceError {
 /** zod's message in the words of all the others: what was expected, what was received. */
 function detailOf(message: string): string {
   return message.replace(/^Invalid input: /, "").replace(/received undefined$/, "but it is missing");
-}
-
-function pointerTo(path: readonly PropertyKey[]): string {
-  return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
 function nameOf(value: unknown): string {

@@ -5,7 +5,6 @@ import { loadModel } from "../model/load.ts";
 import { thisThread } from "../processes/thread-time.ts";
 import { readIntact } from "../store/blobs.ts";
 import { InputDecoder } from "./input-decoder.ts";
-import { joined } from "./joined.ts";
 import type { BundleSource, CheckAnswer, CheckRequest, Hello } from "./large-bodies.ts";
 import { checkLargeBody } from "./large-body.ts";
 
@@ -20,7 +19,7 @@ if (thread !== undefined) self.postMessage({ thread } satisfies Hello);
 let decoder: Promise<InputDecoder> | undefined;
 
 self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
-  const bytes = joined(chunks);
+  const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
   let answer: CheckAnswer;
   try {
     decoder ??= open(bundle);

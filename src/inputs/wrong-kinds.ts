@@ -1,8 +1,8 @@
 /** Cuts from a JSON text what its faults do not need: values of a kind that no schema takes are costly to make, and never used. */
 import { anything, type Expected, type Kind } from "./expected-kinds.ts";
+import { BACKSLASH, CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, QUOTE } from "./list-scan.ts";
 
-const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
-const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+const COLON = 0x3a;
 
 /**
  * What is left of a text when lists end with their element of a wrong kind that is one beyond `max`, and lists and objects of a wrong

@@ -1,12 +1,12 @@
 /** How much memory this process may have: the machine's, or less where its container (cgroup v1 or v2) says so. */
-import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
+import { systemText } from "../system-file.ts";
 
 /** @param root of the file system that is asked */
 export function memoryLimit(root = "/", machineBytes = totalmem()): number {
   let least = machineBytes;
-  for (const line of textOf(join(root, "proc/self/cgroup")).split("\n")) {
+  for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
     const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
     if (controllers === "") least = Math.min(least, leastOf(join(root, "sys/fs/cgroup"), path, "memory.max"));
     if (!controllers.split(",").includes("memory")) continue;
@@ -19,16 +19,8 @@ export function memoryLimit(root = "/", machineBytes = totalmem()): number {
 function leastOf(mount: string, path: string, file: string): number {
   let least = Number.POSITIVE_INFINITY;
   for (let group = join("/", path); ; group = dirname(group)) {
-    const text = textOf(join(mount, group, file)).trim();
+    const text = systemText(join(mount, group, file)).trim();
     if (/^\d+$/.test(text)) least = Math.min(least, Number(text));
     if (group === "/") return least;
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

@@ -5,6 +5,7 @@ import { elements } from "./elements.ts";
 import {
   type ArrayOf,
   arrayTypes,
+  countOf,
   type DType,
   describeTensor,
   type Tensor,
@@ -35,10 +36,7 @@ export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unkn
   const faults: ArrayFault[] = [];
   checkLists(value, { spec, shape, faults }, []);
   if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
-  const data = newData(
-    spec.dtype,
-    shape.reduce((product, size) => product * size, 1),
-  );
+  const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
   return { array: { dtype: spec.dtype, shape, data }, faults };
 }
@@ -103,7 +101,7 @@ function nested(values: readonly unknown[], shape: readonly number[]): unknown {
   let lists = values;
   for (let dim = shape.length - 1; dim >= 0; dim--) {
     const [inner, size] = [lists, shape[dim] ?? 0];
-    const count = shape.slice(0, dim).reduce((product, each) => product * each, 1);
+    const count = countOf(shape.slice(0, dim));
     lists = count === 1 ? [inner] : Array.from({ length: count }, (_, i) => inner.slice(i * size, (i + 1) * size));
   }
   return lists[0];
@@ -211,7 +209,7 @@ function shapeOfBytes(spec: TensorSpec, uri: string, count: number): number[] | 
   const fits =
     shape.length === dims.length &&
     shape.every((size, i) => Number.isInteger(size) && (typeof dims[i] !== "number" || dims[i] === size)) &&
-    shape.reduce((product, size) => product * size, 1) === count;
+    countOf(shape) === count;
   return fits ? shape : undefined;
 }
 

@@ -2,6 +2,7 @@
  * A quick yes for values of schemas that change nothing: plain objects, lists, numbers, texts. zod visits each element of a list with
  * several calls, which for thousands of numbers costs as much as parsing them. What is not a plain yes is for zod to explain.
  */
+import { isObject } from "../json.ts";
 import * as z from "./z.ts";
 
 export type PlainCheck = (value: unknown) => boolean;
@@ -79,17 +80,13 @@ function objectCheck(schema: z.ZodObject, outer: readonly z.core.$ZodType[]): Pl
     fields.push({ key, check, isOptional });
     names.add(key);
   }
-  return (value) => isRecord(value) && hasNoOther(value, names) && fields.every((field) => fits(field, value));
+  return (value) => isObject(value) && hasNoOther(value, names) && fields.every((field) => fits(field, value));
 }
 
 interface Field {
   readonly key: string;
   readonly check: PlainCheck;
   readonly isOptional: boolean;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {

@@ -140,6 +140,17 @@ export function tensor(data: TensorData, shape: readonly number[], dtype?: DType
   return { dtype: inferred, shape, data };
 }
 
+/** How many elements a tensor of this shape has. */
+export function countOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/** The shape that a declaration fixes; undefined where a size is free. */
+export function fixedShape(dims: readonly Dim[]): number[] | undefined {
+  const sizes = dims.filter((dim) => typeof dim === "number");
+  return sizes.length < dims.length ? undefined : sizes;
+}
+
 /** A declaration or tensor as an author would write it: `float32(3, height, width)`. */
 export function describeTensor(dtype: DType, dims: readonly Dim[]): string {
   return `${dtype}(${dims.map((dim) => (typeof dim === "object" ? `pad ${dim.name}` : dim)).join(", ")})`;

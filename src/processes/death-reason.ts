@@ -1,5 +1,5 @@
 /** Why a process ended, in words. */
-import { readFileSync } from "node:fs";
+import { systemText } from "../system-file.ts";
 import type { ChildEnd } from "./child.ts";
 
 /** Follows "the engine process". */
@@ -30,7 +30,7 @@ export class OomKills {
 
   #count(): number | undefined {
     for (const file of this.#files) {
-      const count = /^oom_kill (\d+)$/m.exec(textOf(file))?.[1];
+      const count = /^oom_kill (\d+)$/m.exec(systemText(file))?.[1];
       if (count !== undefined) return Number(count);
     }
     return undefined;
@@ -39,7 +39,7 @@ export class OomKills {
 
 /** Of this control group, of either version; else of the whole machine. */
 function counterFiles(): string[] {
-  const groups = textOf("/proc/self/cgroup").split("\n");
+  const groups = systemText("/proc/self/cgroup").split("\n");
   const files = groups.flatMap((line) => {
     const [, controllers = "", path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
     // In a container the path may be that of the host, and the group's own files lie at the top.
@@ -49,12 +49,4 @@ function counterFiles(): string[] {
     return controllers === "" ? [path, ""].map((each) => `/sys/fs/cgroup${each}/memory.events`) : [];
   });
   return [...files, "/proc/vmstat"];
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 }

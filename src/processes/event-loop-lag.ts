@@ -1,6 +1,7 @@
 /** How long the JS thread was held, so that nothing else was answered, and which of the model's functions held it. */
+
+import { type Clock, monotonicClock } from "../clock.ts";
 import { log } from "../log.ts";
-import { type Clock, monotonicClock } from "./clock.ts";
 
 type Hook = "preprocess" | "postprocess" | "demo" | "predict";
 

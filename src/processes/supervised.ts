@@ -1,9 +1,10 @@
 /** A child process that is kept alive: started again when it dies, later and later, and ended when it is stuck. */
+
+import { type Clock, monotonicClock } from "../clock.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd } from "./child.ts";
-import { type Clock, monotonicClock } from "./clock.ts";
 import { deathReason, OomKills } from "./death-reason.ts";
 import type { FromChild } from "./messages.ts";
 import { Watchdog } from "./watchdog.ts";

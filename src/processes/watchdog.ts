@@ -1,5 +1,5 @@
 /** Notices that a process is stuck: its oldest batch does not end, or it gives no answer. Pure logic over a clock. */
-import { type Clock, monotonicClock } from "./clock.ts";
+import { type Clock, monotonicClock } from "../clock.ts";
 
 const INTERVAL_MS = 1000;
 

@@ -1,11 +1,11 @@
 /** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
-import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import type { Stage } from "../metrics/labels.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles } from "./fetched-files.ts";
+import { FlowRoom } from "./flow-room.ts";
 import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
@@ -35,8 +35,6 @@ export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20,
 const MAX_HOLD_MS = 2;
 /** Inputs of one list that are fetched, or asynchronously preprocessed, at the same time: those that hang must not hold up everybody. */
 const MAX_SLOW_OF_ONE = 32;
-/** Inputs of all lists that the model's code is making ready at the same time. */
-const MAX_PREPARING = 512;
 /** How often a queue that does not move is looked at. */
 const LOOK_MS = 50;
 /** By how much of the difference a slower item counts for how fast items can be. */
@@ -45,12 +43,8 @@ const SLOWER = 0.02;
 export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
   readonly #pipeline: ItemPipeline;
-  readonly #maxReadyBytes: number;
   readonly #memory: MemoryAccount;
-  /** Of `#bytes`, all but fetched files, which are charged from their first byte. */
-  readonly #charge: Charge;
-  /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
-  readonly #maxReady: number;
+  readonly #room: FlowRoom;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
@@ -58,13 +52,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
   readonly counts = new ItemCounts();
-  #ready = 0;
-  #preparing = 0;
-  #finishing = 0;
-  /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
-  #bytes = 0;
-  /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
-  #expectedBytes: number | undefined;
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
   /** Milliseconds from being given to the engine until finished, of the fastest items of late. */
@@ -78,12 +65,16 @@ export class ItemFlow implements EngineListener<ListItem> {
   constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
     this.#engine = engine;
     this.#pipeline = pipeline;
-    this.#maxReadyBytes = limits.maxReadyBytes;
     this.#observer = limits.observer;
-    this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
-    this.#charge = this.#memory.add("tensors", 0);
-    this.#expectedBytes = pipeline.declaredBytes;
+    this.#room = new FlowRoom({
+      // A few batches, so that the device never waits for one.
+      maxReady: Math.max(8, 3 * engine.maxBatchSize * engine.instances),
+      maxReadyBytes: limits.maxReadyBytes,
+      memory: this.#memory,
+      itemBytes: pipeline.declaredBytes,
+      onRoom: () => this.#begin(),
+    });
     this.#fetches = new Gate(limits.maxFetches);
     this.#turns = new Turns({
       pollShare: limits.pollShare,
@@ -109,12 +100,12 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
   get ready(): { readonly items: number; readonly bytes: number } {
-    return { items: this.#ready, bytes: this.#bytes };
+    return this.#room.ready;
   }
 
   /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
   waitMs(isWaitedFor: boolean): { readonly waitMs: number; readonly patienceMs: number } {
-    if (this.#hasRoom()) return { waitMs: 0, patienceMs: Infinity };
+    if (this.#room.isThere()) return { waitMs: 0, patienceMs: Infinity };
     const nowMs = performance.now();
     this.#turns.look(nowMs);
     return this.#turns.waitMs(isWaitedFor, nowMs);
@@ -138,12 +129,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     list.end();
     this.#turns.leave(list, performance.now());
     if (!list.isComplete) this.#engine.cancel(list);
-    this.#ready -= list.ready;
-    this.#preparing -= list.preparing;
-    this.#hold(list, -list.bytes, -list.tensorBytes);
+    this.#room.clear(list);
     this.counts.left(list);
-    list.ready = 0;
-    list.preparing = 0;
     list.fetched.length = 0;
     this.#begin();
   }
@@ -152,7 +139,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     const now = performance.now();
     for (const item of items) {
       const { lane, isWaiting, readyAtMs } = item;
-      this.#leave(item);
+      this.#room.leave(item);
       if (isWaiting) {
         this.counts.dispatched(lane);
         this.#observer?.took("queue", now - readyAtMs);
@@ -160,7 +147,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       lane.dispatched();
     }
     this.#begin();
-    this.#rate.ended(items.length, performance.now(), this.#hasRoom());
+    this.#rate.ended(items.length, performance.now(), this.#room.isThere());
   }
 
   finished({ lane, index, readyAtMs }: ListItem, rows: Rows): void {
@@ -185,7 +172,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   failed(item: ListItem, error: SconceError): void {
     const { lane, isWaiting } = item;
-    this.#leave(item);
+    this.#room.leave(item);
     this.counts.ended(lane, !isWaiting);
     lane.failed(item.index, error);
   }
@@ -202,9 +189,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     index: number,
     { output, bytes, beganMs }: { output: Promise<unknown>; bytes: number; beganMs: number },
   ): void {
-    this.#bytes += bytes;
-    this.#charge.grow(bytes);
-    this.#finishing += 1;
+    this.#room.finishing(bytes, 1);
     output
       .then(
         (value) => {
@@ -214,9 +199,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
-        this.#bytes -= bytes;
-        this.#charge.grow(-bytes);
-        this.#finishing -= 1;
+        this.#room.finishing(bytes, -1);
         this.#begin();
       });
   }
@@ -228,7 +211,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#isBeginning = true;
     let begin = performance.now();
     this.#turns.look(begin);
-    while (this.#hasRoom()) {
+    while (this.#room.isThere()) {
       const list = this.#turns.next();
       if (list === undefined) break;
       this.#turns.delete(list);
@@ -244,7 +227,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
     }
     this.#isBeginning = false;
-    if (this.#turns.size > 0 && !this.#hasRoom()) {
+    if (this.#turns.size > 0 && !this.#room.isThere()) {
       this.#rate.begun(performance.now());
       this.#lookLater();
     }
@@ -269,21 +252,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Beside what is ready and what is being made ready; one alone is always let in. */
-  #hasRoom(): boolean {
-    if (this.#ready >= this.#maxReady || this.#preparing >= MAX_PREPARING) return false;
-    if (this.#ready + this.#preparing + this.#finishing === 0) return true;
-    // Before the first of its kind is ready nobody knows how large they are.
-    if (this.#expectedBytes === undefined && this.#preparing >= this.#maxReady) return false;
-    const coming = this.#preparing * (this.#expectedBytes ?? 0);
-    if (this.#bytes + coming >= this.#maxReadyBytes) return false;
-    if (this.#memory.hasRoom("tensors", coming + (this.#expectedBytes ?? 0))) return true;
-    this.#memory.onceRoom(this.#onRoom);
-    return false;
-  }
-
-  readonly #onRoom = (): void => this.#begin();
-
   /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
@@ -295,7 +263,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
-      this.#hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
+      this.#room.hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
       this.#prepare(list, fetched);
     } else {
       const index = list.next++;
@@ -320,7 +288,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
       if (list.isOver) return;
       this.#observer?.took("fetch", performance.now() - beganMs);
-      this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
+      this.#room.hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
     } catch (error) {
       this.#failed(list, index, error);
@@ -345,22 +313,15 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
     const beganMs = this.#turnMs;
-    list.preparing += 1;
-    this.#preparing += 1;
+    this.#room.preparing(list);
+    let bytes: number | undefined;
     try {
       const ready = await tensors;
-      if (list.isOver) return;
-      const bytes = this.#submit(list, index, { tensors: ready, beganMs });
-      // The largest of late counts, so that few large items among many small ones are not underrated for long.
-      this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
+      if (!list.isOver) bytes = this.#submit(list, index, { tensors: ready, beganMs });
     } catch (error) {
       this.#failed(list, index, error);
     } finally {
-      // Of a list that was ended nothing is counted any more.
-      if (list.preparing > 0) {
-        list.preparing -= 1;
-        this.#preparing -= 1;
-      }
+      this.#room.prepared(list, bytes);
       this.#queue(list);
       this.#begin();
     }
@@ -373,34 +334,14 @@ export class ItemFlow implements EngineListener<ListItem> {
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
     const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
-    list.ready += 1;
-    this.#ready += 1;
-    this.#hold(list, bytes, item.tensorBytes);
+    this.#room.enter(item);
     try {
       this.#engine.submit(item, tensors);
     } catch (error) {
-      this.#leave(item);
+      this.#room.leave(item);
       throw error;
     }
     return bytes;
-  }
-
-  /** It waits no more. Of a list that was ended nothing is counted any more. */
-  #leave(item: ListItem): void {
-    if (!item.isWaiting) return;
-    item.isWaiting = false;
-    const { lane, bytes, tensorBytes } = item;
-    if (lane.ready === 0) return;
-    lane.ready -= 1;
-    this.#ready -= 1;
-    this.#hold(lane, -bytes, -tensorBytes);
-  }
-
-  #hold(list: ItemList, bytes: number, tensorBytes: number): void {
-    list.bytes += bytes;
-    list.tensorBytes += tensorBytes;
-    this.#bytes += bytes;
-    this.#charge.grow(tensorBytes);
   }
 }
 

@@ -7,7 +7,7 @@ import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
-import { arrayTypes, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import * as z from "../model/z.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 
@@ -168,9 +168,9 @@ const steps = { preprocess: "preprocess", postprocess: "postprocess", demo: "the
 function declaredBytes(specs: TensorSpecs): number | undefined {
   let bytes = 0;
   for (const { dtype, dims } of Object.values(specs)) {
-    const sizes = dims.filter((dim) => typeof dim === "number");
-    if (sizes.length < dims.length) return undefined;
-    bytes += sizes.reduce((product, size) => product * size, arrayTypes[dtype].BYTES_PER_ELEMENT);
+    const shape = fixedShape(dims);
+    if (shape === undefined) return undefined;
+    bytes += countOf(shape) * arrayTypes[dtype].BYTES_PER_ELEMENT;
   }
   return bytes;
 }

@@ -5,6 +5,7 @@ import type { BatchObserver, Engine } from "../engine/engine.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
 import { LocalEngine } from "../engine/local-engine.ts";
 import { openRunners } from "../engine/open-runners.ts";
+import type { EngineInfo } from "../engine/remote/frame.ts";
 import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
@@ -35,25 +36,11 @@ export interface SetUpOptions {
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
 
-/** How a model runs, as warm-up has found it. */
-export interface RunFacts {
-  readonly maxBatchSize: number;
-  /** `cpu`, or one or more `cuda:N`. */
-  readonly devices: readonly string[];
-  /** The version of libtorch. */
-  readonly torch: string;
-  /** Over all devices. */
-  readonly instances: number;
-  readonly threads: number;
-  /** Milliseconds of a forward pass, by batch size. */
-  readonly forwardMs: readonly (readonly [size: number, ms: number])[];
-}
-
 /** A model whose weights are loaded and warm; who opened it disposes of its runners. */
 export interface WarmModel {
   readonly runners: readonly Runner[];
   readonly pipeline: ItemPipeline;
-  readonly facts: RunFacts;
+  readonly facts: EngineInfo;
   readonly maxQueueDelayMs: number;
   readonly latencyTarget: LatencyTarget | undefined;
 }
@@ -62,7 +49,7 @@ export interface WarmModel {
 export interface RunningModel {
   readonly engine: Engine<ListItem>;
   readonly pipeline: ItemPipeline;
-  readonly facts: RunFacts;
+  readonly facts: EngineInfo;
 }
 
 const { signal: noSignal } = new AbortController();
@@ -112,6 +99,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
         maxBatchSize: warm.maxBatchSize,
         devices,
         torch: torchVersion(),
+        pid: process.pid,
         instances: runners.length,
         threads: warm.threads,
         forwardMs: [...warm.forwardMs],
@@ -138,7 +126,7 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
 }
 
 /** What warm-up has found, for the operator. */
-export function logFacts({ devices, threads, instances, maxBatchSize, forwardMs }: RunFacts): void {
+export function logFacts({ devices, threads, instances, maxBatchSize, forwardMs }: EngineInfo): void {
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;
   const times = forwardMs.map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");

@@ -1,6 +1,6 @@
 /** A clock and a device that tests hold in their hands: time passes only when they say so. */
-
-import { Batcher, type BatchListener, type Clock } from "../../src/engine/batcher.ts";
+import type { Clock } from "../../src/clock.ts";
+import { Batcher, type BatchListener } from "../../src/engine/batcher.ts";
 import type { Queued } from "../../src/engine/fair-queue.ts";
 import { LatencyTarget } from "../../src/engine/latency-target.ts";
 import { QueueDelay } from "../../src/engine/queue-delay.ts";

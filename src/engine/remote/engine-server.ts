@@ -2,11 +2,10 @@
 import type { Socket, UnixSocketListener } from "bun";
 import type { SconceError } from "../../errors.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
-import { aligned } from "../../model/tensor-memory.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
-import type { RanBatch } from "../engine.ts";
+import type { BatchRun } from "../engine.ts";
 import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, KIND_MASK } from "./frame.ts";
-import { type Block, beginFrame, FrameBlocks, jsonFrame } from "./frame-blocks.ts";
+import { FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
@@ -53,7 +52,7 @@ export class EngineServer {
   readonly #rowsFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
   /** Of the batch whose items are told next. */
-  #observation: RanBatch | undefined;
+  #observation: BatchRun | undefined;
 
   constructor(options: EngineServerOptions) {
     this.#options = options;
@@ -195,11 +194,8 @@ export class EngineServer {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
     for (const [front, places] of byFront(items)) {
-      const count = places?.length ?? items.length;
-      const { block, from, word } = this.#begin(aligned(12 + 4 * count), kind);
-      const { words } = block.memory;
-      words[word + 2] = count;
-      for (let i = 0; i < count; i++) words[word + 3 + i] = items[places?.[i] ?? i]?.number ?? 0;
+      const numbers = numbersOf(items, places);
+      const { block, from } = wordsFrame(this.#blocks, kind, [numbers.length, ...numbers]);
       front.outbox.add(block, from, block.end);
       front.outbox.flush();
     }
@@ -208,7 +204,7 @@ export class EngineServer {
   #finished(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
     for (const { lane } of items) ended(lane);
     for (const [front, places] of byFront(items)) {
-      const numbers = places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
+      const numbers = numbersOf(items, places);
       const observation = items[0]?.lane.front === front ? this.#observation : undefined;
       this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation });
       front.outbox.flush();
@@ -224,22 +220,20 @@ export class EngineServer {
   }
 
   #tellNumber(front: Front, kind: number, number: number): void {
-    const { block, from, word } = this.#begin(16, kind);
-    block.memory.words[word + 2] = number;
+    const { block, from } = wordsFrame(this.#blocks, kind, [number]);
     front.outbox.add(block, from, block.end);
     front.outbox.flushSoon();
-  }
-
-  #begin(bytes: number, kind: number): { block: Block; from: number; word: number } {
-    const block = this.#blocks.withRoomFor(bytes);
-    const from = block.end;
-    return { block, from, word: beginFrame(block, bytes, kind) };
   }
 }
 
 function ended(lane: Lane): void {
   lane.count -= 1;
   if (lane.count === 0 && lane.front.lanes.get(lane.number) === lane) lane.front.lanes.delete(lane.number);
+}
+
+/** Of the items in these places; of all where there are none. */
+function numbersOf(items: readonly RemoteItem[], places: readonly number[] | undefined): number[] {
+  return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
 /** The places of the items of each front that is still there; undefined where all are its own. */

@@ -73,8 +73,23 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
   return word;
 }
 
+/** A frame that was made at the end of a block. */
+interface Made {
+  readonly block: Block;
+  readonly from: number;
+}
+
+/** Makes a frame of whole numbers. */
+export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly number[]): Made {
+  const bytes = aligned(8 + 4 * content.length);
+  const block = blocks.withRoomFor(bytes);
+  const from = block.end;
+  block.memory.words.set(content, beginFrame(block, bytes, kind) + 2);
+  return { block, from };
+}
+
 /** Makes a frame that is a JSON text. */
-export function jsonFrame(blocks: FrameBlocks, kind: number, content: object): { block: Block; from: number } {
+export function jsonFrame(blocks: FrameBlocks, kind: number, content: object): Made {
   const text = new TextEncoder().encode(JSON.stringify(content));
   const bytes = aligned(16 + text.length);
   const block = blocks.withRoomFor(bytes);

@@ -51,14 +51,16 @@ export function doubleAt({ buffer, byteOffset }: FrameMemory, at: number): numbe
   return new Float64Array(buffer, byteOffset + at, 1)[0] ?? 0;
 }
 
-/** What an engine process says of itself to a front that connects. */
+/** How a model runs, as warm-up has found it; what an engine process says of itself to a front that connects. */
 export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),
+  /** Over all devices. */
   instances: z.int(),
   /** `cpu`, or one or more `cuda:N`. */
   devices: z.array(z.string()).readonly(),
   /** The version of its libtorch. */
   torch: z.string(),
+  /** Of the process that runs it. */
   pid: z.int(),
   threads: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */

@@ -1,5 +1,5 @@
 /** The frame by which a front submits an item: written there, read in the engine process, laid out here for both. */
-import { arrayTypes, type Dim, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
+import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
 import { aligned, setAt } from "../../model/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
 import { type FrameMemory, frameKinds, IS_ALONE } from "./frame.ts";
@@ -37,7 +37,7 @@ export class ItemFrames {
     this.#plans = Object.values(inputs).map(({ dtype, dims }) => {
       const fixed = dims.filter((dim) => typeof dim === "number");
       const open = dims.length - fixed.length;
-      const count = fixed.reduce((product, size) => product * size, 1);
+      const count = countOf(fixed);
       return { dtype, dims, open, shape: open === 0 ? fixed : undefined, count };
     });
     const open = this.#plans.reduce((sum, plan) => sum + plan.open, 0);
@@ -89,7 +89,7 @@ export class ItemFrames {
         shape = readShape(plan.dims, memory.words, word, sizes);
         word += plan.open;
       }
-      const count = plan.shape === undefined ? shape.reduce((product, size) => product * size, 1) : plan.count;
+      const count = plan.shape === undefined ? countOf(shape) : plan.count;
       const data = new arrayTypes[plan.dtype](buffer, offset, count);
       tensors.push({ dtype: plan.dtype, shape, data });
       offset += aligned(data.byteLength);

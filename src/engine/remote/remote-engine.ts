@@ -11,12 +11,11 @@ import {
   type FrameMemory,
   failureSchema,
   frameKinds,
-  HEADER_BYTES,
   IS_ALONE,
   jsonAt,
   KIND_MASK,
 } from "./frame.ts";
-import { type Block, beginFrame, FrameBlocks } from "./frame-blocks.ts";
+import { type Block, FrameBlocks, wordsFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
@@ -192,11 +191,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   /** Sends a frame of one number; to nobody when there is no process. */
   #tell(kind: number, number: number): void {
     if (!this.isReady) return;
-    const bytes = 2 * HEADER_BYTES;
-    const block = this.#blocks.withRoomFor(bytes);
-    const from = block.end;
-    const word = beginFrame(block, bytes, kind);
-    block.memory.words[word + 2] = number;
+    const { block, from } = wordsFrame(this.#blocks, kind, [number]);
     this.#send(block, from, block.end);
   }
 

@@ -2,7 +2,7 @@
 import { batchCauses } from "../../metrics/labels.ts";
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
 import { aligned, setAt } from "../../model/tensor-memory.ts";
-import type { RanBatch } from "../engine.ts";
+import type { BatchRun } from "../engine.ts";
 import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
 import type { Outbox } from "./outbox.ts";
@@ -31,8 +31,8 @@ export interface RowsOfFront {
   readonly places: readonly number[] | undefined;
   /** Of the whole batch. */
   readonly outputs: readonly Tensor[];
-  /** How the batch ran, which is told once: undefined where another front is told. */
-  readonly observation: RanBatch | undefined;
+  /** How the batch ran; undefined where another front is told. */
+  readonly observation: BatchRun | undefined;
 }
 
 export class RowsFrames {
@@ -105,7 +105,7 @@ export function numbersWord(at: number): number {
   return (at + HEAD_BYTES) / 4;
 }
 
-export function observationAt(memory: FrameMemory, at: number): RanBatch | undefined {
+export function observationAt(memory: FrameMemory, at: number): BatchRun | undefined {
   const word = memory.words[at / 4 + 3] ?? 0;
   if (word === 0) return undefined;
   const cause = batchCauses[Math.floor(word / CAUSE_UNIT)] ?? "full";

@@ -14,7 +14,7 @@ import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
-export type OnHold = (request: Request, isHeld: boolean) => void;
+type OnHold = (request: Request, isHeld: boolean) => void;
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
@@ -22,11 +22,11 @@ export interface PredictionRoutes {
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
   readonly memory: MemoryAccount;
-  readonly onHold: OnHold;
+  readonly onHold?: OnHold;
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, onHold } = options;
+  const { predictions, siblings, memory, onHold = () => {} } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory };
   const large = new LargeAnswers(memory);
   for (const family of families) {

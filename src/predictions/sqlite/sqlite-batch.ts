@@ -3,54 +3,29 @@
  * A change is one line of fields in `heads`; its body or outcome stands in `texts`, cut by the lengths that the line gives.
  */
 import type { Change } from "./change.ts";
+import type { StoredRecord, StoredRequest } from "./sqlite-messages.ts";
 import { originText } from "./stored-origin.ts";
 
-export interface CreateRow {
+export interface CreateRow extends Omit<StoredRequest, "row" | "leftMs" | "deaths"> {
   readonly op: "create";
-  readonly id: string;
-  readonly kind: string;
-  readonly count: number;
-  readonly createdAtMs: number;
-  readonly timeoutMs: number;
   /** Milliseconds since the store was told. */
   readonly ageMs: number;
   readonly begunAtMs: number | null;
-  readonly file: string | null;
-  readonly body: string;
-  /** As JSON. */
-  readonly origin: string;
 }
 
-export interface BegunRow {
-  readonly op: "begun";
-  readonly id: string;
-  readonly begunAtMs: number | null;
-}
-
-export interface EndRow {
+export interface EndRow extends StoredRecord {
   readonly op: "end";
-  readonly id: string;
-  readonly kind: string;
-  readonly count: number;
-  readonly itemsDone: number;
-  readonly createdAtMs: number;
-  readonly startedAtMs: number | null;
   readonly finishedAtMs: number;
   readonly status: string;
   readonly ageMs: number;
   readonly bytes: number;
-  readonly file: string | null;
-  readonly fileMembersBytes: number;
-  readonly members: string;
-  readonly logs: string;
 }
 
-export interface DropRow {
-  readonly op: "drop";
-  readonly id: string;
-}
-
-export type Row = CreateRow | BegunRow | EndRow | DropRow;
+export type Row =
+  | CreateRow
+  | EndRow
+  | { readonly op: "begun"; readonly id: string; readonly begunAtMs: number | null }
+  | { readonly op: "drop"; readonly id: string };
 
 /** Stands for a field that is not there. */
 const NONE = "-";
@@ -106,18 +81,9 @@ export function* decodeBatch({ heads, texts }: { heads: string; texts: string })
     if (op === "c") {
       const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength] = rest;
       const times = { createdAtMs: Number(createdAtMs), timeoutMs: Number(timeoutMs), ageMs: Number(ageMs) };
-      const body = text(length);
-      yield {
-        op: "create",
-        id,
-        kind,
-        count: Number(count),
-        ...times,
-        begunAtMs: time(begunAtMs),
-        file: name(file),
-        body,
-        origin: text(originLength),
-      };
+      const begun = { begunAtMs: time(begunAtMs), file: name(file), body: text(length) };
+      const origin = text(originLength);
+      yield { op: "create", id, kind, count: Number(count), ...times, ...begun, origin };
     } else if (op === "b") {
       yield { op: "begun", id, begunAtMs: time(rest[0]) };
     } else if (op === "e") {

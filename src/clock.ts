@@ -7,6 +7,14 @@ export interface Clock {
   after(delayMs: number, task: () => void): () => void;
 }
 
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  after(delayMs, task) {
+    const timer = setTimeout(task, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Its timers do not keep the process alive. */
 export const monotonicClock: Clock = {
   now: () => performance.now(),

@@ -1,0 +1,114 @@
+/** What is on its way through the model's code and the engine, in items and bytes, and whether there is room for more. */
+import type { Charge } from "../memory/charge.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
+import type { ItemList, ListItem } from "./item-list.ts";
+
+/** Inputs of all lists that the model's code is making ready at the same time. */
+const MAX_PREPARING = 512;
+
+interface FlowRoomOptions {
+  /** Most items that wait for a batch. */
+  readonly maxReady: number;
+  readonly maxReadyBytes: number;
+  readonly memory: MemoryAccount;
+  /** Bytes of an item where its declaration tells them. */
+  readonly itemBytes: number | undefined;
+  /** Called back when there was no room in memory and some was given back. */
+  readonly onRoom: () => void;
+}
+
+export class FlowRoom {
+  readonly #options: FlowRoomOptions;
+  /** Of `#bytes`, all but fetched files, which are charged from their first byte. */
+  readonly #charge: Charge;
+  #ready = 0;
+  #preparing = 0;
+  #finishing = 0;
+  /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
+  #bytes = 0;
+  /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
+  #expectedBytes: number | undefined;
+
+  constructor(options: FlowRoomOptions) {
+    this.#options = options;
+    this.#charge = options.memory.add("tensors", 0);
+    this.#expectedBytes = options.itemBytes;
+  }
+
+  /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
+  get ready(): { readonly items: number; readonly bytes: number } {
+    return { items: this.#ready, bytes: this.#bytes };
+  }
+
+  /** Whether one more input may be begun, beside what is ready and what is being made ready; one alone is always let in. */
+  isThere(): boolean {
+    const { maxReady, maxReadyBytes, memory, onRoom } = this.#options;
+    if (this.#ready >= maxReady || this.#preparing >= MAX_PREPARING) return false;
+    if (this.#ready + this.#preparing + this.#finishing === 0) return true;
+    // Before the first of its kind is ready nobody knows how large they are.
+    if (this.#expectedBytes === undefined && this.#preparing >= maxReady) return false;
+    const coming = this.#preparing * (this.#expectedBytes ?? 0);
+    if (this.#bytes + coming >= maxReadyBytes) return false;
+    if (memory.hasRoom("tensors", coming + (this.#expectedBytes ?? 0))) return true;
+    memory.onceRoom(onRoom);
+    return false;
+  }
+
+  /** An item waits for a batch. */
+  enter({ lane, bytes, tensorBytes }: ListItem): void {
+    lane.ready += 1;
+    this.#ready += 1;
+    this.hold(lane, bytes, tensorBytes);
+  }
+
+  /** It waits no more. Of a list that was ended nothing is counted any more. */
+  leave(item: ListItem): void {
+    if (!item.isWaiting) return;
+    item.isWaiting = false;
+    const { lane, bytes, tensorBytes } = item;
+    if (lane.ready === 0) return;
+    lane.ready -= 1;
+    this.#ready -= 1;
+    this.hold(lane, -bytes, -tensorBytes);
+  }
+
+  /** The model's code makes an input ready, asynchronously. */
+  preparing(list: ItemList): void {
+    list.preparing += 1;
+    this.#preparing += 1;
+  }
+
+  /** @param bytes of the item that was made; undefined where there is none */
+  prepared(list: ItemList, bytes: number | undefined): void {
+    // The largest of late counts, so that few large items among many small ones are not underrated for long.
+    if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
+    // Of a list that was ended nothing is counted any more.
+    if (list.preparing === 0) return;
+    list.preparing -= 1;
+    this.#preparing -= 1;
+  }
+
+  /** An asynchronous `postprocess` has begun with rows of so many bytes, or ended with them. */
+  finishing(bytes: number, change: 1 | -1): void {
+    this.#finishing += change;
+    this.#bytes += change * bytes;
+    this.#charge.grow(change * bytes);
+  }
+
+  /** A list holds so many bytes more. */
+  hold(list: ItemList, bytes: number, tensorBytes: number): void {
+    list.bytes += bytes;
+    list.tensorBytes += tensorBytes;
+    this.#bytes += bytes;
+    this.#charge.grow(tensorBytes);
+  }
+
+  /** Forgets all that a list has. */
+  clear(list: ItemList): void {
+    this.#ready -= list.ready;
+    this.#preparing -= list.preparing;
+    this.hold(list, -list.bytes, -list.tensorBytes);
+    list.ready = 0;
+    list.preparing = 0;
+  }
+}
