@@ -1,30 +1,22 @@
 /** SIGKILL of the engine process at random moments under load. */
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
-import { TestedServer } from "../tested-server.ts";
-import { Traffic } from "../traffic.ts";
+import { killUnderLoad } from "../kills.ts";
 
 export const engineKills: Fault = {
   name: "engine-kills",
   title:
     "an engine process that is killed under load is started again, readiness says so, and every prediction ends with its own output",
-  async inject({ tally, home, random, isLong }) {
-    const [kills, total] = isLong ? [10, 10_000] : [3, 600];
-    await using server = await TestedServer.start({ home, args: ["--retain-count", "100000"] });
-    const traffic = new Traffic({
-      url: server.url,
-      tally,
-      random,
-      lastLines: () => server.lastLines,
+  async inject(context) {
+    const { tally, isLong } = context;
+    let hasFallen = false;
+    await killUnderLoad({
+      ...context,
+      kills: isLong ? 10 : 3,
+      total: isLong ? 10_000 : 600,
       // It was in two batches that were killed, the second time alone: nobody can tell it from one that kills.
       isGivenUp: (message) => /SIGKILL.* while it ran this input alone/.test(message),
-    });
-    const running = traffic.run(total);
-    let hasFallen = false;
-    for (let i = 0; i < kills; i++) {
-      const at = ((i + random()) * total) / (kills + 1);
-      await until(() => traffic.done >= at, `${Math.ceil(at)} of ${total} predictions\n${server.lastLines}`, 120_000);
-      await tally.inject(async () => {
+      kill: async (server) => {
         const engine = await server.child("engine");
         const before = server.lines.length;
         process.kill(engine, "SIGKILL");
@@ -38,11 +30,8 @@ export const engineKills: Fault = {
           tally.problem("the engine process has the id of the one that was killed");
         const told = server.lines.slice(before).filter((line) => line.includes("was ended by SIGKILL"));
         if (told.length !== 1) tally.problem(`${told.length} lines of the log tell of a death:\n${server.lastLines}`);
-      });
-    }
-    await running;
-    await traffic.verify();
+      },
+    });
     if (!hasFallen) tally.problem("readiness was never 503");
-    tally.note(`${total} predictions and demos, ${kills} kills`);
   },
 };

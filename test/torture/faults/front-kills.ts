@@ -1,8 +1,8 @@
 /** SIGKILL of one of several fronts at random moments under load. */
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
-import { TestedServer } from "../tested-server.ts";
-import { Traffic } from "../traffic.ts";
+import { isSuspect, killUnderLoad } from "../kills.ts";
+import type { TestedServer } from "../tested-server.ts";
 
 const FRONTS = 2;
 
@@ -10,24 +10,15 @@ export const frontKills: Fault = {
   name: "front-kills",
   title:
     "a front that is killed under load is started again, the port is served meanwhile, and no accepted prediction is lost",
-  async inject({ tally, home, random, isLong }) {
-    const [kills, total] = isLong ? [10, 10_000] : [2, 400];
-    await using server = await TestedServer.start({
-      home,
-      args: ["--fronts", String(FRONTS), "--retain-count", "100000"],
-    });
-    const traffic = new Traffic({
-      url: server.url,
-      tally,
-      random,
-      lastLines: () => server.lastLines,
-      isGivenUp: (message) => /^The server ended \d+ times while this ran/.test(message),
-    });
-    const running = traffic.run(total);
-    for (let i = 0; i < kills; i++) {
-      const at = ((i + random()) * total) / (kills + 1);
-      await until(() => traffic.done >= at, `${Math.ceil(at)} of ${total} predictions\n${server.lastLines}`, 120_000);
-      await tally.inject(async () => {
+  async inject(context) {
+    const { tally, random, isLong } = context;
+    await killUnderLoad({
+      ...context,
+      args: ["--fronts", String(FRONTS)],
+      kills: isLong ? 10 : 2,
+      total: isLong ? 10_000 : 400,
+      isGivenUp: isSuspect,
+      kill: async (server) => {
         const fronts = server.children("front");
         const killed = fronts[Math.floor(random() * fronts.length)] ?? 0;
         const readyBefore = timesReady(server);
@@ -39,11 +30,8 @@ export const frontKills: Fault = {
         if (now.length !== FRONTS || now.includes(killed)) {
           tally.problem(`there are the front processes ${now.join(", ")} after ${killed} was killed`);
         }
-      });
-    }
-    await running;
-    await traffic.verify();
-    tally.note(`${total} predictions and demos, ${kills} kills of a front`);
+      },
+    });
   },
 };
 

@@ -1,0 +1,33 @@
+/** Kills at random moments under load: the traffic that goes on meanwhile, and what became of it at the end. */
+import { until } from "./bounded.ts";
+import type { Injection } from "./fault.ts";
+import { TestedServer } from "./tested-server.ts";
+import { Traffic } from "./traffic.ts";
+
+export interface Kills extends Injection {
+  readonly args?: readonly string[];
+  readonly kills: number;
+  /** Predictions and demos in all. */
+  readonly total: number;
+  /** Whether a prediction may have failed with this message. */
+  readonly isGivenUp: (message: string) => boolean;
+  /** Kills once, in each part of the load, and waits until that is over. */
+  readonly kill: (server: TestedServer) => Promise<void>;
+}
+
+export async function killUnderLoad({ tally, home, random, args = [], kills, total, isGivenUp, kill }: Kills) {
+  await using server = await TestedServer.start({ home, args: [...args, "--retain-count", "100000"] });
+  const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines, isGivenUp });
+  const running = traffic.run(total);
+  for (let i = 0; i < kills; i++) {
+    const at = ((i + random()) * total) / (kills + 1);
+    await until(() => traffic.done >= at, `${Math.ceil(at)} of ${total} predictions\n${server.lastLines}`, 120_000);
+    await tally.inject(() => kill(server));
+  }
+  await running;
+  await traffic.verify();
+  tally.note(`${total} predictions and demos, ${kills} kills`);
+}
+
+/** The server ended too often while it ran. */
+export const isSuspect = (message: string) => /^The server ended \d+ times while this ran/.test(message);
