@@ -87,8 +87,8 @@ export type StoreSync = (typeof storeSyncs)[number];
 /** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
-    description: "What is logged: this and what matters more",
-    valueHint: logLevels.join("|"),
+    description: `Lowest severity that is logged: ${logLevels.join(", ")}`,
+    valueHint: "level",
     default: "info",
     parse: oneOf(logLevels),
   }),
@@ -122,8 +122,9 @@ export const serveOptions = {
     parse: integer(1, 65536),
   }),
   device: openOption<string>({
-    description: "Where the model runs: auto takes a GPU when there is one, cuda:0,cuda:1 or cuda:all take several",
-    valueHint: "auto|cpu|cuda:N,…|cuda:all",
+    description:
+      "Where the model runs: cpu, cuda:N, several as cuda:0,cuda:1 or cuda:all; auto takes a GPU when there is one",
+    valueHint: "device",
     described: "the model's, else auto",
     parse: deviceText,
   }),
@@ -149,6 +150,17 @@ export const serveOptions = {
     description: "Milliseconds from a ready item to the end of its batch: batches are sized and timed to keep it",
     valueHint: "ms",
     described: "the model's, else none",
+    parse: number(0.1),
+  }),
+  tune: option({
+    description: "Serve nothing: measure batch sizes, instances and threads here, and print the best as flags",
+    default: false,
+    parse: flag,
+  }),
+  tuneSeconds: option({
+    description: "Seconds that --tune measures",
+    valueHint: "seconds",
+    default: 60,
     parse: number(0.1),
   }),
   isolate: option({
@@ -181,6 +193,25 @@ export const serveOptions = {
     default: "normal",
     parse: oneOf(storeSyncs),
   }),
+  retainCount: option({
+    description: "Most ended predictions that can still be read",
+    valueHint: "n",
+    default: 10_000,
+    parse: integer(0),
+  }),
+  retainAge: option({
+    description: "Seconds that an ended prediction can be read",
+    valueHint: "seconds",
+    default: 3600,
+    parse: number(0),
+  }),
+  retainBytes: option({
+    description: "Most bytes of the results of ended predictions",
+    valueHint: "bytes",
+    default: 256 * MiB,
+    described: "256m",
+    parse: bytes,
+  }),
   drainTimeout: openOption<number>({
     description: "Seconds that a stop waits for accepted work; with a file as store the rest goes on at the next start",
     valueHint: "seconds",
@@ -199,17 +230,6 @@ export const serveOptions = {
     valueHint: "seconds",
     default: 5,
     parse: number(0),
-  }),
-  tune: option({
-    description: "Serve nothing: measure batch sizes, instances and threads here, and print the best as flags",
-    default: false,
-    parse: flag,
-  }),
-  tuneSeconds: option({
-    description: "Seconds that --tune measures",
-    valueHint: "seconds",
-    default: 60,
-    parse: number(0.1),
   }),
   timeout: option({
     description: "Seconds that a prediction may take",
@@ -282,25 +302,6 @@ export const serveOptions = {
     described: "1m",
     parse: bytes,
   }),
-  retainCount: option({
-    description: "Most ended predictions that can still be read",
-    valueHint: "n",
-    default: 10_000,
-    parse: integer(0),
-  }),
-  retainAge: option({
-    description: "Seconds that an ended prediction can be read",
-    valueHint: "seconds",
-    default: 3600,
-    parse: number(0),
-  }),
-  retainBytes: option({
-    description: "Most bytes of the results of ended predictions",
-    valueHint: "bytes",
-    default: 256 * MiB,
-    described: "256m",
-    parse: bytes,
-  }),
   fetchTimeout: option({
     description: "Seconds that fetching one file may take",
     valueHint: "seconds",
@@ -337,5 +338,19 @@ export const serveOptions = {
     parse: flag,
   }),
 } as const;
+
+/** The groups of its help, by the option that begins each. */
+export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeof commonOptions | "cacheDir", string>> =
+  {
+    port: "Serving",
+    batchSize: "Batching",
+    isolate: "Processes",
+    store: "Predictions kept",
+    drainTimeout: "Ending",
+    timeout: "Limits",
+    fetchTimeout: "Files and fetching",
+    cacheDir: "Libraries",
+    logLevel: "Logs",
+  };
 
 export type ServeConfig = OptionValues<typeof serveOptions>;
