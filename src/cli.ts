@@ -34,6 +34,9 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
     "Remove tags, and the models that no tag is left of",
     async () => (await import("./commands/rm.ts")).rm,
   ),
+  completions: lazyCommand("Print a script that completes commands in a shell", async () =>
+    (await import("./commands/completions.ts")).completionsCommand(commands),
+  ),
 };
 
 const notes = `ENVIRONMENT
