@@ -92,8 +92,8 @@ function printable(text: string): string {
 /** One line on standard error; the stack only for those who asked to debug. */
 function fail(thrown: unknown): number {
   // Citty refuses calls without an argument that is required.
-  const isRefused = thrown instanceof Error && thrown.name === "CLIError";
-  const error = isRefused ? new SconceError("usage", `${Bun.stripANSI(thrown.message)} (see --help)`) : thrown;
+  const missing = thrown instanceof Error && /^Missing required positional argument: (\S+)/.exec(thrown.message)?.[1];
+  const error = missing ? new SconceError("usage", `missing argument ${missing} (see --help)`) : thrown;
   // Who reads the output has had enough of it, like `head`: nothing is wrong.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;

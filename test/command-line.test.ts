@@ -70,7 +70,7 @@ describe("a wrong call is refused:", () => {
     [["serve", "--batch-size", "0"], "--batch-size must be"],
     [["serve", "--batchsize", "4"], "did you mean --batch-size?"],
     [["build", "test/models/lab", "--tag", "a b"], '"a b"'],
-    [["tag", "lab"], "Missing required positional argument: TARGET (see --help)"],
+    [["tag", "lab"], "missing argument TARGET (see --help)"],
     [["toString"], "unknown command toString"],
     [["serv"], "unknown command serv; did you mean serve?"],
     [["--verison"], "unknown option --verison"],

@@ -86,7 +86,7 @@ test("sconce runs through a link from any folder, keeps that folder, its argumen
 test("what help and hints say to type is how the command line was called", async () => {
   const [checkout, path] = [copy(), pathWithBun()];
   stubCommandLine(checkout, `console.log(process.env.SCONCE_PROGRAM);`);
-  const programOf = async (command: string, agent = "") => {
+  const programOf = async (command: string, agent?: string) => {
     const env = { ...process.env, PATH: `${path}:${checkout}/bin`, npm_config_user_agent: agent };
     const child = Bun.spawn(["/bin/sh", "-c", command], { cwd: checkout, env, stdout: "pipe", stderr: "pipe" });
     return (await child.stdout.text()).trim();
