@@ -1,7 +1,8 @@
 /** The client that Hey API makes: `bun hey-client.ts openapi.json FOLDER`. */
+import { plugin } from "bun";
 
 // It needs the compiler's own API, as openapi-typescript does.
-Bun.plugin({
+plugin({
   name: "typescript-5",
   setup(build) {
     build.module("typescript", async () => ({ exports: await import("typescript-5"), loader: "object" }));
