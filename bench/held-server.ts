@@ -1,5 +1,5 @@
 /** held-server.ts MODEL: a server that says, each time it is asked, for how long at most its event loop was held since the last time. */
-import { parseArguments } from "../src/commands/arguments.ts";
+import { peekOptions } from "../src/commands/arguments.ts";
 import { serveOptions } from "../src/config.ts";
 import { startServer } from "../src/server.ts";
 import { ModelStore } from "../src/store/store.ts";
@@ -7,7 +7,7 @@ import { ModelStore } from "../src/store/store.ts";
 const TICK_MS = 1;
 
 const [model, ...rest] = process.argv.slice(2);
-const { options } = parseArguments(rest, serveOptions);
+const options = peekOptions(rest, serveOptions);
 await startServer({ packaged: await new ModelStore().resolve(model), config: options });
 let heldMs = 0;
 let last = performance.now();

@@ -1,12 +1,12 @@
 /** memory-server.ts MODEL: a server that collects its garbage when it is asked to, and says what memory it has then. */
 import { heapStats } from "bun:jsc";
-import { parseArguments } from "../src/commands/arguments.ts";
+import { peekOptions } from "../src/commands/arguments.ts";
 import { serveOptions } from "../src/config.ts";
 import { startServer } from "../src/server.ts";
 import { ModelStore } from "../src/store/store.ts";
 
 const [model, ...rest] = process.argv.slice(2);
-const { options } = parseArguments(rest, serveOptions);
+const options = peekOptions(rest, serveOptions);
 await startServer({ packaged: await new ModelStore().resolve(model), config: options });
 for await (const _ of console) {
   // Twice, with time in between: finalizers run after a collection, and freed pages are given back a little later.

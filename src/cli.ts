@@ -1,61 +1,63 @@
 /** The command line of sconce. */
 import { version } from "../package.json";
-import { rootHelp } from "./commands/help.ts";
+import { type LazyCommand, lazyCommand } from "./commands/command.ts";
 import { modelStore } from "./commands/model-source.ts";
-import { type CommandEntry, runProgram } from "./program.ts";
+import { exitCodes, runProgram } from "./program.ts";
+import { programName } from "./program-name.ts";
 import { rolesFor } from "./roles.ts";
 
-const commands: Readonly<Record<string, CommandEntry>> = {
-  serve: { description: "Serve a model over HTTP", load: async () => (await import("./commands/serve.ts")).serve },
-  predict: {
-    description: "Run a model once, without a server",
-    load: async () => (await import("./commands/predict.ts")).predict,
-  },
-  init: {
-    description: "Write a model folder to start from",
-    load: async () => (await import("./commands/init.ts")).init,
-  },
-  build: {
-    description: "Package a model folder as repo:tag",
-    load: async () => (await import("./commands/build.ts")).build,
-  },
-  compile: {
-    description: "Make one executable file of a model",
-    load: async () => (await import("./commands/compile.ts")).compile,
-  },
-  image: {
-    description: "Write a container image that serves a model",
-    load: async () => (await import("./commands/image.ts")).image,
-  },
-  models: {
-    description: "List the models of the store",
-    load: async () => (await import("./commands/models.ts")).models,
-  },
-  inspect: {
-    description: "Print what a packaged model is made of, as JSON",
-    load: async () => (await import("./commands/inspect.ts")).inspect,
-  },
-  push: {
-    description: "Copy a model to a registry",
-    load: async () => (await import("./commands/push.ts")).push,
-  },
-  pull: {
-    description: "Copy a model from a registry",
-    load: async () => (await import("./commands/pull.ts")).pull,
-  },
-  tag: {
-    description: "Give a packaged model one more tag",
-    load: async () => (await import("./commands/tag.ts")).tag,
-  },
-  rm: {
-    description: "Remove tags, and the models that no tag is left of",
-    load: async () => (await import("./commands/rm.ts")).rm,
-  },
+export const commands: Readonly<Record<string, LazyCommand>> = {
+  serve: lazyCommand("Serve a model over HTTP", async () => (await import("./commands/serve.ts")).serve),
+  predict: lazyCommand(
+    "Run a model once, without a server",
+    async () => (await import("./commands/predict.ts")).predict,
+  ),
+  init: lazyCommand("Write a model folder to start from", async () => (await import("./commands/init.ts")).init),
+  build: lazyCommand("Package a model folder as repo:tag", async () => (await import("./commands/build.ts")).build),
+  compile: lazyCommand(
+    "Make one executable file of a model",
+    async () => (await import("./commands/compile.ts")).compile,
+  ),
+  image: lazyCommand(
+    "Write a container image that serves a model",
+    async () => (await import("./commands/image.ts")).image,
+  ),
+  models: lazyCommand("List the models of the store", async () => (await import("./commands/models.ts")).models),
+  inspect: lazyCommand(
+    "Print what a packaged model is made of, as JSON",
+    async () => (await import("./commands/inspect.ts")).inspect,
+  ),
+  push: lazyCommand("Copy a model to a registry", async () => (await import("./commands/push.ts")).push),
+  pull: lazyCommand("Copy a model from a registry", async () => (await import("./commands/pull.ts")).pull),
+  tag: lazyCommand("Give a packaged model one more tag", async () => (await import("./commands/tag.ts")).tag),
+  rm: lazyCommand(
+    "Remove tags, and the models that no tag is left of",
+    async () => (await import("./commands/rm.ts")).rm,
+  ),
+  completions: lazyCommand("Print a script that completes commands in a shell", async () =>
+    (await import("./commands/completions.ts")).completionsCommand(commands),
+  ),
 };
+
+const notes = `ENVIRONMENT
+
+  SCONCE_HOME    The folder of the model store (default: sconce in your data directory)
+     SCONCE_…    Any option, as SCONCE_BATCH_SIZE for --batch-size; a flag goes before it
+     NO_COLOR    No colours, if it is set to anything
+
+${exitCodes}`;
 
 /** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call, 130 if interrupted. */
 export async function main(argv: readonly string[]): Promise<void> {
-  const list = Object.entries(commands).map(([name, { description }]) => [name, description] as const);
-  const help = (width: number) => rootHelp({ version, commands: list }, width);
-  await runProgram({ name: "sconce", version: () => version, commands, roles: rolesFor(() => modelStore), help }, argv);
+  const description = "Packages PyTorch models and serves them over HTTP";
+  await runProgram(
+    {
+      meta: { name: programName, description, version },
+      subCommands: { ...commands },
+      notes,
+      version: () => version,
+      roles: rolesFor(() => modelStore),
+    },
+    argv,
+  );
 }

@@ -21,9 +21,10 @@ const storeSyncs = ["normal", "full"] as const;
 /** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
-    description: "What is logged: this and what matters more",
+    description: `Lowest severity that is logged: ${logLevels.join(", ")}`,
     default: "info",
     ...choice(logLevels),
+    valueHint: "level",
   }),
   logFormat: option<LogFormat>({
     description: "Log lines for people, or one JSON object a line with time, level and message, errors too",
@@ -41,14 +42,21 @@ export const serveOptions = {
     default: "0.0.0.0",
     parse: z.string().min(1, "must be an address"),
   }),
+  verify: option({
+    description:
+      "Check the model's files against their digests, once until they change; --no-verify checks its code alone",
+    default: true,
+    parse: flag,
+  }),
   batchSize: openOption<number>({
     description: "Most items that go through the model together",
     described: "the model's",
     ...count(1, 65536),
   }),
   device: openOption<string>({
-    description: "Where the model runs: auto takes a GPU when there is one, cuda:0,cuda:1 or cuda:all take several",
-    valueHint: "auto|cpu|cuda:N,…|cuda:all",
+    description:
+      "Where the model runs: cpu, cuda:N, several as cuda:0,cuda:1 or cuda:all; auto takes a GPU when there is one",
+    valueHint: "device",
     described: "the model's, else auto",
     parse: deviceText,
   }),
@@ -72,6 +80,12 @@ export const serveOptions = {
     described: "the model's, else none",
     ...duration("ms", 0.1),
   }),
+  tune: option({
+    description: "Serve nothing: measure batch sizes, instances and threads here, and print the best as flags",
+    default: false,
+    parse: flag,
+  }),
+  tuneSeconds: option({ description: "Seconds that --tune measures", default: 60, ...duration("seconds", 0.1) }),
   isolate: option({
     description:
       "Run the weights in a process of their own, whose end costs clients nothing but time; --no-isolate does not",
@@ -82,12 +96,6 @@ export const serveOptions = {
     description: "Processes that answer clients and prepare inputs, on one port",
     described: "by cores: 1, from 8 on 2, from 16 on 4",
     ...count(1, 60),
-  }),
-  verify: option({
-    description:
-      "Check the model's files against their digests, once until they change; --no-verify checks its code alone",
-    default: true,
-    parse: flag,
   }),
   batchTimeout: openOption<number>({
     description: "Seconds that a batch may run before its process is taken for stuck, and started again",
@@ -105,6 +113,13 @@ export const serveOptions = {
     default: "normal",
     ...choice(storeSyncs),
   }),
+  retainCount: option({ description: "Most ended predictions that can still be read", default: 10_000, ...count(0) }),
+  retainAge: option({
+    description: "Seconds that an ended prediction can be read",
+    default: 3600,
+    ...duration("seconds", 0),
+  }),
+  retainBytes: option({ description: "Most bytes of the results of ended predictions", ...bytes("256m", anyBytes) }),
   drainTimeout: openOption<number>({
     description: "Seconds that a stop waits for accepted work; with a file as store the rest goes on at the next start",
     described: "until it has ended",
@@ -121,12 +136,6 @@ export const serveOptions = {
     default: 5,
     ...duration("seconds", 0),
   }),
-  tune: option({
-    description: "Serve nothing: measure batch sizes, instances and threads here, and print the best as flags",
-    default: false,
-    parse: flag,
-  }),
-  tuneSeconds: option({ description: "Seconds that --tune measures", default: 60, ...duration("seconds", 0.1) }),
   timeout: option({ description: "Seconds that a prediction may take", default: 600, ...duration("seconds", 0.001) }),
   maxInputs: openOption<number>({
     description: "Most inputs of one prediction",
@@ -156,13 +165,6 @@ export const serveOptions = {
   maxResultBytes: option({ description: "Most bytes of the outputs of one prediction", ...bytes("256m") }),
   maxDemoInputs: option({ description: "Most inputs of one demo prediction", default: 64, ...count(1) }),
   maxLogBytes: option({ description: "Most bytes of a demo prediction's logs", ...bytes("1m", anyBytes) }),
-  retainCount: option({ description: "Most ended predictions that can still be read", default: 10_000, ...count(0) }),
-  retainAge: option({
-    description: "Seconds that an ended prediction can be read",
-    default: 3600,
-    ...duration("seconds", 0),
-  }),
-  retainBytes: option({ description: "Most bytes of the results of ended predictions", ...bytes("256m", anyBytes) }),
   fetchTimeout: option({
     description: "Seconds that fetching one file may take",
     default: 30,
@@ -180,16 +182,30 @@ export const serveOptions = {
     ...count(1),
   }),
   maxRedirects: option({ description: "Most redirects that are followed for one file", default: 3, ...count(0, 100) }),
-  accessLog: option({
-    description: "Log a line for each request, with its status, its time and its X-Request-Id",
-    default: false,
-    parse: flag,
-  }),
   allowPrivateUrls: option({
     description: "Also fetch files from loopback, private and other non-global addresses",
     default: false,
     parse: flag,
   }),
+  accessLog: option({
+    description: "Log a line for each request, with its status, its time and its X-Request-Id",
+    default: false,
+    parse: flag,
+  }),
 } as const;
+
+/** The groups of its help, by the option that begins each. */
+export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeof commonOptions | "cacheDir", string>> =
+  {
+    port: "Serving",
+    batchSize: "Batching",
+    isolate: "Processes",
+    store: "Predictions kept",
+    drainTimeout: "Ending",
+    timeout: "Limits",
+    fetchTimeout: "Files and fetching",
+    cacheDir: "Libraries",
+    accessLog: "Logs",
+  };
 
 export type ServeConfig = OptionValues<typeof serveOptions>;

@@ -1,33 +1,26 @@
 /** A command line with subcommands: finds the command, shows help, and turns every error into one line and an exit code. */
-import { runCommand } from "citty";
+import { type CommandDef, runCommand } from "citty";
 import { closest } from "./closest.ts";
 import { peekOptions } from "./commands/arguments.ts";
-import type { Command } from "./commands/command.ts";
-import { commandHelp, helpWidth } from "./commands/help.ts";
+import type { Command, LazyCommand } from "./commands/command.ts";
+import { type HelpTexts, helpOf, helpWidth } from "./commands/help.ts";
 import { commonOptions } from "./config.ts";
 import { messageOf, SconceError } from "./errors.ts";
 import { configureLog, isLogJson, log } from "./log.ts";
 import { type Roles, roleOf, runRole } from "./processes/link.ts";
 
-export interface Program {
-  /** As it is typed. */
-  readonly name: string;
+export interface Program extends HelpTexts, CommandDef {
+  readonly subCommands: Record<string, Command | LazyCommand>;
+  /** The command that is meant where none is named, not even with options; without one that asks for help. */
+  readonly default?: string;
   /** What `--version` prints. */
   version(): string | Promise<string>;
-  readonly commands: Readonly<Record<string, CommandEntry>>;
-  /** The command that is meant where none is named, not even with options; without one that asks for help. */
-  readonly defaultCommand?: string;
   /** What it does as a child process of itself, which no help mentions. */
   readonly roles: Roles;
-  /** Help of the program as a whole. */
-  help(width: number): string | Promise<string>;
 }
 
-export interface CommandEntry {
-  readonly description: string;
-  /** Called when the command is: `--version` does not load what `serve` needs. */
-  load(): Promise<Command>;
-}
+export const exitCodes =
+  "Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. Results go to standard output, the rest to standard error.";
 
 /** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call. */
 export async function runProgram(program: Program, argv: readonly string[]): Promise<void> {
@@ -43,50 +36,45 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
 async function run(program: Program, argv: readonly string[]): Promise<void> {
   const role = roleOf(argv);
   if (role !== undefined) return runRole(program.roles, role);
-  const [first] = argv;
+  const [first = program.default ?? "--help", ...rest] = argv;
   if (first === "--version" || first === "-v") return print(await program.version());
-  if (first === undefined ? program.defaultCommand === undefined : isHelp(first)) {
+  if (first === "help" || isHelp(first))
     return printHelp(
       program,
-      argv.slice(1).find((arg) => !arg.startsWith("-")),
+      rest.find((arg) => !arg.startsWith("-")),
     );
-  }
-  const [name, rest] = split(program, argv);
-  const end = rest.indexOf("--");
-  const flags = end < 0 ? rest : rest.slice(0, end);
-  if (flags.includes("--help") || flags.includes("-h")) return printHelp(program, name);
-  const { definition } = await entryOf(program, name).load();
-  await runCommand(definition, { rawArgs: rest });
+  // Citty would take the value of an unknown option for the name of a command.
+  const rawArgs =
+    first.startsWith("-") && program.default !== undefined ? [program.default, ...argv] : [first, ...rest];
+  commandOf(program, rawArgs[0] ?? first);
+  const end = rawArgs.indexOf("--");
+  if (rawArgs.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, rawArgs[0]);
+  await runCommand(program, { rawArgs });
 }
 
-function isHelp(name: string): boolean {
-  return name === "help" || name === "--help" || name === "-h";
-}
-
-/** The command's name, and what follows it. */
-function split({ defaultCommand }: Program, [first = "", ...rest]: readonly string[]): [string, string[]] {
-  if (defaultCommand === undefined || (first !== "" && !first.startsWith("-"))) return [first, rest];
-  return [defaultCommand, first === "" ? [] : [first, ...rest]];
+function isHelp(arg: string): boolean {
+  return arg === "--help" || arg === "-h";
 }
 
 /** Of a command; without one, of all. */
 async function printHelp(program: Program, name: string | undefined): Promise<void> {
   const width = helpWidth(process.stdout);
-  if (name === undefined || name === program.defaultCommand) return print(await program.help(width));
-  print(commandHelp((await entryOf(program, name).load()).help, { program: program.name, width }));
+  if (name === undefined || name === program.default) return print(await helpOf(program, width));
+  const found = commandOf(program, name);
+  print(await helpOf("load" in found ? await found.load() : found, width, program));
 }
 
 /** @throws SconceError `usage` */
-function entryOf({ commands }: Program, name: string): CommandEntry {
-  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (entry !== undefined) return entry;
+function commandOf({ subCommands }: Program, name: string): Command | LazyCommand {
+  const found = Object.hasOwn(subCommands, name) ? subCommands[name] : undefined;
+  if (found !== undefined) return found;
   if (name.startsWith("-")) {
     const near = closest(name, ["--help", "--version"]);
     const hint = near === undefined ? "options stand after the command" : `did you mean ${near}?`;
     throw new SconceError("usage", `unknown option ${name}; ${hint} (see --help)`);
   }
-  const near = closest(name, Object.keys(commands));
-  const hint = near === undefined ? `known: ${Object.keys(commands).join(", ")}` : `did you mean ${near}?`;
+  const near = closest(name, Object.keys(subCommands));
+  const hint = near === undefined ? `known: ${Object.keys(subCommands).join(", ")}` : `did you mean ${near}?`;
   throw new SconceError("usage", `unknown command ${name}; ${hint}`);
 }
 
@@ -102,7 +90,10 @@ function printable(text: string): string {
 }
 
 /** One line on standard error; the stack only for those who asked to debug. */
-function fail(error: unknown): number {
+function fail(thrown: unknown): number {
+  // Citty refuses calls without an argument that is required.
+  const missing = thrown instanceof Error && /^Missing required positional argument: (\S+)/.exec(thrown.message)?.[1];
+  const error = missing ? new SconceError("usage", `missing argument ${missing} (see --help)`) : thrown;
   // Who reads the output has had enough of it, like `head`: nothing is wrong.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;

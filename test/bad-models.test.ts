@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { truncate } from "node:fs/promises";
+import { runCommand } from "citty";
 import { build } from "../src/commands/build.ts";
 import { configureLog } from "../src/log.ts";
 import { cli } from "./helpers/cli.ts";
@@ -35,7 +36,7 @@ async function refusalOf(text: string, mend: Mend = async () => {}): Promise<str
   await using dir = await tempDir();
   await writeModel(dir, text);
   await mend(dir.path);
-  const { code, message } = await failureOf(build.run([dir.path, "--log-level", "error"]));
+  const { code, message } = await failureOf(runCommand(build, { rawArgs: [dir.path] }));
   expect(["model_invalid", "weights_invalid", "tensor_invalid", "item_failed", "output_invalid"]).toContain(code);
   expect(existsSync(home.join("index.json"))).toBe(false);
   return message;
@@ -128,7 +129,7 @@ describe("a model file", () => {
 
   test("that is not there is asked for", async () => {
     await using dir = await tempDir();
-    expect((await failureOf(build.run([dir.path]))).message).toContain("has no model.ts");
+    expect((await failureOf(runCommand(build, { rawArgs: [dir.path] }))).message).toContain("has no model.ts");
   });
 
   test("whose setup throws says what it threw", async () => {

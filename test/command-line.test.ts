@@ -1,6 +1,7 @@
 /** The command line: what it takes, what it refuses and how, what it prints. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cp } from "node:fs/promises";
+import { runCommand } from "citty";
 import { version } from "../package.json";
 import { build } from "../src/commands/build.ts";
 import { models } from "../src/commands/models.ts";
@@ -54,10 +55,13 @@ describe("a wrong call is refused:", () => {
     ["build", ["--name"], ["--name must be a name"]],
     ["build", ["--tag", "a b"], ['"a b"', "a tag is 1 to 128 of"]],
     ["build", ["--name", "Digits"], ['did you mean "digits"?']],
+    ["serve", ["--model=lab"], ["unknown option --model"]],
+    ["serve", ["--no-port"], ["unknown option --no-port"]],
+    ["models", ["--json=maybe"], ['--json must be "true" or "false", not "maybe"']],
     ["models", ["lab"], ['unexpected argument "lab"']],
     ["models", ["--", "--help"], ['unexpected argument "--help"']],
   ] as const)("sconce %s %j", async (name, args, parts) => {
-    const { code, message } = await failureOf({ serve, build, models }[name].run(args));
+    const { code, message } = await failureOf(runCommand({ serve, build, models }[name], { rawArgs: [...args] }));
     expect(code).toBe("usage");
     for (const part of parts) expect(message).toContain(part);
   });
@@ -66,6 +70,8 @@ describe("a wrong call is refused:", () => {
     [["serve", "--batch-size", "0"], "--batch-size must be"],
     [["serve", "--batchsize", "4"], "did you mean --batch-size?"],
     [["build", "test/models/lab", "--tag", "a b"], '"a b"'],
+    [["tag", "lab"], "missing argument TARGET (see --help)"],
+    [["toString"], "unknown command toString"],
     [["serv"], "unknown command serv; did you mean serve?"],
     [["--verison"], "unknown option --verison"],
   ])("%j ends with one line and exit code 2", async (args, part) => {

@@ -1,5 +1,6 @@
 /** `predict`: files of the output, and demo predictions. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { runCommand } from "citty";
 import { predict as command } from "../src/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
@@ -85,7 +86,7 @@ describe("is refused as a wrong call, before the model is run:", () => {
   ])("%s", async (_, args, part) => {
     const before = process.env.SCONCE_HOME;
     process.env.SCONCE_HOME = store.home;
-    const { code, message } = await failureOf(command.run(args));
+    const { code, message } = await failureOf(runCommand(command, { rawArgs: args }));
     if (before === undefined) delete process.env.SCONCE_HOME;
     else process.env.SCONCE_HOME = before;
     expect(code).toBe("usage");

@@ -1,5 +1,6 @@
 /** `predict`: one prediction without a server; how values are read, what is refused. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { runCommand } from "citty";
 import { predict as command } from "../src/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
@@ -39,7 +40,7 @@ async function predictHere(...args: string[]): Promise<void> {
   const before = process.env.SCONCE_HOME;
   process.env.SCONCE_HOME = store.home;
   try {
-    await command.run(args.map((arg) => arg.replace("=DIR/", `=${dir.path}/`)));
+    await runCommand(command, { rawArgs: args.map((arg) => arg.replace("=DIR/", `=${dir.path}/`)) });
   } finally {
     if (before === undefined) delete process.env.SCONCE_HOME;
     else process.env.SCONCE_HOME = before;

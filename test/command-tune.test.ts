@@ -1,7 +1,7 @@
 /** `sconce serve --tune` on a real model. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { parseArguments } from "../src/commands/arguments.ts";
+import { peekOptions } from "../src/commands/arguments.ts";
 import { serveOptions } from "../src/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -40,7 +40,7 @@ test("prints what was measured, the fastest first, and flags that serve takes, o
   const rates = rows.map((row) => row["ITEMS/S"] ?? Number.NaN);
   expect(rates.length).toBeGreaterThan(5);
   expect(rates).toEqual(rates.toSorted((a, b) => b - a));
-  const { batchSize, instances, threads } = parseArguments(flags.split(" "), serveOptions).options;
+  const { batchSize, instances, threads } = peekOptions(flags.split(" "), serveOptions);
   const chosen = rows.find(
     (row) => row["BATCH SIZE"] === batchSize && row.INSTANCES === instances && row.THREADS === threads,
   );

@@ -105,7 +105,7 @@ describe("digits, with an empty environment and no user's name", () => {
     const { stdout: help } = await run("--help");
     for (const part of [
       digits.reference,
-      "./server [options]",
+      "./server [OPTIONS]",
       "--batch-size",
       "--cache-dir",
       "--clean-cache",
@@ -113,7 +113,7 @@ describe("digits, with an empty environment and no user's name", () => {
     ]) {
       expect(help).toContain(part);
     }
-    expect((await run("help", "predict")).stdout).toContain("./server predict [options] [FIELD=VALUE…]");
+    expect((await run("help", "predict")).stdout).toContain("./server predict [OPTIONS] [FIELD=VALUE…]");
     expect(await run("--batch-sice", "3")).toEqual({
       code: 2,
       stdout: "",

@@ -66,6 +66,44 @@ export async function roundTrip(baseUrl: string) {
 }
 `;
 
+const heyClient = `
+import { createDemoPrediction, createPrediction, getPrediction } from "./generated";
+import { createClient } from "./generated/client";
+import type { DemoOutput, Input, Output, Prediction } from "./generated";
+
+export async function heyRoundTrip(baseUrl: \`\${string}://\${string}\`) {
+  const client = createClient({ baseUrl });
+  const headers = { Prefer: "wait", "Cancel-After": 30 };
+  const body: Input[] = [{ x: 1.5, steps: 0 }];
+  const created = await createPrediction({ client, body, throwOnError: true });
+  const path = { prediction_id: created.data.prediction_id };
+  const { data } = await getPrediction({ client, path, headers: { Prefer: "wait" } });
+  const outputs: Output[] = data?.outputs ?? [];
+
+  const failed = await createPrediction({ client, headers, body: [...body, { x: 2, steps: 0, fail: "preprocess" }] });
+  const partial: (Output | null)[] = failed.data?.partial_outputs ?? [];
+  const status: Prediction["status"] | undefined = failed.data?.status;
+
+  const shown = await createDemoPrediction({ client, headers, body });
+  const demoOutputs: DemoOutput[] = shown.data?.demo_outputs ?? [];
+
+  // @ts-expect-error: x is a number
+  const refused = await createPrediction({ client, body: [{ x: "one" }] });
+  const problem = refused.error?.type;
+  // @ts-expect-error: there is no such problem
+  const other: boolean = problem === "urn:sconce:problem:none";
+  return {
+    y: outputs.map(({ y }) => y),
+    status,
+    partial: partial.map((output) => output?.y ?? null),
+    faults: failed.data?.errors?.map(({ index }) => index),
+    demo: demoOutputs.map(({ y }) => y),
+    problem,
+    other,
+  };
+}
+`;
+
 const compilerOptions = {
   target: "ESNext",
   module: "Preserve",
@@ -89,9 +127,17 @@ beforeAll(async () => {
   server = await store.serve("lab");
   dir = await tempDir();
   await Bun.write(dir.join("openapi.json"), await (await server.client.fetch("/openapi.json")).text());
-  await Bun.write(dir.join("api.ts"), await outputOf(`${root}test/helpers/client-types.ts`, dir.join("openapi.json")));
+  const [types] = await Promise.all([
+    outputOf(`${root}test/helpers/client-types.ts`, dir.join("openapi.json")),
+    outputOf(`${root}test/helpers/hey-client.ts`, dir.join("openapi.json"), dir.join("hey/generated")),
+  ]);
+  await Bun.write(dir.join("api.ts"), types);
   await Bun.write(dir.join("client.ts"), client);
+  await Bun.write(dir.join("hey/client.ts"), heyClient);
   await Bun.write(dir.join("tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+  // What Hey API writes does not compile with it.
+  const heyOptions = { ...compilerOptions, exactOptionalPropertyTypes: false };
+  await Bun.write(dir.join("hey/tsconfig.json"), JSON.stringify({ compilerOptions: heyOptions, include: ["**/*.ts"] }));
   await symlink(`${root}node_modules`, dir.join("node_modules"));
 });
 
@@ -110,7 +156,8 @@ async function outputOf(script: string, ...args: string[]): Promise<string> {
 }
 
 test("compiles under strict types", async () => {
-  expect(await outputOf(`${root}node_modules/typescript/bin/tsc`, "-p", dir.path)).toBe("");
+  const compile = (folder: string) => outputOf(`${root}node_modules/typescript/bin/tsc`, "-p", folder);
+  expect(await Promise.all([compile(dir.path), compile(dir.join("hey"))])).toEqual(["", ""]);
 });
 
 test("is answered as its types say, with a demo, a partial failure and refusals", async () => {
@@ -127,5 +174,18 @@ test("is answered as its types say, with a demo, a partial failure and refusals"
     pointers: ["/0/x"],
     other: false,
     unknown: 404,
+  });
+});
+
+test("the client that Hey API makes is answered as it says", async () => {
+  const { heyRoundTrip }: { heyRoundTrip: (url: string) => Promise<unknown> } = await import(dir.join("hey/client.ts"));
+  expect(await heyRoundTrip(server.url.origin)).toEqual({
+    y: [4],
+    status: "failed",
+    partial: [4, null],
+    faults: [1],
+    demo: [4],
+    problem: "urn:sconce:problem:inputs_invalid",
+    other: false,
   });
 });

@@ -1,6 +1,6 @@
-/** From a command line to checked values: the option tables say what there is and what it may be. */
-import { parseArgs } from "node:util";
-import type { ArgsDef } from "citty";
+/** Between a table of options and citty: what citty reads and shows of them, and checked values of what it has read. */
+import { parseArgs as parseTokens } from "node:util";
+import { type ArgsDef, parseArgs } from "citty";
 import { closest } from "../closest.ts";
 import { SconceError } from "../errors.ts";
 import type { Option, OptionTable, OptionValues } from "../option.ts";
@@ -18,6 +18,12 @@ export interface Parsed<O extends OptionTable> {
   readonly positionals: readonly string[];
 }
 
+/** What citty gives a command. */
+export interface Given {
+  readonly args: Readonly<Record<string, unknown>> & { readonly _: readonly string[] };
+  readonly rawArgs: readonly string[];
+}
+
 /** `batchSize` as `batch-size`. */
 export function flagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -29,7 +35,7 @@ export function variableName(key: string, option?: Option<unknown>): string {
 }
 
 /** Whether the option is a switch, which takes no value. */
-export function isSwitch(option: Pick<Option<unknown>, "default">): boolean {
+export function isSwitch(option: Option<unknown>): boolean {
   return typeof option.default === "boolean";
 }
 
@@ -42,123 +48,86 @@ export function defaultOf(option: Option<unknown>): string | undefined {
   return String(option.default);
 }
 
-/** A table as citty takes it; what is required is checked here, so that all faults are told alike. */
+/** Citty's definitions. Defaults are in the descriptions only: citty does not tell a default from what was given. */
 export function toArgs(table: OptionTable, positionals: readonly Positional[] = []): ArgsDef {
   const args: ArgsDef = {};
-  for (const { name, description } of positionals) args[name] = { type: "positional", description, required: false };
+  for (const { name, isVariadic, ...rest } of positionals) {
+    // In capitals, or an option of that name would get lost.
+    args[`${name.toUpperCase()}${isVariadic ? "…" : ""}`] = { type: "positional", ...rest };
+  }
   for (const [key, option] of Object.entries(table)) {
-    const { description, alias, valueHint } = option;
+    const stated = defaultOf(option);
+    const facts = [stated && `default: ${stated}`, option.variable && `variable: ${option.variable}`].filter(Boolean);
     args[flagName(key)] = {
-      type: isSwitch(option) ? "boolean" : "string",
-      description,
-      ...(alias === undefined ? {} : { alias }),
-      ...(valueHint === undefined || isSwitch(option) ? {} : { valueHint }),
+      description: `${option.description}${facts.length > 0 ? ` (${facts.join("; ")})` : ""}`,
+      ...(option.alias === undefined ? {} : { alias: option.alias }),
+      ...(isSwitch(option) ? { type: "boolean" } : { type: "string", valueHint: option.valueHint ?? "text" }),
     };
   }
   return args;
 }
 
-/**
- * Reads flags, then `SCONCE_…` variables, then defaults.
- * @throws SconceError `usage` that says what was given and what is allowed
- */
-export function parseArguments<O extends OptionTable>(
-  rawArgs: readonly string[],
+/** @throws SconceError `usage` that says what was given and what is allowed */
+export function checkArguments<O extends OptionTable>(
+  { args, rawArgs }: Given,
   table: O,
   positionals: readonly Positional[] = [],
 ): Parsed<O> {
-  const given = split(rawArgs, table);
-  if (given.unknown !== undefined) throw unknownOption(given.unknown, table);
-  checkPositionals(given.positionals, positionals);
-  const options = Object.fromEntries(
-    Object.entries(table).map(([key, option]) => {
-      const text = given.texts.get(key);
-      if (text !== undefined) return [key, read(option, text, `--${flagName(key)}`)];
-      const variable = variableName(key, option);
-      const value = process.env[variable];
-      return [key, value === undefined || value === "" ? option.default : read(option, value, variable)];
-    }),
-  );
-  // Every key of the table was read by its own schema.
-  return { options: options as OptionValues<O>, positionals: given.positionals };
+  // Citty takes every option, and `--no-…` of those that have a value.
+  const known = new Map<string, Option<unknown>>();
+  for (const [key, one] of Object.entries(table))
+    for (const name of [key, flagName(key), one.alias ?? key]) known.set(name, one);
+  const own = ["_", ...Object.keys(toArgs({}, positionals))];
+  for (const [name, value] of Object.entries(args)) {
+    const option = known.get(name);
+    if (own.includes(name) || (option !== undefined && (value !== false || isSwitch(option)))) continue;
+    const given = `${name.length === 1 ? "-" : "--"}${value === false ? "no-" : ""}${name}`;
+    const near = closest(given.replace(/^-+/, ""), Object.keys(table).map(flagName));
+    return refuse(`unknown option ${given}${near === undefined ? "" : `; did you mean --${near}?`} (see --help)`);
+  }
+  if (args._.length > positionals.length && !positionals.at(-1)?.isVariadic) {
+    return refuse(`unexpected argument ${JSON.stringify(args._[positionals.length])} (see --help)`);
+  }
+  return { options: readOptions({ args, rawArgs }, table), positionals: args._ };
 }
 
 /** Reads some options as far as they can be read, whatever else is wrong with the call; defaults for the rest. */
 export function peekOptions<O extends OptionTable>(rawArgs: readonly string[], table: O): OptionValues<O> {
-  const { texts } = split(rawArgs, table);
-  const options = Object.fromEntries(
-    Object.entries(table).map(([key, option]) => {
-      const parsed = option.parse.safeParse(texts.get(key) ?? process.env[variableName(key, option)]);
-      return [key, parsed.success ? parsed.data : option.default];
-    }),
-  );
-  // As above.
-  return options as OptionValues<O>;
+  return readOptions({ args: parseArgs([...rawArgs], toArgs(table)), rawArgs }, table, () => {});
 }
 
-interface Split {
-  /** By key of the table; of a list, a line each, else the last one. */
-  readonly texts: ReadonlyMap<string, string>;
-  readonly positionals: readonly string[];
-  /** The first option that is not in the table, as it was typed. */
-  readonly unknown: string | undefined;
-}
-
-/** With the parser that citty uses, whose own result has only the last of a list and any value of a switch as true. */
-function split(rawArgs: readonly string[], table: OptionTable): Split {
-  const keys = new Map(Object.keys(table).flatMap((key) => [flagName(key), key].map((name) => [name, key] as const)));
-  const { tokens } = parseArgs({
-    args: [...rawArgs],
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-    options: Object.fromEntries(
-      [...keys].map(([name, key]) => {
-        const { alias, ...option } = table[key] ?? { default: undefined };
-        const short = name === flagName(key) ? alias : undefined;
-        return [name, { type: isSwitch(option) ? "boolean" : "string", ...(short === undefined ? {} : { short }) }];
-      }),
-    ),
+/** From flags, then `SCONCE_…` variables, then defaults. */
+function readOptions<O extends OptionTable>(
+  given: Given,
+  table: O,
+  onFault: (message: string) => void = refuse,
+): OptionValues<O> {
+  const values = Object.entries(table).map(([key, option]) => {
+    const flag = flagText(given, flagName(key), option);
+    const text = flag ?? process.env[variableName(key, option)];
+    if (text === undefined || (text === "" && flag === undefined)) return [key, option.default];
+    const { success, data, error } = option.parse.safeParse(text);
+    if (success) return [key, data];
+    const name = flag === undefined ? variableName(key, option) : `--${flagName(key)}`;
+    onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${JSON.stringify(text)}`);
+    return [key, option.default];
   });
-  const texts = new Map<string, string>();
-  const positionals: string[] = [];
-  let unknown: string | undefined;
-  for (const token of tokens) {
-    if (token.kind === "positional") positionals.push(token.value);
-    if (token.kind !== "option") continue;
-    const negated = token.name.startsWith("no-") ? keys.get(token.name.slice("no-".length)) : undefined;
-    const key = keys.get(token.name) ?? negated;
-    const option = key === undefined ? undefined : table[key];
-    if (key === undefined || option === undefined || (negated !== undefined && !isSwitch(option))) {
-      unknown ??= token.rawName;
-      continue;
-    }
-    const text = negated === undefined ? (token.value ?? "") : "false";
-    const before = option.isList ? texts.get(key) : undefined;
-    texts.set(key, before === undefined ? text : `${before}\n${text}`);
+  // Every key of the table was read by its own schema.
+  return Object.fromEntries(values) as OptionValues<O>;
+}
+
+/** Citty takes any value of a switch for true, and keeps the last of a list only. */
+function flagText({ args, rawArgs }: Given, name: string, option: Option<unknown>): string | undefined {
+  if (option.isList) {
+    const short = option.alias === undefined ? {} : { short: option.alias };
+    const options = { [name]: { type: "string", multiple: true, ...short } } as const;
+    const { values } = parseTokens({ args: [...rawArgs], strict: false, allowPositionals: true, options });
+    return values[name] === undefined ? undefined : [values[name]].flat().join("\n");
   }
-  return { texts, positionals, unknown };
+  const value = isSwitch(option) ? rawArgs.findLast((arg) => arg.startsWith(`--${name}=`)) : undefined;
+  return value?.slice(`--${name}=`.length) ?? (args[name] === undefined ? undefined : String(args[name]));
 }
 
-function read(option: Option<unknown>, given: string, name: string): unknown {
-  const parsed = option.parse.safeParse(given);
-  if (parsed.success) return parsed.data;
-  throw usage(`${name} ${parsed.error.issues[0]?.message ?? "is malformed"}, not ${JSON.stringify(given)}`);
-}
-
-function checkPositionals(given: readonly string[], positionals: readonly Positional[]): void {
-  if (given.length > positionals.length && !positionals.at(-1)?.isVariadic) {
-    throw usage(`unexpected argument ${JSON.stringify(given[positionals.length])} (see --help)`);
-  }
-  const missing = positionals.slice(given.length).find(({ required }) => required);
-  if (missing !== undefined) throw usage(`missing argument ${missing.name.toUpperCase()}: ${missing.description}`);
-}
-
-function unknownOption(given: string, table: OptionTable): SconceError {
-  const near = closest(given.replace(/^-+/, ""), Object.keys(table).map(flagName));
-  return usage(`unknown option ${given}${near === undefined ? "" : `; did you mean --${near}?`} (see --help)`);
-}
-
-function usage(message: string): SconceError {
-  return new SconceError("usage", message);
+function refuse(message: string): never {
+  throw new SconceError("usage", message);
 }

@@ -1,47 +1,48 @@
 /** What every command has in common: a table of options, checked values, help with an example. */
-import { type CommandDef, defineCommand } from "citty";
+import { type ArgsDef, type CommandContext, type CommandDef, type CommandMeta, defineCommand } from "citty";
 import { commonOptions } from "../config.ts";
-import { configureLog } from "../log.ts";
-import type { OptionTable, OptionValues } from "../option.ts";
-import { type Parsed, type Positional, parseArguments, toArgs } from "./arguments.ts";
-import type { HelpTopic } from "./help.ts";
+import type { OptionTable } from "../option.ts";
+import { checkArguments, type Parsed, type Positional, toArgs } from "./arguments.ts";
+import type { HelpTexts } from "./help.ts";
 
-export interface CommandOptions<O extends OptionTable> {
+export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly name: string;
   readonly description: string;
-  /** What its help says beyond the description. */
-  readonly details?: string;
-  /** Calls of it, a line each, shown at the end of its help. */
-  readonly example: string;
   readonly options: O;
   readonly positionals?: readonly Positional[];
   run(parsed: Parsed<O & typeof commonOptions>): Promise<void>;
 }
 
-export interface Command {
-  /** As citty takes it. */
-  readonly definition: CommandDef;
-  readonly help: HelpTopic;
-  /** @param rawArgs what follows the command's name */
-  run(rawArgs: readonly string[]): Promise<void>;
+/** A command as citty takes it. */
+export interface Command extends HelpTexts, CommandDef {
+  readonly meta: CommandMeta;
+  readonly args: ArgsDef;
+  readonly options: OptionTable;
+  run(context: CommandContext): Promise<void>;
 }
 
-export function command<O extends OptionTable>(options: CommandOptions<O>): Command {
-  const { positionals = [], ...topic } = options;
-  const all = { ...options.options, ...commonOptions };
-  const run = async (rawArgs: readonly string[]) => {
-    const parsed = parseArguments(rawArgs, all, positionals);
-    const { logLevel: level, logFormat: format }: OptionValues<typeof commonOptions> = parsed.options;
-    configureLog({ level, format });
-    await options.run(parsed);
+/** A command that is loaded when it is called or asked for help, and not for the list of all. */
+export interface LazyCommand extends CommandDef {
+  readonly meta: CommandMeta;
+  load(): Promise<Command>;
+}
+
+export function command<O extends OptionTable>(declared: CommandOptions<O>): Command {
+  const { name, description, positionals = [], run, ...help } = declared;
+  const options = { ...declared.options, ...commonOptions };
+  const definition = {
+    meta: { name, description },
+    args: toArgs(options, positionals),
+    run: (context: CommandContext) => run(checkArguments(context, options, positionals)),
   };
+  return { ...help, options, ...defineCommand(definition), ...definition };
+}
+
+export function lazyCommand(description: string, load: () => Promise<Command>): LazyCommand {
   return {
-    definition: defineCommand({
-      meta: { name: topic.name, description: topic.description },
-      args: toArgs(all, positionals),
-      run: ({ rawArgs }) => run(rawArgs),
-    }),
-    help: { ...topic, positionals, options: all },
-    run,
+    meta: { description },
+    load,
+    args: async () => (await load()).args,
+    run: async (context) => (await load()).run(context),
   };
 }

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { SconceError } from "../errors.ts";
 import { openOption } from "../option.ts";
+import { programName } from "../program-name.ts";
 import { checkRepository } from "../store/reference.ts";
 import { command } from "./command.ts";
 
@@ -44,9 +45,9 @@ sconce build flowers`,
 
 Next:
 
-  sconce build ${quoted(given)}
-  sconce predict ${name} colour=#ff8800
-  sconce serve ${name}
+  ${programName} build ${quoted(given)}
+  ${programName} predict ${name} colour=#ff8800
+  ${programName} serve ${name}
 
 Then change model.ts and export.py into your model.`);
   },

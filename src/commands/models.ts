@@ -3,6 +3,7 @@
 import { formatBytes } from "../bytes.ts";
 import { log } from "../log.ts";
 import { flag, option } from "../option.ts";
+import { programName } from "../program-name.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { formatAge, formatTable } from "./table.ts";
@@ -23,7 +24,7 @@ sconce models --json | jq -r '.[].repository'`,
     if (options.json) {
       console.log(JSON.stringify(summaries, null, 2));
     } else if (summaries.length === 0) {
-      console.log(`There are no models in ${store.home}; build one with: sconce build DIR`);
+      console.log(`There are no models in ${store.home}; build one with: ${programName} build DIR`);
     } else {
       const rows = summaries.map(({ repository, tags, digest, size, created, problem }) => [
         repository,

@@ -1,5 +1,5 @@
 /** `sconce serve [repo[:tag]]`, and what a compiled executable does by itself. */
-import { serveOptions } from "../config.ts";
+import { serveGroups, serveOptions } from "../config.ts";
 import { log } from "../log.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
 import { type Server, startServer } from "../server.ts";
@@ -16,7 +16,8 @@ export function serveCommand(source: ModelSource, example: string): Command {
     details:
       "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.",
     example,
-    options: { ...serveOptions, ...source.libraryOptions },
+    groups: serveGroups,
+    options: { ...source.libraryOptions, ...serveOptions },
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ options, positionals: [reference] }) {
       const packaged = await source.resolve(reference);

@@ -3,7 +3,6 @@ import { basename, dirname, join } from "node:path";
 import { version } from "../../package.json";
 import { peekOptions } from "../commands/arguments.ts";
 import { type Command, command } from "../commands/command.ts";
-import { executableHelp } from "../commands/help.ts";
 import { inspectCommand } from "../commands/inspect.ts";
 import type { ModelSource } from "../commands/model-source.ts";
 import { predictCommand } from "../commands/predict.ts";
@@ -11,7 +10,7 @@ import { serveCommand } from "../commands/serve.ts";
 import type { Contents, EmbeddedModel } from "../compile/contents.ts";
 import { serveOptions } from "../config.ts";
 import type { OptionTable } from "../option.ts";
-import { runProgram } from "../program.ts";
+import { exitCodes, runProgram } from "../program.ts";
 import { rolesFor } from "../roles.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
@@ -25,47 +24,32 @@ import {
   unpackLibraries,
 } from "./prepare-libraries.ts";
 
-const descriptions = {
-  serve: "Serve the model over HTTP: what is done without a command",
-  predict: "Run the model once, without a server",
-  inspect: "Print what the model is made of, as JSON",
-};
-
 /** Runs one command line, without the executable's name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
-  const name = basename(process.execPath);
+  const name = `./${basename(process.execPath)}`;
   const source = sourceOf(contents, argv);
-  const serve = serveCommand(
-    { ...source, libraryOptions: servingOptionsOf(contents) },
-    `./${name} --batch-size 16 --port 8080`,
-  );
   const { cleanCache: isCleaning } = peekOptions(argv, cleanOptions);
-  const load = {
-    serve: async () => (isCleaning && contents.libraries !== "beside" ? cleaning(contents) : serve),
-    predict: async () => predictCommand(source, `./${name} predict --example`),
-    inspect: async () => inspectCommand(source, `./${name} inspect`),
-  };
+  const serve =
+    isCleaning && contents.libraries !== "beside"
+      ? cleaning(contents)
+      : serveCommand({ ...source, libraryOptions: servingOptionsOf(contents) }, `${name} --batch-size 16 --port 8080`);
+  const predict = predictCommand(source, `${name} predict --example`);
+  const inspect = inspectCommand(source, `${name} inspect`);
+  const meta = async () => ({
+    name,
+    description: `Serves the model ${(await source.resolve(undefined)).reference} over HTTP. All it takes is in this file`,
+    version,
+  });
+  const { run: _, ...help } = serve;
   await runProgram(
     {
-      name: `./${name}`,
+      ...help,
+      meta,
+      subCommands: { serve, predict, inspect },
+      default: "serve",
+      notes: exitCodes,
       version: async () => versionText(contents, await source.resolve(undefined)),
-      commands: {
-        serve: { description: descriptions.serve, load: load.serve },
-        predict: { description: descriptions.predict, load: load.predict },
-        inspect: { description: descriptions.inspect, load: load.inspect },
-      },
-      defaultCommand: "serve",
       roles: rolesFor((given) => sourceOf(contents, given)),
-      help: async (width) =>
-        executableHelp(
-          {
-            program: `./${name}`,
-            description: `Serves the model ${(await source.resolve(undefined)).reference} over HTTP. All it takes is in this file, made by sconce ${version}.`,
-            main: serve.help,
-            commands: Object.entries(descriptions),
-          },
-          width,
-        ),
     },
     argv,
   );

@@ -2,6 +2,7 @@
 
 import { closest } from "../closest.ts";
 import { SconceError } from "../errors.ts";
+import { programName } from "../program-name.ts";
 import type { IndexEntry } from "./index-file.ts";
 import { formatReference, generatedTag, latestTag, type Reference } from "./reference.ts";
 
@@ -16,7 +17,7 @@ const maxListed = 10;
  */
 export function findEntry(entries: readonly IndexEntry[], reference: Reference | undefined, home: string): IndexEntry {
   const latest = newest(entries);
-  if (!latest) throw notFound(`the model store ${home} is empty; build a model with "sconce build DIR"`);
+  if (!latest) throw notFound(`the model store ${home} is empty; build a model with "${programName} build DIR"`);
   if (!reference) return withGeneratedTag(latest, entries);
   const ofRepository = entries.filter((entry) => entry.repository === reference.repository);
   if (ofRepository.length === 0) throw noRepository(entries, reference.repository);

@@ -1,0 +1,61 @@
+/** Completions, asked of the shells that read the scripts. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { chmod } from "node:fs/promises";
+import { cli } from "./helpers/cli.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+const shells = ["bash", "zsh", "fish"] as const;
+let dir: TempDir;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  for (const shell of shells) await Bun.write(dir.join(shell), (await cli(["completions", shell])).stdout);
+  // What the store lists, without the time that the real command takes to start.
+  await Bun.write(
+    dir.join("sconce"),
+    "#!/bin/sh\nprintf 'REPOSITORY   TAGS\\ndigits   latest\\nteam/upscale   v1\\n'\n",
+  );
+  await chmod(dir.join("sconce"), 0o755);
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+/** What bash offers for the last word, parted as bash parts words. */
+async function offered(...words: string[]): Promise<string[]> {
+  const script = `. "$0"; COMP_WORDS=(sconce "$@"); COMP_CWORD=$#; _sconce; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const env = { ...process.env, PATH: `${dir.path}:${process.env.PATH}` };
+  const text = await Bun.$`bash -uc ${script} ${dir.join("bash")} ${words}`.env(env).nothrow().text();
+  return text.split("\n").filter(Boolean);
+}
+
+test("bash completes commands, options and the values of those that have a list", async () => {
+  expect(await offered("pu")).toEqual(["push", "pull"]);
+  expect(await offered("serve", "--log-")).toEqual(["--log-level", "--log-format"]);
+  expect(await offered("serve", "digits", "--no-")).toEqual(["--no-isolate"]);
+  expect(await offered("serve", "--store-sync", "")).toEqual(["normal", "full"]);
+  expect(await offered("serve", "--log-level", "=", "w")).toEqual(["warning"]);
+  expect(await offered("compile", "--libtorch", "=")).toEqual(["embedded", "external"]);
+});
+
+test("bash completes the models of the store, and leaves the rest to its own completion of files", async () => {
+  expect(await offered("serve", "")).toEqual(["digits", "team/upscale"]);
+  expect(await offered("rm", "digits", "te")).toEqual(["team/upscale"]);
+  expect(await offered("build", "")).toEqual([]);
+  expect(await offered("build", "--weights", "")).toEqual([]);
+  expect(await offered("predict", "digits", "image", "=")).toEqual([]);
+  expect(await offered("predict", "digits", "image", "=", "dig")).toEqual([]);
+});
+
+test.each(shells.filter((shell) => Bun.which(shell)))("%s can read its script", async (shell) => {
+  const { exitCode, stderr } = await Bun.$`${shell} -n ${dir.join(shell)}`.nothrow().quiet();
+  expect({ exitCode, errors: stderr.toString() }).toEqual({ exitCode: 0, errors: "" });
+});
+
+test("a shell that is not known is refused", async () => {
+  expect(await cli(["completions", "tcsh"])).toMatchObject({
+    code: 2,
+    stderr: "sconce: SHELL must be one of bash, zsh, fish, not tcsh\n",
+  });
+});

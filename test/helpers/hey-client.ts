@@ -1,0 +1,15 @@
+/** The client that Hey API makes: `bun hey-client.ts openapi.json FOLDER`. */
+import { plugin } from "bun";
+
+// It needs the compiler's own API, as openapi-typescript does.
+plugin({
+  name: "typescript-5",
+  setup(build) {
+    build.module("typescript", async () => ({ exports: await import("typescript-5"), loader: "object" }));
+  },
+});
+
+const [, , input = "", path = ""] = process.argv;
+const { createClient } = await import("@hey-api/openapi-ts");
+const plugins = ["@hey-api/client-fetch", "@hey-api/typescript", "@hey-api/sdk"] as const;
+await createClient({ input, output: { path }, plugins: [...plugins], logs: { level: "silent" } });
