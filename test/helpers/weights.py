@@ -27,7 +27,6 @@ COMPILED = [
     ("float32", "one", "tuple"),
     ("float32", "several", "dict"),
     ("int64", "one", "dict"),
-    ("int64", "several", "tensor"),
     ("uint8", "several", "list"),
 ]
 

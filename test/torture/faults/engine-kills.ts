@@ -9,7 +9,7 @@ export const engineKills: Fault = {
   title:
     "an engine process that is killed under load is started again, readiness says so, and every prediction ends with its own output",
   async inject({ tally, home, random, isLong }) {
-    const [kills, total] = isLong ? [10, 10_000] : [3, 600];
+    const [kills, total] = isLong ? [10, 10_000] : [3, 300];
     await using server = await TestedServer.start({ home, args: ["--retain-count", "100000"] });
     const traffic = new Traffic({
       url: server.url,

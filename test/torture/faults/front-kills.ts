@@ -11,7 +11,7 @@ export const frontKills: Fault = {
   title:
     "a front that is killed under load is started again, the port is served meanwhile, and no accepted prediction is lost",
   async inject({ tally, home, random, isLong }) {
-    const [kills, total] = isLong ? [10, 10_000] : [2, 400];
+    const [kills, total] = isLong ? [10, 10_000] : [2, 200];
     await using server = await TestedServer.start({
       home,
       args: ["--fronts", String(FRONTS), "--retain-count", "100000"],

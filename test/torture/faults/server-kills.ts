@@ -9,7 +9,7 @@ export const serverKills: Fault = {
   title:
     "a server that is killed under load and started again loses nothing that a client was told, and mixes nothing up",
   async inject({ tally, home, random, isLong }) {
-    const [kills, total] = isLong ? [20, 10_000] : [3, 600];
+    const [kills, total] = isLong ? [20, 10_000] : [3, 300];
     await using server = await TestedServer.start({ home, args: ["--retain-count", "100000"] });
     const traffic = new Traffic({
       url: server.url,
