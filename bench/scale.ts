@@ -19,8 +19,8 @@ export function linearScale({ domain, range, marks = 6 }: ScaleOptions & { reado
   const [low, high] = domain;
   const step = roundStep((high - low) / marks);
   // Counted in steps, so that no error adds up.
-  const first = Math.ceil(low / step - SLACK);
-  const last = Math.floor(high / step + SLACK);
+  const first = Math.ceil((low / step) * (1 - Math.sign(low) * QUOTIENT_SLACK));
+  const last = Math.floor((high / step) * (1 + Math.sign(high) * QUOTIENT_SLACK));
   const ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   const within = ticks.filter((tick) => tick >= low && tick <= high);
   return { at: between(domain, range, (value) => value), ticks: within };
@@ -57,8 +57,10 @@ export function spreadApart(places: readonly number[], { gap, max }: { gap: numb
   return moved;
 }
 
-/** A share of a step or of a value: what rounding may do. */
+/** A share of a value: what rounding may do. */
 const SLACK = 1e-9;
+/** The same of a division: of a number of steps, which may be large. */
+const QUOTIENT_SLACK = 1e-12;
 
 function roundStep(atLeast: number): number {
   const power = 10 ** Math.floor(Math.log10(atLeast));

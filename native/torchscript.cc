@@ -1,5 +1,7 @@
 // TorchScript modules (.pt): arguments by name, results by name or order.
-#include <torch/script.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <optional>
@@ -174,7 +176,7 @@ class TorchScript final : public Weights {
 }  // namespace
 
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
-  const torch::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   torch::jit::Module module = torch::jit::load(options.path, options.device);
   module.eval();
   if (!options.callable) {

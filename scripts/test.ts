@@ -10,12 +10,16 @@ import { preparedModel } from "../examples/minilm/prepared.ts";
 import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
+import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { preparedImages } from "../test/helpers/prepared-images.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
+
+/** Of a test that sets none: the machine may be busy with something else. */
+const LIMIT_MS = 120_000;
 
 interface Counts {
   passed: number;
@@ -38,21 +42,20 @@ process.exitCode = failed === 0 ? 0 : 1;
  */
 async function makeFixtures(): Promise<void> {
   const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
-  await fixtures();
-  step.update("weights and reference of the text example");
-  await preparedModel();
-  step.update("the picture example, compiled ahead of time");
-  await compiledUpscale();
-  step.update("libraries, packed for executables");
-  await packedLibraries();
-  step.update("the layer of libtorch in images");
-  await preparedImages();
-  step.update("a library of operators");
-  await compiledOperators();
-  step.update("a registry and what copies to it, of Debian");
-  const problem = await fetchDebianTools();
-  if (problem !== undefined) step.note(`without Debian's tools: ${problem}`);
+  const noteProblem = (problem: string | undefined) => {
+    if (problem !== undefined) step.note(`without Debian's tools: ${problem}`);
+  };
+  // One after the other what keeps a core busy, the longest first; beside them what one thing waits for another, or the network.
+  await Promise.all([
+    inTurn([fixtures, compiledUpscale, fakeCuda]),
+    inTurn([preparedModel, compiledOperators, packedLibraries, preparedImages]),
+    fetchDebianTools().then(noteProblem),
+  ]);
   step.done("weights made by PyTorch, tools of Debian");
+}
+
+async function inTurn(tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
+  for (const task of tasks) await task();
 }
 
 async function runTests(options: string[]): Promise<Counts> {
@@ -61,7 +64,15 @@ async function runTests(options: string[]): Promise<Counts> {
   const report = join(folder, "report.xml");
   try {
     const child = Bun.spawn(
-      [process.execPath, "test", ...parallel(), "--reporter=junit", `--reporter-outfile=${report}`, ...options],
+      [
+        process.execPath,
+        "test",
+        ...parallel(),
+        `--timeout=${LIMIT_MS}`,
+        "--reporter=junit",
+        `--reporter-outfile=${report}`,
+        ...options,
+      ],
       { cwd: root, stdin: "ignore", stdout: "inherit", stderr: "inherit" },
     );
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));

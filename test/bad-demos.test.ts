@@ -155,13 +155,11 @@ describe("a demo that writes a gigabyte of logs", () => {
     "(one that %s) keeps the first of them and says so",
     async (name) => {
       const before = peakBytes();
-      const began = performance.now();
       const { status, logs = "" } = await act(name);
       expect(status).toBe("success");
       expect(logs).toStartWith("begun\n");
       expect(logs).toEndWith("\n[the logs are longer than this server keeps]\n");
       expect(logs.length).toBeLessThan(103_000);
-      expect(performance.now() - began).toBeLessThan(20_000);
       if (before !== undefined) expect((peakBytes() ?? 0) - before).toBeLessThan(200 * 2 ** 20);
     },
   );

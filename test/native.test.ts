@@ -52,25 +52,25 @@ function row(outputs: readonly Tensor[], i: number): Tensor[] {
 
 const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
 
-for (const format of ["torchscript", "aotinductor"] as const) {
-  for (const dtype of ["float32", "int64", "uint8"]) {
-    for (const arity of ["one", "several"]) {
-      describe(`${format}, ${dtype}, ${arity === "one" ? "one input" : "three named inputs"}`, () => {
-        for (const container of ["tensor", "tuple", "list", "dict"]) {
-          test(`a ${container} has PyTorch's values, together and alone`, async () => {
-            const fixture = made.get(`${format} ${dtype} ${arity} ${container}`);
-            const opened = await session(fixture);
-            expectClose(await opened.run(fixture.items), fixture.expected);
-            for (const i of [0, 17, 63]) {
-              const item = fixture.items[i] ?? [];
-              expectClose(await opened.run([item]), row(fixture.expected, i));
-            }
-          });
-        }
-      });
-    }
+const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
+  ["one", "several"].flatMap((arity) =>
+    ["tensor", "tuple", "list", "dict"].map((container) => `torchscript ${dtype} ${arity} ${container}`),
+  ),
+);
+/** As in weights.py. */
+const compiled = ["float32 one tensor", "float32 one tuple", "float32 several dict"]
+  .concat(["int64 one dict", "uint8 several list"])
+  .map((combination) => `aotinductor ${combination}`);
+
+test.each([...combinations, ...compiled])("%s has PyTorch's values, together and alone", async (name) => {
+  const fixture = made.get(name);
+  const opened = await session(fixture);
+  expectClose(await opened.run(fixture.items), fixture.expected);
+  for (const i of [0, 17, 63]) {
+    const item = fixture.items[i] ?? [];
+    expectClose(await opened.run([item]), row(fixture.expected, i));
   }
-}
+});
 
 test("every row of 64 equals the row of its item alone", async () => {
   const fixture = made.get("network");

@@ -15,6 +15,11 @@ describe("scales", () => {
     expect(linearScale({ domain: [0, 1.02], range: [0, 1] }).ticks).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
   });
 
+  test("a linear scale that begins a little above zero does not mark zero", () => {
+    const { ticks } = linearScale({ domain: [1.0000001566368155e-5, 60021.27361303342], range: [0, 1] });
+    expect(ticks).toEqual([20_000, 40_000, 60_000]);
+  });
+
   test("a linear scale of any domain marks some values, all within it", () => {
     const ends = fc.double({ min: 0, max: 1e6, noNaN: true });
     const lengths = fc.double({ min: 1e-3, max: 1e6, noNaN: true });

@@ -13,12 +13,10 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
 
-test("set-up does nothing the second time and takes less than a second", async () => {
+test("set-up does nothing the second time", async () => {
   expect(isSetUp(), "npm test sets up before it tests; npm run setup does so for bun test").toBe(true);
-  const began = performance.now();
   const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: root });
-  expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^✓ set-up +nothing to do +\d+ ms\n$/) });
-  expect(performance.now() - began).toBeLessThan(1000);
+  expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^✓ set-up +nothing to do +\S+ m?s\n$/) });
 });
 
 test("set-up refuses an option that it does not know", async () => {

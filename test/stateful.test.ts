@@ -1,22 +1,21 @@
 /** What a module keeps from one batch to the next does not show in another batch's results, however many were given at once. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { join } from "node:path";
 import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
-import { made } from "./helpers/made.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 const x: TensorSpec = { dtype: "float32", dims: [4] };
 const values = Array.from({ length: 12 }, (_, i) => i + 1);
 const open: NativeSession[] = [];
-let folder: string;
+let made: Fixtures;
 beforeAll(async () => {
-  folder = await made({ name: "stateful", script: join(import.meta.dir, "helpers/stateful.py") });
+  made = await fixtures();
 }, 600_000);
 afterAll(() => Promise.all(open.map((session) => session.dispose())));
 
 /** Batches of two items, `value` and `-value`, all given before the first has ended. */
 async function run(file: string): Promise<(number | bigint | undefined)[][]> {
-  const path = join(folder, file);
+  const path = made.path(file);
   const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x }, outputs: { y: x } });
   open.push(session);
   const item = (value: number): Tensor[] => [{ dtype: "float32", shape: [4], data: new Float32Array(4).fill(value) }];

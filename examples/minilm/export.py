@@ -74,7 +74,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 def check(network: MiniLM, compiled: torch.nn.Module, vocabulary: int, longest: int) -> None:
     """Batch sizes, lengths and padding that no compilation has seen: a row is what it is alone and in the module itself."""
     generator = torch.Generator().manual_seed(4)
-    for lengths in ([1], [7], [longest], [3, 90, 12], [longest, 2] * 17, list(range(1, 41))):
+    for lengths in ([1], [7], [longest], [3, 90, 12], [longest, 2] * 3, list(range(1, 41))):
         ids = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
         mask = torch.zeros_like(ids)
         for i, length in enumerate(lengths):

@@ -56,6 +56,8 @@ export async function preparedModel(): Promise<PreparedModel> {
     ...process.env,
     PYTHONPATH: [installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
     HF_HUB_OFFLINE: "1",
+    // A second thread would mostly wait for the first, at work.
+    OMP_NUM_THREADS: "1",
   };
   const key = digest([...packages, ...(await Promise.all(sources))]);
   const folder = await made(join(state, "fixtures", `minilm-${key}`), async (unfinished) => {

@@ -190,7 +190,7 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
     const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
     throw new SconceError(
       "target_unreachable",
-      `the latency target is ${ms} ms, but one item alone takes ${oneMs.toPrecision(2)} ms here; ${fix}`,
+      `the latency target is ${ms} ms, but one item alone takes ${Number(oneMs.toPrecision(2))} ms here; ${fix}`,
     );
   }
   const target = new LatencyTarget(ms);

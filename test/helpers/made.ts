@@ -33,6 +33,9 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
     ...process.env,
     ...(python.path === null ? {} : { PYTHONPATH: python.path }),
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
+    // Compiled sooner, run once.
+    AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+    AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
   };
   const child = Bun.spawn([python.command, script, unfinished], {
     env,

@@ -11,15 +11,6 @@ import { orphans } from "./faults/orphans.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
 
-export const faults: readonly Fault[] = [
-  serverKills,
-  engineKills,
-  killingInputs,
-  leaks,
-  frontKills,
-  orphans,
-  stops,
-  disks,
-  clocks,
-  large,
-];
+export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
+
+export const faults: readonly Fault[] = [...kills, frontKills, orphans, stops, disks, clocks, large];

@@ -22,6 +22,9 @@
 #include "memory.h"
 #include "streams.h"
 
+/** The most copies and operators that were done at the same time since this was asked last. */
+extern "C" int fake_cuda_most_at_work() { return fake::most_at_work.exchange(0); }
+
 namespace {
 
 constexpr c10::DeviceIndex kDevices = 2;
@@ -156,6 +159,7 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
   const bool to_host = self.is_cpu();
   const auto time = self.is_cuda() && source.is_cuda() ? fake::kComputeTime : fake::kCopyTime;
   queue.add([to = self.data_ptr(), from = source.data_ptr(), bytes = self.nbytes(), to_host, time, &queue] {
+    const fake::AtWork counted;
     // Reads late, and writes early.
     if (bytes > 0) std::memset(to, 0xff, bytes);
     std::this_thread::sleep_for(time);
@@ -178,6 +182,7 @@ at::Tensor late(const at::Tensor& a, const at::Tensor& b, Operation operation) {
   auto result = at::empty(at::infer_size(a.sizes(), b.sizes()), there.options().dtype(at::result_type(a, b)));
   const auto operand = [](const at::Tensor& of) { return of.is_cuda() ? bare(of) : of.clone(); };
   current_queue(there).add([out = bare(result), a = operand(a), b = operand(b), operation]() mutable {
+    const fake::AtWork counted;
     const c10::InferenceMode inference;
     std::this_thread::sleep_for(fake::kComputeTime);
     operation(out, a, b);

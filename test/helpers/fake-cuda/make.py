@@ -3,17 +3,18 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-
-from torch.utils import cpp_extension
 
 here = Path(__file__).parent
 folder = Path(sys.argv[1])
 folder.mkdir(parents=True)
-includes = [f"-I{path}" for path in cpp_extension.include_paths()]
-libraries = [flag for path in cpp_extension.library_paths() for flag in (f"-L{path}", f"-Wl,-rpath,{path}")]
+# Not by importing torch, which takes seconds.
+torch = Path(find_spec("torch").origin).parent
+includes = [f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
+libraries = [f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib"]
 subprocess.run(
-    [os.environ.get("CXX", "g++"), "-std=c++20", "-shared", "-fPIC", "-O1"]
+    [os.environ.get("CXX", "g++"), "-std=c++20", "-shared", "-fPIC"]
     + [str(here / "device.cc"), "-o", str(folder / "device.so")] + includes + libraries + ["-ltorch_cpu", "-lc10"],
     check=True,
 )  # fmt: skip

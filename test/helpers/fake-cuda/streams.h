@@ -4,6 +4,7 @@
 #include <c10/core/Stream.h>
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -19,6 +20,23 @@ namespace fake {
 /** Long enough that whoever does not wait for work sees what was there before; a copy takes longer than what may follow it. */
 constexpr std::chrono::milliseconds kComputeTime{5};
 constexpr std::chrono::milliseconds kCopyTime{15};
+
+/** Copies and operators that are done at this moment, and the most that ever were. */
+inline std::atomic<int> at_work{0};
+inline std::atomic<int> most_at_work{0};
+
+/** Counts the one in whose scope it is. */
+class AtWork {
+ public:
+  AtWork() {
+    const int now = ++at_work;
+    for (int most = most_at_work; most < now && !most_at_work.compare_exchange_weak(most, now);) {
+    }
+  }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+  ~AtWork() { --at_work; }
+};
 
 /** One stream's work, which is done in order on a thread of its own. */
 class Queue {

@@ -13,7 +13,7 @@ export const engineKills: Fault = {
     await killUnderLoad({
       ...context,
       kills: isLong ? 10 : 3,
-      total: isLong ? 10_000 : 600,
+      total: isLong ? 10_000 : 300,
       // It was in two batches that were killed, the second time alone: nobody can tell it from one that kills.
       isGivenUp: (message) => /SIGKILL.* while it ran this input alone/.test(message),
       kill: async (server) => {

@@ -16,7 +16,7 @@ export const frontKills: Fault = {
       ...context,
       args: ["--fronts", String(FRONTS)],
       kills: isLong ? 10 : 2,
-      total: isLong ? 10_000 : 400,
+      total: isLong ? 10_000 : 200,
       isGivenUp: isSuspect,
       kill: async (server) => {
         const fronts = server.children("front");

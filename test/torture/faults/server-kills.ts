@@ -10,7 +10,7 @@ export const serverKills: Fault = {
     killUnderLoad({
       ...context,
       kills: context.isLong ? 20 : 3,
-      total: context.isLong ? 10_000 : 600,
+      total: context.isLong ? 10_000 : 300,
       isGivenUp: isSuspect,
       kill: async (server) => {
         await server.kill();

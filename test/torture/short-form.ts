@@ -1,0 +1,33 @@
+/** Tests of faults: a short form of `npm run torture`. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { seeded } from "../helpers/loads.ts";
+import { type Fault, injectFault } from "./fault.ts";
+import { type ModelHome, modelHome } from "./model-home.ts";
+import { Tally } from "./tally.ts";
+
+/** Far beyond what one takes on two busy cores; all waiting inside is bounded by itself. */
+const LIMIT_MS = 300_000;
+
+/** One test for each. */
+export function testFaults(faults: readonly Fault[]): void {
+  let home: ModelHome;
+  beforeAll(async () => {
+    home = await modelHome();
+  }, LIMIT_MS);
+  afterAll(() => home[Symbol.asyncDispose]());
+
+  for (const fault of faults) {
+    const title = fault.lacking === undefined ? fault.title : `${fault.title} (${fault.lacking})`;
+    test.skipIf(fault.lacking !== undefined)(
+      title,
+      async () => {
+        const tally = new Tally();
+        await injectFault(fault, { tally, home, random: seeded(Date.now()), isLong: false });
+        console.log(`${fault.name}: ${JSON.stringify(tally.counts)}`);
+        const { injected, survived } = tally.counts;
+        expect({ problems: tally.problems, survived }).toEqual({ problems: [], survived: injected });
+      },
+      LIMIT_MS,
+    );
+  }
+}
