@@ -226,6 +226,23 @@ napi_value Close(napi_env env, napi_callback_info info) {
   });
 }
 
+/** keepsState(session): see Weights. */
+napi_value KeepsState(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [handle] = arguments_of<1>(env, info);
+    return Napi::Boolean::New(env, session_from_js(env, handle)->weights()->keeps_state());
+  });
+}
+
+/** mostRows(session): see Weights; Infinity where they say nothing. */
+napi_value MostRows(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const auto [handle] = arguments_of<1>(env, info);
+    const auto rows = session_from_js(env, handle)->weights()->most_rows();
+    return Napi::Number::New(env, rows ? static_cast<double>(*rows) : std::numeric_limits<double>::infinity());
+  });
+}
+
 napi_value Settle(napi_env env, napi_callback_info) {
   return guarded(env, [&]() -> napi_value {
     host_of(env)->settle_finished();
@@ -275,6 +292,8 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("loadOperators", LoadOperators);
   add("createMemoryFile", CreateMemoryFile);
   add("processorNeeds", ProcessorNeeds);
+  add("keepsState", KeepsState);
+  add("mostRows", MostRows);
   add("settle", Settle);
   add("close", Close);
   add("closeAll", CloseAll);
