@@ -66,6 +66,9 @@ export const build = command({
     const dir = resolve(given);
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${given} is not a folder`);
+    if (options.weights !== undefined && !existsSync(options.weights)) {
+      throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
+    }
     const weights = options.weights === undefined ? undefined : resolve(options.weights);
     const bundle = await bundleModel(dir);
     const { model, example, files, pathOf } = await elsewhere(async () => {
@@ -121,7 +124,6 @@ function pathsIn(dir: string, { weights }: Model, other: string | undefined): (n
   if (more.length > 0) {
     throw new SconceError("usage", `--weights stands in for one file, this model has ${more.length + 1}`);
   }
-  if (!existsSync(other)) throw new SconceError("usage", `--weights: ${other} is not a file`);
   return (name) => (name === own ? other : join(dir, name));
 }
 
