@@ -199,6 +199,19 @@ napi_value Close(napi_env env, napi_callback_info info) {
   return promise;
 }
 
+/** keepsState(session): see Weights. */
+napi_value KeepsState(napi_env env, napi_callback_info info) {
+  const auto [handle] = arguments_of<1>(env, info);
+  return Napi::Boolean::New(env, session_from_js(env, handle)->weights()->keeps_state());
+}
+
+/** mostRows(session): see Weights; Infinity where they say nothing. */
+napi_value MostRows(napi_env env, napi_callback_info info) {
+  const auto [handle] = arguments_of<1>(env, info);
+  const auto rows = session_from_js(env, handle)->weights()->most_rows();
+  return Napi::Number::New(env, rows ? static_cast<double>(*rows) : std::numeric_limits<double>::infinity());
+}
+
 napi_value Settle(napi_env env, napi_callback_info) {
   host_of(env)->settle_finished();
   return nullptr;
@@ -242,6 +255,8 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("loadOperators", guarded<LoadOperators>);
   add("createMemoryFile", guarded<CreateMemoryFile>);
   add("processorNeeds", guarded<ProcessorNeeds>);
+  add("keepsState", guarded<KeepsState>);
+  add("mostRows", guarded<MostRows>);
   add("settle", guarded<Settle>);
   add("close", guarded<Close>);
   add("closeAll", guarded<CloseAll>);

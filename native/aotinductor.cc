@@ -1,16 +1,15 @@
 // AOTInductor packages (.pt2): compiled code, which trusts its inputs unless it is told to check them.
 #include <ATen/ops/cat.h>
-#include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <regex>
 
 #include "call_spec.h"
 #include "error.h"
 #include "package_needs.h"
+#include "package_source.h"
 #include "tensor.h"
 #include "weights.h"
 
@@ -35,32 +34,14 @@ std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::st
   return slots;
 }
 
-/**
- * The least rows of a batch that the package's check of its inputs lets through, read from the source it carries; 1 where
- * it carries none. Export gives a dynamic dimension the lower bound 2, also where it was told 1.
- */
-int64_t least_rows(const std::string& path) {
-  const std::string marker = "input_handles[0]: dim value is too small at 0";
-  caffe2::serialize::PyTorchStreamReader reader(path);
-  for (const auto& name : reader.getAllRecords()) {
-    if (!name.ends_with(".wrapper.cpp")) continue;
-    const auto [data, size] = reader.getRecord(name);
-    const std::string source(static_cast<const char*>(data.get()), size);
-    const auto check = source.find(marker);
-    if (check == std::string::npos) continue;
-    const auto bound = source.find(">= ", check);
-    if (bound != std::string::npos) return std::max<int64_t>(1, std::atoll(source.c_str() + bound + 3));
-  }
-  return 1;
-}
-
 class AotInductor final : public Weights {
  public:
   explicit AotInductor(const WeightsOptions& options)
       : loader_(options.path, "model", false, options.instances, options.device.index()),
         device_(options.device),
         inputs_(options.inputs),
-        min_rows_(least_rows(options.path)) {
+        source_(source_of_package(options.path)),
+        min_rows_(source_.least_rows) {
     if (options.callable) return;
     const auto texts = loader_.get_call_spec();
     if (texts.size() != 2) refuse_weights("the package has no call specification");
@@ -101,6 +82,9 @@ class AotInductor final : public Weights {
     for (const auto& output : outputs) list.push_back(value_from_tensor(output, method));
     return {std::move(list)};
   }
+
+  bool keeps_state() const override { return source_.writes_buffers; }
+  std::optional<int64_t> most_rows() const override { return source_.most_rows; }
 
  private:
   /** Runs a batch, filled up to the rows that the package turns out to ask for. */
@@ -165,6 +149,7 @@ class AotInductor final : public Weights {
   std::vector<std::string> inputs_;
   std::vector<size_t> slots_;
   std::vector<size_t> places_;
+  PackageSource source_;
   std::atomic<int64_t> min_rows_;
 };
 

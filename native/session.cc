@@ -76,9 +76,9 @@ void Session::require_open() const {
   if (closing_) refuse_closed();
 }
 
-std::shared_ptr<Weights> Session::shared_weights() const {
+std::shared_ptr<Weights> Session::weights() const {
   const std::lock_guard lock(mutex_);
-  if (!weights_) throw CodedError("session_closed", "the session whose weights were to be shared is closed");
+  if (!weights_) throw CodedError("session_closed", "the session whose weights were asked for is closed");
   return weights_;
 }
 
@@ -134,7 +134,7 @@ void Session::load() {
   }
   std::shared_ptr<Weights> weights;
   if (options_.share) {
-    weights = options_.share->shared_weights();
+    weights = options_.share->weights();
     options_.share.reset();
   } else {
     WeightsOptions wanted;

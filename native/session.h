@@ -55,6 +55,7 @@ class Session {
   const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
   /** Throws `session_closed` where the weights are gone. */
   void require_open() const;
+  std::shared_ptr<Weights> weights() const;
 
  private:
   void work();
@@ -62,7 +63,6 @@ class Session {
   void load();
   void run(Job& job);
   void call(Job& job);
-  std::shared_ptr<Weights> shared_weights() const;
 
   SessionOptions options_;
   Done done_;

@@ -1,9 +1,13 @@
 // TorchScript modules (.pt): arguments by name, results by name or order.
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/alias_analysis.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "error.h"
@@ -47,10 +51,71 @@ std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const s
   return arguments;
 }
 
+/** In blocks within blocks too. */
+bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test) {
+  for (auto* node : block->nodes()) {
+    if (test(node)) return true;
+    for (auto* inner : node->blocks()) {
+      if (any_node(inner, test)) return true;
+    }
+  }
+  return false;
+}
+
+bool writes(torch::jit::Node* node) {
+  const auto* schema = node->maybeSchema();
+  if (schema == nullptr) return false;
+  const auto& arguments = schema->arguments();
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const auto& argument) { return argument.alias_info() && argument.alias_info()->isWrite(); });
+}
+
+bool is_no_scalar(const c10::TypePtr& type) {
+  return !type->isSubtypeOf(*c10::NumberType::get()) && !type->isSubtypeOf(*c10::StringType::get()) &&
+         !type->isSubtypeOf(*c10::BoolType::get());
+}
+
+/** Takes out what is done while training only, such as batch norms counting their batches: every module was told eval(). */
+void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
+  const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
+  auto* const no = graph->insertConstant(false);
+  any_node(graph->block(), [no](torch::jit::Node* node) {
+    if (node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == "training") node->output()->replaceAllUsesWith(no);
+    return false;
+  });
+  torch::jit::ConstantPropagation(graph);
+}
+
+/** Whether a method may leave something in an attribute of the module: rather a yes too many, which costs memory, than a no. */
+bool writes_attributes(const torch::jit::Method& method) {
+  const auto graph = method.graph()->copy();
+  torch::jit::Inline(*graph);
+  forget_training(graph);
+  const torch::jit::AliasDb aliases(graph, /*isFrozen=*/true);
+  const bool has_writes = any_node(graph->block(), writes);
+  return any_node(graph->block(), [&](torch::jit::Node* node) {
+    switch (node->kind()) {
+      case c10::prim::SetAttr:
+      // Whatever these call is not looked into.
+      case c10::prim::CallMethod:
+      case c10::prim::fork: return true;
+      case c10::prim::GetAttr: {
+        const auto type = node->output()->type();
+        if (const auto object = type->cast<c10::ClassType>()) return has_writes && !object->is_module();
+        const auto inner = type->containedTypes();
+        const bool has_tensors = std::any_of(inner.begin(), inner.end(), is_no_scalar);
+        return aliases.hasOutputWriters(node) || (has_writes && has_tensors);
+      }
+      default: return false;
+    }
+  });
+}
+
 class TorchScript final : public Weights {
  public:
-  TorchScript(const WeightsOptions& options, torch::jit::Module module)
+  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state)
       : module_(std::move(module)),
+        keeps_state_(keeps_state),
         forward_(module_.find_method("forward")),
         device_(options.device),
         outputs_(options.outputs) {
@@ -93,6 +158,8 @@ class TorchScript final : public Weights {
     method->function().run(stack);
     return value_from_ivalue(stack.back(), name);
   }
+
+  bool keeps_state() const override { return keeps_state_; }
 
  private:
   std::string methods_text() const {
@@ -167,6 +234,7 @@ class TorchScript final : public Weights {
   }
 
   torch::jit::Module module_;
+  bool keeps_state_;
   std::optional<torch::jit::Method> forward_;
   c10::Device device_;
   std::vector<std::string> outputs_;
@@ -179,6 +247,12 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   const c10::NoGradGuard no_grad;
   torch::jit::Module module = torch::jit::load(options.path, options.device);
   module.eval();
+  const auto methods = module.get_methods();
+  // Asked before freezing, which takes lists of tensors for constants, also those that are written.
+  const bool keeps_state =
+      options.instances > 1 && std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
+        return (options.callable || method.name() == "forward") && writes_attributes(method);
+      });
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
@@ -189,7 +263,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
       // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
     }
   }
-  return std::make_shared<TorchScript>(options, std::move(module));
+  return std::make_shared<TorchScript>(options, std::move(module), keeps_state);
 }
 
 }  // namespace sconce

@@ -56,6 +56,21 @@ napi_value copied_buffer(napi_env env, const at::Tensor& tensor) {
   return buffer;
 }
 
+napi_value typed_array(napi_env env, size_t elements, napi_value buffer, napi_typedarray_type type) {
+  napi_value array;
+  check(napi_create_typedarray(env, type, elements, buffer, 0, &array));
+  return array;
+}
+
+/** The tensor's own memory where it is large and nobody else refers to it, else a copy. */
+napi_value output_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type) {
+  const size_t elements = tensor.numel();
+  napi_value buffer = nullptr;
+  if (tensor.nbytes() >= kMinExternalBytes && may_hand_over(tensor)) buffer = external_buffer(env, tensor);
+  if (buffer == nullptr) buffer = copied_buffer(env, tensor);
+  return typed_array(env, elements, buffer, type);
+}
+
 /** Puts the sizes of each tensor that has named ones behind the typed arrays. */
 template <typename SizesOf>
 void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& specs, const SizesOf& sizes_of) {
@@ -103,14 +118,8 @@ napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
   return array;
 }
 
-napi_value elements_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type) {
-  const size_t elements = tensor.numel();
-  napi_value buffer = nullptr;
-  if (tensor.nbytes() >= kMinExternalBytes && may_hand_over(tensor)) buffer = external_buffer(env, tensor);
-  if (buffer == nullptr) buffer = copied_buffer(env, tensor);
-  napi_value array;
-  check(napi_create_typedarray(env, type, elements, buffer, 0, &array));
-  return array;
+napi_value elements_to_js(napi_env env, const at::Tensor& tensor, napi_typedarray_type type) {
+  return typed_array(env, tensor.numel(), copied_buffer(env, tensor), type);
 }
 
 void check(napi_status status) {
@@ -124,7 +133,7 @@ napi_value outputs_to_js(napi_env env, Job& job) {
   check(napi_create_array_with_length(env, specs.size(), &result));
   add_sizes(env, result, specs, [&](size_t i) { return job.outputs[i].sizes(); });
   for (uint32_t i = 0; i < specs.size(); ++i) {
-    check(napi_set_element(env, result, i, elements_to_js(env, job.outputs[i], specs[i].info().array)));
+    check(napi_set_element(env, result, i, output_to_js(env, job.outputs[i], specs[i].info().array)));
   }
   return result;
 }
@@ -136,11 +145,9 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
   uint32_t next = 0;
   const Batch batch = stacker.stack(env, rows, packed, [&](size_t bytes) {
     void* data;
-    napi_value array;
     const napi_value buffer = new_buffer(env, bytes, &data);
     const auto& info = specs[next].info();
-    check(napi_create_typedarray(env, info.array, bytes / info.bytes, buffer, 0, &array));
-    check(napi_set_element(env, result, next++, array));
+    check(napi_set_element(env, result, next++, typed_array(env, bytes / info.bytes, buffer, info.array)));
     return c10::Storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(data, c10::DeviceType::CPU), nullptr, false);
   });
   add_sizes(env, result, specs, [&](size_t i) { return c10::IntArrayRef(batch.inputs[i].shape); });

@@ -33,14 +33,15 @@ napi_value member_of(napi_env env, napi_value object, const char* name);
 /** New memory of JS's; throws `out_of_memory`. */
 napi_value new_buffer(napi_env env, size_t bytes, void** data);
 
-/** The results of a batch: one typed array for each output, then the sizes of each output that has named sizes. */
+/** The results of a batch: one typed array for each output, then the sizes of each output that has named sizes. Large ones are memory of
+ *  libtorch's, which cannot be transferred. */
 napi_value outputs_to_js(napi_env env, Job& job);
 
 /** The same of a batch's inputs, which are stacked into memory of JS's. */
 napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const PackedBatch& packed);
 
-/** A typed array of the tensor's elements: its own memory where it is large and nobody else refers to it, else a copy. */
-napi_value elements_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type);
+/** A typed array of the tensor's elements, copied: the memory is JS's own, as the author's code may want to transfer it to a Worker. */
+napi_value elements_to_js(napi_env env, const at::Tensor& tensor, napi_typedarray_type type);
 napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes);
 
 /** A JS Error with the property `code`. */

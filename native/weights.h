@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,11 @@ class Weights {
   /** Any method, with arguments by order; trailing ones that have defaults may be left out. Throws `tensor_invalid` for arguments
    *  that do not fit, `run_failed` for an unknown method, and whatever libtorch throws. */
   virtual Value call(const std::string& method, const std::vector<Value>& arguments) = 0;
+  /** Whether a run may write what the next one reads: then sessions that run side by side need weights of their own. Known of weights
+   *  that were opened for several instances. */
+  virtual bool keeps_state() const = 0;
+  /** The most rows of a batch, where the weights say so; `run` with more throws. */
+  virtual std::optional<int64_t> most_rows() const { return std::nullopt; }
 };
 
 /** Tells the format by the file's content. Throws `weights_invalid` where it is neither or its names differ. */

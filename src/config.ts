@@ -61,7 +61,8 @@ export const serveOptions = {
     parse: deviceText,
   }),
   instances: openOption<number>({
-    description: "Copies of the model that run side by side on each device, sharing the weights",
+    description:
+      "Copies of the model that run side by side on each device, which share the weights, unless a run writes into these",
     described: "the model's, else 1",
     ...count(1, 256),
   }),

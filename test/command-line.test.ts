@@ -137,7 +137,7 @@ describe("--version", () => {
 
 describe("build", () => {
   let home: TempDir;
-  const built = (...args: string[]) => cli(["build", ...args], { env: { SCONCE_HOME: home.path } });
+  const built = (...args: string[]) => cli(["build", "--allow-random", ...args], { env: { SCONCE_HOME: home.path } });
 
   beforeAll(async () => {
     home = await tempDir();
@@ -154,7 +154,7 @@ describe("build", () => {
   test("gives the same tag from every folder and wherever the model lies; by default it takes the folder it is called in", async () => {
     await using copy = await tempDir();
     await cp(modelFolder("lab"), copy.path, { recursive: true });
-    const { stdout } = await cli(["build"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
+    const { stdout } = await cli(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
   });
 

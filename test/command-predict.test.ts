@@ -126,7 +126,7 @@ test("--example takes the model's own example, of which fields replace members",
 test("without a reference takes the most recent build of all", async () => {
   await using home = await tempDir();
   const env = { SCONCE_HOME: home.path };
-  await cli(["build", modelFolder("lab")], { env });
+  await cli(["build", "--allow-random", modelFolder("lab")], { env });
   expect((await cli(["predict", "x=1"], { env })).stdout).toBe('{"y":3,"together":1}\n');
 });
 

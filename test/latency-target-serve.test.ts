@@ -16,7 +16,10 @@ const slow = {
 async function built(settings: Readonly<Record<string, string>> = {}) {
   const dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
-  const { code, stderr } = await cli(["build", await writeModel(dir, modelText({ ...slow, ...settings }))], { env });
+  const { code, stderr } = await cli(
+    ["build", "--allow-random", await writeModel(dir, modelText({ ...slow, ...settings }))],
+    { env },
+  );
   if (code !== 0) throw new Error(stderr);
   return { env, [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose]() };
 }

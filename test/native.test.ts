@@ -1,10 +1,12 @@
 /** A session gives the values PyTorch gives. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
 import { cudaDeviceCount, type NativeSession, openSession, torchVersion } from "../src/native/binding.ts";
+import { withCode } from "./helpers/rewritten-package.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let made: Fixtures;
@@ -250,6 +252,15 @@ test("weights are known by their content, whatever their name", async () => {
   } finally {
     await rm(folder, { recursive: true });
   }
+});
+
+test("a package that asks for libtorch.so, as those of torch's builds for GPUs do, runs without that file", async () => {
+  const fixture = made.get("aotinductor float32 one tensor");
+  await using dir = await tempDir();
+  const path = dir.join("asking.pt2");
+  await Bun.write(path, withCode(await readFile(fixture.path), "libtorch_cpu.so\0", "libtorch.so\0\0\0\0\0"));
+  const opened = await session({ ...fixture, path });
+  expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
 test("the addon names its libtorch and counts CUDA devices", () => {

@@ -1,7 +1,12 @@
 /** What a module keeps from one batch to the next does not show in another batch's results, however many were given at once. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
+import { readFile } from "node:fs/promises";
+import { openRunners } from "../src/engine/open-runners.ts";
+import type { Predict } from "../src/model/session.ts";
+import { type Tensor, type TensorSpec, tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { withSource } from "./helpers/rewritten-package.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 const x: TensorSpec = { dtype: "float32", dims: [4] };
@@ -30,4 +35,63 @@ test("a tensor that the module gives and writes into at the next batch is given 
 test("an input that the module holds until the next batch is there as it was", async () => {
   // Zero first: there was none before, and zero times two has the sign of nothing.
   expect(await run("holds.pt")).toEqual(values.map((value) => [2 * (value - 1), value === 1 ? 0 : -2 * (value - 1)]));
+});
+
+test("instances of weights that keep a state do not see each other's", async () => {
+  const steps = 20;
+  const predict: Predict = async ({ x }, { model }) => {
+    if (x === undefined || model === undefined) throw new Error("not called as declared");
+    await model.call("reset");
+    for (let i = 1; i < steps; i++) await model.call("forward", x);
+    return { y: await model.call("forward", x) };
+  };
+  const runners = await openRunners({
+    weights: { model: made.path("sums.pt") },
+    operators: [],
+    predict,
+    inputs: { x },
+    outputs: { y: x },
+    devices: ["cpu"],
+    threads: 1,
+    instances: 2,
+  });
+  await using _ = {
+    [Symbol.asyncDispose]: async () => void (await Promise.all(runners.map((each) => each.dispose()))),
+  };
+  const given = await Promise.all(
+    values.map((value, i) => runners[i % 2]?.run([[tensor(new Float32Array(4).fill(value), [4])]])),
+  );
+  expect(given.map((outputs) => outputs?.[0]?.data[0])).toEqual(values.map((value) => steps * value * 1000 + steps));
+});
+
+test("weights keep a state where a method may write an attribute, and else are shared", async () => {
+  const keeps = async (file: string, inputs?: { x: TensorSpec }) => {
+    const options = { path: file, device: "cpu", threads: 1, instances: 2 };
+    const session = await openSession(inputs === undefined ? options : { ...options, inputs, outputs: { y: x } });
+    open.push(session);
+    return session.keepsState;
+  };
+  const kept = { keeps: true, holds: true, sums: true, lists: true, tuned: false, deep: false };
+  for (const [name, expected] of Object.entries(kept)) {
+    const path = made.path(`${name}.pt`);
+    expect({ name, frozen: await keeps(path, { x }), callable: await keeps(path) }).toEqual({
+      name,
+      frozen: expected,
+      callable: expected,
+    });
+  }
+});
+
+test("a compiled package keeps a state where its code may write a buffer", async () => {
+  await using dir = await tempDir();
+  const { path } = made.get("aotinductor float32 one tensor");
+  const keeps = async (file: string) => {
+    const session = await openSession({ path: file, device: "cpu", threads: 1 });
+    open.push(session);
+    return session.keepsState;
+  };
+  expect(await keeps(path)).toBe(false);
+  const writing = withSource(await readFile(path), "(const float*)(scale.", "(      float*)(scale.");
+  await Bun.write(dir.join("writing.pt2"), writing);
+  expect(await keeps(dir.join("writing.pt2"))).toBe(true);
 });

@@ -10,7 +10,10 @@ import { seeded } from "./helpers/loads.ts";
 type Device = (setting: TunedSetting & { readonly atMs: number }) => number;
 
 /** Tunes on runners that take turns on one device. */
-async function tuned(device: Device, options: { settings: TunedSetting[]; budgetMs?: number; fits?: number }) {
+async function tuned(
+  device: Device,
+  options: { settings: TunedSetting[]; budgetMs?: number; fits?: number; takes?: number },
+) {
   let nowMs = 0;
   let used = 1;
   const tried: TunedSetting[] = [];
@@ -18,6 +21,7 @@ async function tuned(device: Device, options: { settings: TunedSetting[]; budget
     let threads = 1;
     return {
       async run(items) {
+        if (items.length > (options.takes ?? Infinity)) throw new SconceError("run_failed", "another size");
         if (items.length > (options.fits ?? Infinity)) throw new SconceError("out_of_memory", "too much");
         const setting = { batchSize: items.length, instances: used, threads };
         nowMs += device({ ...setting, atMs: nowMs });
@@ -87,15 +91,23 @@ describe("measuring", () => {
 
   test("takes about the time that it may, also when batches are long", async () => {
     expect((await tuned(() => 1, { settings, budgetMs: 3000 })).tookMs).toBeWithin(2900, 3300);
-    // The last trial ends: one batch that is not counted, and two that are.
+    // What has begun ends: a batch on each of four instances.
     const { tookMs, result } = await tuned(() => 700, { settings, budgetMs: 3000 });
-    expect(tookMs).toBeLessThan(3000 + 3 * 700);
+    expect(tookMs).toBeLessThan(3000 + 4 * 700);
     expect(result.length).toBeGreaterThan(0);
   });
 
-  test("leaves out what does not fit into memory, and passes other faults on", async () => {
+  test("does not begin a batch that takes longer than is left", async () => {
+    const { tookMs, result } = await tuned(({ batchSize }) => 400 * batchSize, { settings, budgetMs: 15_000 });
+    expect(tookMs).toBeLessThan(15_000);
+    expect(result.map(({ batchSize }) => batchSize)).not.toContain(16);
+  });
+
+  test("leaves out what does not fit into memory or fails, and passes the fault on where all fail", async () => {
     const { result } = await tuned(({ batchSize }) => 2 + batchSize, { settings, fits: 5 });
     expect(new Set(result.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4]));
+    const few = await tuned(({ batchSize }) => 2 + batchSize, { settings, takes: 9 });
+    expect(new Set(few.result.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4, 8]));
     const broken = tuned(
       () => {
         throw new SconceError("run_failed", "broken");

@@ -1,8 +1,9 @@
 /** `sconce build [DIR]` */
 import { existsSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join, parse, resolve } from "node:path";
 import { z } from "zod";
 import { areThere } from "../engine/device.ts";
+import { exampleOrZeros } from "../engine/warm-up.ts";
 import { SconceError } from "../errors.ts";
 import { AddressGuard } from "../fetching/address-guard.ts";
 import { Fetcher } from "../fetching/fetcher.ts";
@@ -13,8 +14,9 @@ import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
-import { openOption } from "../option.ts";
-import { decodeExample, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
+import { flag, openOption, option } from "../option.ts";
+import { decodeExample, exampleTensors, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
+import { unsteadyOutputs } from "../serving/trial.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
@@ -26,7 +28,7 @@ export const build = command({
   name: "build",
   description: "Package a model folder as repo:tag, after trying it once",
   details:
-    "Bundles model.ts with its npm packages, loads the weights, runs the example, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.",
+    "Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.",
   example: "sconce build examples/digits --tag v1",
   options: {
     name: openOption<string>({
@@ -50,6 +52,11 @@ export const build = command({
       described: "the model's",
       parse: z.string().min(1, "must be a file"),
     }),
+    allowRandom: option({
+      description: "Package a model whose outputs differ from run to run, or with the other items of a batch",
+      default: false,
+      parse: flag,
+    }),
   },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options, positionals: [given = "."] }) {
@@ -59,13 +66,20 @@ export const build = command({
     const dir = resolve(given);
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${given} is not a folder`);
+    if (options.weights !== undefined && !existsSync(options.weights)) {
+      throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
+    }
+    const weights = options.weights === undefined ? undefined : resolve(options.weights);
     const bundle = await bundleModel(dir);
-    const model = await loadModel(bundle, "build");
-    const example = await resolveExample(model, dir);
-    const files = filesOf(model);
-    const pathOf = pathsIn(dir, model, options.weights);
-    for (const name of files.keys()) requireFile(dir, name);
-    await tryOut(model, pathOf, example);
+    const { model, example, files, pathOf } = await elsewhere(async () => {
+      const model = await loadModel(bundle, "build");
+      const example = await resolveExample(model, dir);
+      const files = filesOf(model);
+      const pathOf = pathsIn(dir, model, weights);
+      for (const name of files.keys()) requireFile(dir, name);
+      await tryOut(model, { pathOf, example, isRandom: options.allowRandom });
+      return { model, example, files, pathOf };
+    });
     const repository = options.name ?? model.name;
     const progress = new Progress({ verb: "Copying" });
     const putting = new ModelStore().put({
@@ -83,6 +97,17 @@ export const build = command({
   },
 });
 
+/** Does a task in a folder from which the author's packages are not found: what the bundle lacks it would lack wherever it is served. */
+async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
+  const here = process.cwd();
+  process.chdir(parse(here).root);
+  try {
+    return await task();
+  } finally {
+    process.chdir(here);
+  }
+}
+
 /** The files that the model declares, and what each is; one that is declared twice is packaged once. */
 function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
   return new Map([
@@ -99,8 +124,7 @@ function pathsIn(dir: string, { weights }: Model, other: string | undefined): (n
   if (more.length > 0) {
     throw new SconceError("usage", `--weights stands in for one file, this model has ${more.length + 1}`);
   }
-  if (!existsSync(other)) throw new SconceError("usage", `--weights: ${other} is not a file`);
-  return (name) => (name === own ? resolve(other) : join(dir, name));
+  return (name) => (name === own ? other : join(dir, name));
 }
 
 function configOf(model: Model, { example, pathOf }: Pick<SetUpOptions, "example" | "pathOf">): ModelConfig {
@@ -137,8 +161,13 @@ function requireFile(dir: string, name: string): void {
   throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
 }
 
+interface TryOutOptions extends Pick<SetUpOptions, "example" | "pathOf"> {
+  /** Outputs that differ are meant. */
+  readonly isRandom: boolean;
+}
+
 /** Loads the weights and runs the example, so that a model that cannot be served is not packaged. */
-async function tryOut(model: Model, pathOf: (name: string) => string, example: unknown): Promise<void> {
+async function tryOut(model: Model, { pathOf, example, isRandom }: TryOutOptions): Promise<void> {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const { device } = model.settings;
   const isElsewhere = device !== undefined && !areThere(device);
@@ -159,11 +188,31 @@ async function tryOut(model: Model, pathOf: (name: string) => string, example: u
     fetcher,
   });
   try {
-    if (example !== undefined) await predictOne(running, decodeExample(model, example));
-    else log.warn("The model declares no example: it was built without a trial run");
+    if (example !== undefined) {
+      await predictOne(running, decodeExample(model, example));
+      await requireSteady(model, { running, example, isRandom });
+    } else log.warn("The model declares no example: it was built without a trial run");
   } finally {
     await running.engine.close();
   }
+}
+
+type Trying = Awaited<ReturnType<typeof setUp>>;
+
+async function requireSteady(
+  model: Model,
+  { running, example, isRandom }: { running: Trying; example: unknown; isRandom: boolean },
+): Promise<void> {
+  const { runners, pipeline, facts } = running;
+  const { inputs, outputs } = model.tensors;
+  const made = async () => exampleOrZeros(inputs, await exampleTensors(model, pipeline, example));
+  const [runner, item, again] = [runners[0], await made(), await made()];
+  if (runner === undefined || item === undefined || again === undefined) return;
+  const { maxBatchSize } = facts;
+  const faults = await unsteadyOutputs(runner, { outputs, items: [item, again], maxBatchSize });
+  if (faults.length === 0) return;
+  if (isRandom) for (const fault of faults) log.warn(fault);
+  else throw new SconceError("model_invalid", `${faults.join("; ")}; if that is meant, build with --allow-random`);
 }
 
 /** The example with its files as data URIs: where a file field names a file of the model's folder. */

@@ -18,8 +18,21 @@ export interface OpenOptions {
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
   readonly threads: number;
-  /** How many runners are opened side by side on each device; they share the weights. */
+  /** How many runners are opened side by side on each device; they share the weights, but for those that keep a state. */
   readonly instances: number;
+}
+
+/**
+ * The size of batches that was asked for.
+ * @throws SconceError `weights_invalid` when the weights were made for smaller ones
+ */
+export function batchSizeFor([runner]: readonly Runner[], asked: number): number {
+  const most = runner?.mostRows ?? Infinity;
+  if (asked <= most) return asked;
+  throw new SconceError(
+    "weights_invalid",
+    `a batch size of ${asked} was asked for, the weights were compiled for at most ${most}: set batchSize or --batch-size to ${most} or less, or compile them for larger batches`,
+  );
 }
 
 /**
@@ -62,10 +75,12 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs }));
 }
 
-/** Sessions that share their weights. */
+/** Sessions that share their weights, unless a run writes into these. */
 async function sharing(options: SessionOptions, instances: number, open: Open): Promise<NativeSession[]> {
-  const share = await open({ ...options, instances });
-  const sessions = [share];
-  while (sessions.length < instances) sessions.push(await open({ ...options, share }));
+  const first = await open({ ...options, instances });
+  const sessions = [first];
+  if (instances === 1) return sessions;
+  const others = first.keepsState ? options : { ...options, share: first };
+  while (sessions.length < instances) sessions.push(await open(others));
   return sessions;
 }

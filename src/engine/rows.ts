@@ -1,5 +1,5 @@
-/** Parts a batch's outputs into the rows of its items, without what padding added. */
-import { countOf, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+/** Parts a batch's outputs into the rows of its items, each in memory of its own, without what padding added. */
+import { countOf, type Tensor, type TensorData, type TensorSpecs } from "../model/tensor.ts";
 
 /** One row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, Tensor>>;
@@ -10,8 +10,8 @@ export type Rows = Readonly<Record<string, Tensor>>;
  * A dimension that an output declares as padded, under the name of an input's padded dimension, is cut to the item's own size: what an
  * item gets does not depend on how long its neighbours are.
  *
- * @returns a function that gives row `i` of a batch, for an item of the given padded sizes: views of the batch's memory. It takes
- *   each row once.
+ * @returns a function that gives row `i` of a batch, for an item of the given padded sizes, in memory of its own: nothing of another
+ *   client's lies beside it, and the author's code may transfer it. It takes each row once.
  */
 export function rowParting(
   specs: TensorSpecs,
@@ -25,23 +25,34 @@ export function rowParting(
     for (let j = 0; j < plans.length; j++) {
       const [plan, output] = [plans[j], outputs[j]];
       if (plan === undefined || output === undefined) continue;
-      const size = output.data.length / (output.shape[0] ?? 1);
-      const data = output.data.subarray(i * size, (i + 1) * size);
-      let row: Tensor = { dtype: output.dtype, shape: output.shape.slice(1), data };
-      for (const { at, name } of plan.padded) row = cut(row, at, sizes.get(name) ?? Infinity);
-      rows[plan.name] = row;
+      const { dtype, data } = output;
+      const size = data.length / (output.shape[0] ?? 1);
+      let shape = output.shape.slice(1);
+      for (const { at, name } of plan.padded) {
+        shape = cut(data, { begin: i * size, shape, at, size: sizes.get(name) ?? Infinity });
+      }
+      const kept = plan.padded.length === 0 ? size : countOf(shape);
+      rows[plan.name] = { dtype, shape, data: data.slice(i * size, i * size + kept) };
     }
     return rows;
   };
 }
 
-/** Keeps the first `size` elements of a dimension; moves what is kept together within the row's own memory. */
-function cut({ dtype, shape, data }: Tensor, at: number, size: number): Tensor {
+interface Cut {
+  readonly begin: number;
+  readonly shape: number[];
+  readonly at: number;
+  readonly size: number;
+}
+
+/** Keeps the first `size` elements of a dimension of a row, moved together at its beginning; gives the row's shape. */
+function cut(data: TensorData, { begin, shape, at, size }: Cut): number[] {
   const before = shape[at] ?? 0;
-  if (before <= size) return { dtype, shape, data };
-  const outer = countOf(shape.slice(0, at));
+  if (before <= size) return shape;
   const inner = countOf(shape.slice(at + 1));
-  const kept = size * inner;
-  for (let i = 1; i < outer; i++) data.copyWithin(i * kept, i * before * inner, i * before * inner + kept);
-  return { dtype, shape: shape.with(at, size), data: data.subarray(0, outer * kept) };
+  const [kept, given] = [size * inner, before * inner];
+  for (let i = 1; i < countOf(shape.slice(0, at)); i++) {
+    data.copyWithin(begin + i * kept, begin + i * given, begin + i * given + kept);
+  }
+  return shape.with(at, size);
 }

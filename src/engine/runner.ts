@@ -8,6 +8,8 @@ export interface Runner {
    * @returns one tensor for each declared output, with the items as first dimension
    */
   run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]>;
+  /** The most items of a batch that the weights were made for; undefined where nobody knows. */
+  readonly mostRows?: number;
   /** Tells at once of batches that have ended, which else waits for the event loop to turn. */
   settle(): void;
   /** Takes effect between two batches. */

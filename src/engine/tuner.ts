@@ -23,13 +23,17 @@ export interface TunerOptions {
   readonly runners: readonly Runner[];
   readonly item: readonly Tensor[];
   readonly settings: readonly TunedSetting[];
-  /** About how long all may take; a batch that has begun ends. */
+  /** How long all may take; a batch that has begun ends. */
   readonly budgetMs: number;
+  /** Told of a setting that cannot be served, for another reason than memory. */
+  readonly onLeftOut?: (setting: TunedSetting, error: unknown) => void;
   /** Told after each round. */
   readonly onRound?: (round: number, best: Tuned) => void;
   readonly now?: () => number;
 }
 
+/** Runs of one item before anything else: what is compiled at first use is compiled then. */
+const COLD_RUNS = 2;
 /** Rounds among which the budget is divided; there are more where batches are short. */
 const ROUNDS = 5;
 /** One setting in one round; longer ones say no more, as what disturbs comes and goes. */
@@ -62,26 +66,56 @@ export function settingsToTry({ cores, isCpu, maxBatchSize, fixed }: SettingLimi
 }
 
 /**
- * Tries the settings in turn, round after round, so that what else the machine does hits all alike.
- * @returns those that could be tried, the fastest first; one whose batches do not fit into the device's memory is left out
- * @throws SconceError of a run that failed for another reason
+ * Tries the settings in turn, round after round, so that what else the machine does hits all alike. One that would take longer than is left, by
+ * what smaller batches took, is not begun.
+ * @returns those that could be tried, the fastest first; one whose batches fail, or do not fit into the device's memory, is left out
+ * @throws SconceError of the first run that failed, for another reason than memory, where none succeeded
  */
 export async function tune(options: TunerOptions): Promise<Tuned[]> {
-  const { settings, budgetMs, onRound, now = () => performance.now() } = options;
+  const { runners, item, settings, budgetMs, onRound, onLeftOut, now = () => performance.now() } = options;
   const sliceMs = Math.min(MAX_SLICE_MS, budgetMs / settings.length / ROUNDS);
   const endMs = now() + budgetMs;
   const trials = new Map<TunedSetting, Trial[]>(settings.map((setting) => [setting, []]));
-  for (let round = 1; now() < endMs && trials.size > 0; round++) {
+  const cold = new Set(runners);
+  let fault: unknown;
+  for (let round = 1, begun = 1; begun > 0; round++) {
+    begun = 0;
     for (const [setting, done] of trials) {
-      if (now() >= endMs) break;
-      const trial = await tryOnce(setting, sliceMs, { ...options, now });
-      if (trial === undefined) trials.delete(setting);
-      else done.push(trial);
+      if (expectedMs(setting, trials) >= endMs - now()) continue;
+      begun += 1;
+      try {
+        const used = runners.slice(0, setting.instances);
+        await Promise.all(used.map((runner) => runner.setThreads(setting.threads)));
+        for (const runner of used.filter((each) => cold.delete(each))) {
+          for (let i = 0; i < COLD_RUNS && now() < endMs; i++) await runner.run([item]);
+        }
+        if (now() < endMs) done.push(await tryOnce(used, setting, { item, sliceMs, now }));
+      } catch (error) {
+        trials.delete(setting);
+        if (hasCode(error, "out_of_memory")) continue;
+        fault ??= error;
+        onLeftOut?.(setting, error);
+      }
     }
     const [best] = ranked(trials);
     if (best !== undefined) onRound?.(round, best);
   }
-  return ranked(trials);
+  const tuned = ranked(trials);
+  if (tuned.length === 0 && fault !== undefined) throw fault;
+  return tuned;
+}
+
+/** Milliseconds of one batch on each instance, by those of the same instances and threads that were smaller, or as large. */
+function expectedMs(
+  { batchSize, instances, threads }: TunedSetting,
+  trials: ReadonlyMap<TunedSetting, readonly Trial[]>,
+): number {
+  let least = Infinity;
+  for (const [other, done] of trials) {
+    if (other.instances !== instances || other.threads !== threads || other.batchSize > batchSize) continue;
+    for (const { batchMs } of done) least = Math.min(least, (batchMs * batchSize) / other.batchSize);
+  }
+  return least === Infinity ? 0 : least;
 }
 
 /** The simplest of those that serve about as much as the best: few instances, few threads, small batches, in this order. */
@@ -109,33 +143,34 @@ function ranked(trials: ReadonlyMap<TunedSetting, readonly Trial[]>): Tuned[] {
     .sort((a, b) => b.throughput - a.throughput);
 }
 
-/** @returns undefined when the batch does not fit into memory */
+interface TrialOptions {
+  readonly item: readonly Tensor[];
+  readonly sliceMs: number;
+  readonly now: () => number;
+}
+
 async function tryOnce(
-  { batchSize, instances, threads }: TunedSetting,
-  sliceMs: number,
-  { runners, item, now }: TunerOptions & { readonly now: () => number },
-): Promise<Trial | undefined> {
+  used: readonly Runner[],
+  { batchSize, instances }: TunedSetting,
+  { item, sliceMs, now }: TrialOptions,
+): Promise<Trial> {
   const batch = Array<readonly Tensor[]>(batchSize).fill(item);
-  const used = runners.slice(0, instances);
-  try {
-    await Promise.all(used.map((runner) => runner.setThreads(threads)));
-    // Not counted: threads are started, and weights compiled for this size.
-    await Promise.all(used.map((runner) => runner.run(batch)));
-    const begun = now();
-    let batches = 0;
-    const keepBusy = async (runner: Runner) => {
-      do {
-        await runner.run(batch);
-        batches += 1;
-      } while (now() - begun < sliceMs);
-    };
-    await Promise.all(used.flatMap((runner) => Array.from({ length: IN_FLIGHT }, () => keepBusy(runner))));
-    const tookMs = now() - begun;
-    return { throughput: (1000 * batches * batchSize) / tookMs, batchMs: (tookMs * instances) / batches };
-  } catch (error) {
-    if (hasCode(error, "out_of_memory")) return undefined;
-    throw error;
-  }
+  const first = now();
+  await Promise.all(used.map((runner) => runner.run(batch)));
+  const firstMs = now() - first;
+  // Of long batches one says enough. Of others it is not counted: threads are started, and weights compiled for this size.
+  if (firstMs >= sliceMs) return { throughput: (1000 * instances * batchSize) / firstMs, batchMs: firstMs };
+  const begun = now();
+  let batches = 0;
+  const keepBusy = async (runner: Runner) => {
+    do {
+      await runner.run(batch);
+      batches += 1;
+    } while (now() - begun < sliceMs);
+  };
+  await Promise.all(used.flatMap((runner) => Array.from({ length: IN_FLIGHT }, () => keepBusy(runner))));
+  const tookMs = now() - begun;
+  return { throughput: (1000 * batches * batchSize) / tookMs, batchMs: (tookMs * instances) / batches };
 }
 
 function median(values: readonly number[]): number {

@@ -1,6 +1,6 @@
 /** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { SconceError } from "../errors.ts";
 import { suppliedModules } from "./load.ts";
 
@@ -29,12 +29,24 @@ export async function bundleModel(dir: string): Promise<string> {
     root: dir,
     // Without comments: Bun's own say where a module lies as seen from the current folder, and so change from place to place.
     minify: { whitespace: true },
+    naming: { asset: "[dir]/[name].[ext]" },
     throw: false,
   });
-  const [output] = result.outputs;
+  const [output, ...others] = result.outputs;
+  for (const { path } of others) throw noCode(path);
   if (result.success && output !== undefined) return output.text();
   const faults = result.logs
     .filter(({ level }) => level === "error")
     .map(({ message, position }) => (position ? `${position.file}:${position.line}: ${message}` : message));
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
+}
+
+/** A file that the code imports, and that would stay behind. */
+function noCode(path: string): SconceError {
+  const [, name] = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
+  const whose = name === undefined ? "the model's code" : `the npm package ${name}, which the model's code uses,`;
+  const fix = path.endsWith(".node")
+    ? "native code is not packaged: use a package without it, or let the weights do its work"
+    : "only code is bundled: declare the file under assets, and read it in setup";
+  return new SconceError("model_invalid", `${whose} imports ${basename(path)}: ${fix}`);
 }

@@ -47,7 +47,7 @@ export interface ModelSettings {
   readonly latencyTargetMs?: number;
   /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
   readonly device?: string;
-  /** How many copies of the model run side by side on each device, sharing the weights. Default 1. */
+  /** How many copies of the model run side by side on each device, which share the weights, unless a run writes into these. Default 1. */
   readonly instances?: number;
   /** CPU threads of one instance. Default: decided at warm-up. */
   readonly threads?: number;
@@ -87,7 +87,7 @@ export interface ModelDeclaration<
   /**
    * Replaces the forward pass: from the stacked inputs of a batch to its stacked outputs, each with the items as first dimension, by
    * calling methods of the sessions. One batch at a time; what it throws makes the batch run again in halves, so that a bad item fails
-   * alone. With `instances` above 1 the sessions of each share one module, and with it what the module keeps.
+   * alone. With `instances` above 1 a module that keeps a state is loaded for each; variables of this file are shared by all.
    */
   readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
   /** One row of each output tensor to one output. What it throws fails that input alone. */

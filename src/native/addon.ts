@@ -42,6 +42,10 @@ export interface Addon {
   createMemoryFile(): number;
   processorNeeds(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
+  /** Whether a run of its weights, which were opened for several instances, may write what the next one reads. */
+  keepsState(session: Handle): boolean;
+  /** The most rows of a batch that its weights take; Infinity where they do not say. */
+  mostRows(session: Handle): number;
   /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
   settle(): void;
   close(session: Handle): Promise<void>;
@@ -115,6 +119,8 @@ const functions = [
   "createMemoryFile",
   "processorNeeds",
   "setThreads",
+  "keepsState",
+  "mostRows",
   "settle",
   "close",
   "closeAll",

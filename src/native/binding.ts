@@ -99,6 +99,15 @@ export class NativeSession {
     this.#addon.settle();
   }
 
+  /** Of one opened for several `instances`: whether a run may write what the next one reads, so that another must not share the weights. */
+  get keepsState(): boolean {
+    return this.#addon.keepsState(this.#handle);
+  }
+
+  get mostRows(): number {
+    return this.#addon.mostRows(this.#handle);
+  }
+
   /** Takes effect between two batches. */
   setThreads(threads: number): Promise<void> {
     return told(async () => this.#addon.setThreads(this.#handle, threads));

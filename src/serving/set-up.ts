@@ -4,7 +4,7 @@ import { resolveDevices } from "../engine/device.ts";
 import type { BatchObserver, Engine } from "../engine/engine.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
 import { LocalEngine } from "../engine/local-engine.ts";
-import { openRunners } from "../engine/open-runners.ts";
+import { batchSizeFor, openRunners } from "../engine/open-runners.ts";
 import type { EngineInfo } from "../engine/remote/frame.ts";
 import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
@@ -55,7 +55,7 @@ export interface RunningModel {
 const { signal: noSignal } = new AbortController();
 
 /** @throws SconceError when the model's code, weights or example do not do what was declared */
-export async function setUp(options: SetUpOptions): Promise<RunningModel> {
+export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
   const { inputs, outputs } = options.model.tensors;
   const { maxBatchSize } = facts;
@@ -70,7 +70,7 @@ export async function setUp(options: SetUpOptions): Promise<RunningModel> {
     observer,
     onShrink,
   });
-  return { engine, pipeline, facts };
+  return { engine, runners, pipeline, facts };
 }
 
 /** @throws SconceError as `setUp` */
@@ -79,7 +79,6 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   const own = model.settings;
   const threads = settings.threads ?? own.threads;
   const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
-  const maxBatchSize = settings.batchSize ?? own.batchSize ?? 1;
   const instances = settings.instances ?? own.instances ?? 1;
   const { runners, pipeline, item, devices } = await openModel({
     ...options,
@@ -88,6 +87,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     instances,
   });
   try {
+    const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
     // A GPU chooses kernels and grows its memory by size.
     const everySize = !devices.includes("cpu");
     const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
@@ -225,7 +225,8 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
   }
 }
 
-async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
+/** The tensors that the model makes of its example. */
+export async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
   const input = decodeExample(model, example);
   await Promise.all(pipeline.remoteFilesOf(input).map((file) => pipeline.fetch(file, noSignal)));
   return pipeline.prepare(input, () => noSignal);

@@ -12,8 +12,17 @@ export function withMetadata(zip: Buffer, change: Readonly<Record<string, string
 
 /** The package with another text of the same length in its compiled code. */
 export function withCode(zip: Buffer, from: string, to: string): Buffer {
+  return withText(zip, ".so", from, to);
+}
+
+/** The package with another text of the same length in the source that it carries. */
+export function withSource(zip: Buffer, from: string, to: string): Buffer {
+  return withText(zip, ".wrapper.cpp", from, to);
+}
+
+function withText(zip: Buffer, ending: string, from: string, to: string): Buffer {
   return rewritten(zip, (name, content) =>
-    name.endsWith(".so") ? Buffer.from(content.toString("latin1").replaceAll(from, to), "latin1") : content,
+    name.endsWith(ending) ? Buffer.from(content.toString("latin1").replaceAll(from, to), "latin1") : content,
   );
 }
 

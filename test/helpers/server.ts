@@ -35,7 +35,10 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
   const dir = await tempDir();
   const builds = await Promise.all(
     models.map((model) =>
-      cli(["build", model.includes("/") ? model : modelFolder(model)], { env: { SCONCE_HOME: dir.path } }),
+      // Some tell how large their batch was.
+      cli(["build", "--allow-random", model.includes("/") ? model : modelFolder(model)], {
+        env: { SCONCE_HOME: dir.path },
+      }),
     ),
   );
   for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);

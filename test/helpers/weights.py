@@ -262,6 +262,65 @@ class Holds(nn.Module):
         return y
 
 
+class Sums(nn.Module):
+    """Adds up what it was called with since it was reset, in place and by assignment."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(1, 4))
+        self.calls = torch.zeros(1, 4)
+
+    @torch.jit.export
+    def reset(self) -> None:
+        self.total.zero_()
+        self.calls = torch.zeros(1, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total += x
+        self.calls = self.calls + 1
+        return self.total * 1000 + self.calls
+
+
+class Lists(nn.Module):
+    """Writes into a tensor of a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = [torch.zeros(2, 4)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last[0].copy_(x)
+        return self.last[0] * 2
+
+
+class Tuned(nn.Module):
+    """Writes into tensors that it made itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.Sequential(nn.BatchNorm1d(4), nn.ReLU(inplace=True))
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x) * self.weight
+        y[:, 0] = 0
+        return y.clamp_(max=6)
+
+
+class Drops(nn.Module):
+    """Dropout as a careless trace keeps it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.dropout(x, 0.5, True)
+
+
+class Mixes(nn.Module):
+    """A softmax over the items of a batch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.softmax(0)
+
+
 class Deep(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return ((x * 2) * 2) * 2 + 1
@@ -349,7 +408,8 @@ def torchscript(folder: str) -> Dict[str, dict]:
 
     modules = [
         Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, Total, FirstRow, Double, Raises, Mismatch,
-        Greedy, Number, Nested, Count, Slow, Keeps, Holds, Deep, Hungry,
+        Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Drops, Mixes,
+        Deep, Hungry,
     ]  # fmt: skip
     for kind in modules:
         torch.manual_seed(3)

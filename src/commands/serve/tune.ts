@@ -1,9 +1,10 @@
 /** `sconce serve --tune`: measures settings of a model on this machine, and prints them with the flags to set. */
 import { availableParallelism } from "node:os";
 import type { ServeConfig } from "../../config.ts";
-import { bestOf, settingsToTry, type Tuned, tune } from "../../engine/tuner.ts";
+import { batchSizeFor } from "../../engine/open-runners.ts";
+import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../../engine/tuner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
-import { SconceError } from "../../errors.ts";
+import { messageOf, SconceError } from "../../errors.ts";
 import { fetcherFor } from "../../front.ts";
 import { log } from "../../log.ts";
 import { loadModel } from "../../model/load.ts";
@@ -40,7 +41,9 @@ export async function tuneModel(packaged: PackagedModel, config: ServeConfig): P
     fetcher,
   });
   try {
-    const settings = settingsToTry({ ...limits, isCpu: devices.includes("cpu") });
+    const maxBatchSize = Math.min(limits.maxBatchSize, runners[0]?.mostRows ?? Infinity);
+    batchSizeFor(runners, config.batchSize ?? 1);
+    const settings = settingsToTry({ ...limits, maxBatchSize, isCpu: devices.includes("cpu") });
     const one = exampleOrZeros(model.tensors.inputs, item);
     if (one === undefined) {
       throw new SconceError(
@@ -55,6 +58,7 @@ export async function tuneModel(packaged: PackagedModel, config: ServeConfig): P
       settings,
       budgetMs: 1000 * config.tuneSeconds,
       onRound: progress(),
+      onLeftOut: (setting, error) => log.warn(`${flagsOf(setting)} is left out: ${messageOf(error)}`),
     });
     report(tuned, targetMs);
   } finally {
@@ -83,7 +87,7 @@ function report(tuned: readonly Tuned[], targetMs: number): void {
   console.log(`\n${flagsOf(best)}`);
 }
 
-function flagsOf({ batchSize, instances, threads }: Tuned): string {
+function flagsOf({ batchSize, instances, threads }: TunedSetting): string {
   return `--batch-size ${batchSize} --instances ${instances} --threads ${threads}`;
 }
 

@@ -1,0 +1,75 @@
+/** Batches larger than the weights were compiled for are refused before anything runs, and not tried by --tune. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile, readFile } from "node:fs/promises";
+import { openSession } from "../src/native/binding.ts";
+import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { withSource } from "./helpers/rewritten-package.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixture, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(60_000);
+
+let dir: TempDir;
+let store: TestStore;
+let fixture: Fixture;
+
+const text = (batchSize: number) =>
+  modelText({
+    tensors: "{ inputs: { x: float32(3, 4) }, outputs: { y: float32(3, 4) } }",
+    weights: '"compiled.pt2"',
+    batchSize: String(batchSize),
+    preprocess: "({ x }) => ({ x: tensor(new Float32Array(12).fill(x), [3, 4]) })",
+    postprocess: "({ y }) => ({ y: y.data[0] })",
+  });
+
+beforeAll(async () => {
+  fixture = (await fixtures()).get("aotinductor float32 one tensor");
+  dir = await tempDir();
+  const folder = await writeModel(dir, text(4), "right");
+  await copyFile(fixture.path, `${folder}/compiled.pt2`);
+  store = await storeWith(folder);
+}, 600_000);
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const refused = (asked: number) =>
+  `a batch size of ${asked} was asked for, the weights were compiled for at most 4096: set batchSize or --batch-size to 4096 or less, or compile them for larger batches`;
+
+test("a batch size beyond that of a package is refused: of the operator, of the author, of --tune", async () => {
+  expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
+  const folder = await writeModel(dir, text(65_536), "wrong");
+  await copyFile(fixture.path, `${folder}/compiled.pt2`);
+  const env = { SCONCE_HOME: store.home };
+  expect(await cli(["build", folder], { env })).toMatchObject({ code: 1, stderr: `sconce: ${refused(65_536)}\n` });
+  const tuned = await cli(["serve", "--tune", "small", "--batch-size", "5000"], { env });
+  expect(tuned).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${refused(5000)}\n`) });
+});
+
+test("the largest batch of a package is served, and one that takes a single size says so too", async () => {
+  await using server = await store.serve("small", { batchSize: 4096 });
+  expect(await (await fetch(server.url)).json()).toMatchObject({ batch_size: 4096 });
+  const fixed = withSource(await readFile(fixture.path), "unmatched dim value at 1, ", "unmatched dim value at 0, ");
+  await Bun.write(dir.join("fixed.pt2"), fixed);
+  const { inputs, outputs } = fixture;
+  const session = await openSession({ path: dir.join("fixed.pt2"), device: "cpu", threads: 1, inputs, outputs });
+  expect(session.mostRows).toBe(3);
+  await session.dispose();
+});
+
+test("--tune leaves out what is larger", async () => {
+  const folder = await writeModel(dir, text(4), "few");
+  const few = withSource(await readFile(fixture.path), "expected to be <= 4096", "expected to be <=   12");
+  await Bun.write(`${folder}/compiled.pt2`, few);
+  const env = { SCONCE_HOME: dir.join("home") };
+  expect((await cli(["build", folder], { env })).code).toBe(0);
+  const flags = ["--tune-seconds", "0.3", "--instances", "1", "--threads", "1"];
+  const { stdout } = await cli(["serve", "--tune", "small", ...flags], { env });
+  const sizes = stdout.split("\n").flatMap((line) => /^\d+(?= )/.exec(line)?.map(Number) ?? []);
+  expect(sizes.toSorted((a, b) => a - b)).toEqual([1, 2, 4, 8, 12]);
+});

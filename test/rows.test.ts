@@ -1,0 +1,64 @@
+/** What model code is given of outputs is its own: nothing of another item is beside it, and it can be transferred. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { Item, Rows } from "../src/engine/engine.ts";
+import { LocalEngine } from "../src/engine/local-engine.ts";
+import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/model/tensor.ts";
+import { openSession } from "../src/native/binding.ts";
+import { fixtures } from "./helpers/weights.ts";
+
+let deep: string;
+beforeAll(async () => {
+  deep = (await fixtures()).path("deep.pt");
+}, 600_000);
+
+const opened: { dispose(): Promise<void> }[] = [];
+afterAll(() => Promise.all(opened.map((each) => each.dispose())));
+
+/** The rows of two items that went through the model together. */
+async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promise<Rows[]> {
+  const [inputs, outputs] = [{ x: spec }, { y: spec }];
+  const session = await openSession({ path: deep, device: "cpu", threads: 1, inputs, outputs });
+  opened.push(session);
+  const engine = new LocalEngine<Item>({ runners: [session], inputs, outputs, maxBatchSize: 2, maxQueueDelayMs: 0 });
+  const { promise, resolve, reject } = Promise.withResolvers<Rows[]>();
+  const given: Rows[] = [];
+  engine.listener = {
+    dispatched: () => {},
+    finished: (_, rows) => void (given.push(rows) === 2 && resolve(given)),
+    failed: (_, error) => reject(error),
+  };
+  const lane = {};
+  for (const [index, size] of sizes.entries()) {
+    engine.submit({ lane, index }, { x: tensor(new Float32Array(size).fill(index), [size]) });
+  }
+  return promise;
+}
+
+/** What a Worker would get. */
+function transferred({ data }: Tensor): Tensor["data"] {
+  if (!(data.buffer instanceof ArrayBuffer)) throw new Error("the memory is shared");
+  return structuredClone(data, { transfer: [data.buffer] });
+}
+
+test.each([
+  ["small", float32(5), [5, 5]],
+  // From 256 kB on a batch is not copied out of libtorch's memory.
+  ["large", float32(70_000), [70_000, 70_000]],
+  ["padded", float32(pad("n", 0)), [3, 7]],
+] as const)("a row of a %s output has memory of its own, which can be transferred", async (_, spec, sizes) => {
+  const rows = await rowsOf(spec, sizes);
+  for (const [i, { y }] of rows.entries()) {
+    if (y === undefined) throw new Error("there is no y");
+    expect(y.data.buffer.byteLength).toBe(4 * (sizes[i] ?? 0));
+    expect(transferred(y)).toEqual(new Float32Array(sizes[i] ?? 0).fill(8 * i + 1));
+    expect(y.data.length).toBe(0);
+  }
+});
+
+test("what a method gives can be transferred, however large", async () => {
+  const session = await openSession({ path: deep, device: "cpu", threads: 1 });
+  opened.push(session);
+  const given = await session.call("forward", [tensor(new Float32Array(200_000), [1, 200_000])]);
+  if (typeof given !== "object" || given === null || !("data" in given)) throw new Error("expected a tensor");
+  expect(transferred(given as Tensor)).toEqual(new Float32Array(200_000).fill(1));
+});

@@ -1,0 +1,101 @@
+/** What the trial runs of a build refuse: outputs that nobody can count on, and code that would be missing elsewhere. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { runCommand } from "citty";
+import { build } from "../src/commands/build.ts";
+import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(60_000);
+
+let weights: Fixtures;
+let dir: TempDir;
+beforeAll(async () => {
+  weights = await fixtures();
+  dir = await tempDir();
+}, 600_000);
+afterAll(() => dir[Symbol.asyncDispose]());
+
+const four = {
+  tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",
+  preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x, 1, 2, 3), [4]) })",
+};
+
+/** A model of four numbers with these weights. */
+async function folderOf(file: string, change: Record<string, string> = {}): Promise<string> {
+  const folder = await writeModel(dir, modelText({ ...four, batchSize: "4", weights: `"${file}"`, ...change }), file);
+  await copyFile(weights.path(file), join(folder, file));
+  return folder;
+}
+
+describe("outputs of an example", () => {
+  const refusal = async (...given: Parameters<typeof folderOf>) =>
+    failure(runCommand(build, { rawArgs: [await folderOf(...given)] }));
+  const random = /^model_invalid: output "y" differs by up to [\d.]+ when the example runs twice: .*--allow-random$/;
+  const mixed =
+    /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
+
+  test("that differ from run to run are refused: of dropout, of a state, of a random preprocess", async () => {
+    expect(await refusal("drops.pt")).toMatch(random);
+    expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
+    const preprocess = "() => ({ x: tensor(Float32Array.of(Math.random(), 1, 2, 3), [4]) })";
+    expect(await refusal("deep.pt", { preprocess })).toMatch(random);
+  });
+
+  test("that differ in a batch are refused", async () => {
+    expect(await refusal("mixes.pt")).toMatch(mixed);
+    expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
+  });
+
+  test("are packaged where they are the same, where there are no batches, and with a warning where they are meant to differ", async () => {
+    const env = { SCONCE_HOME: dir.join("home") };
+    const builds = await Promise.all([
+      cli(["build", await folderOf("deep.pt")], { env }),
+      cli(["build", await folderOf("mixes.pt", { batchSize: "1" })], { env }),
+      cli(["build", await folderOf("drops.pt"), "--allow-random"], { env }),
+    ]);
+    const warning = expect.stringMatching(/WARN .*output "y" differs/);
+    expect(builds.map(({ code, stderr }) => ({ code, stderr }))).toEqual([
+      { code: 0, stderr: "" },
+      { code: 0, stderr: "" },
+      { code: 0, stderr: warning },
+    ]);
+  });
+});
+
+describe("an npm package", () => {
+  /** Builds, from within the model's folder, a model that asks for packages with native code there. */
+  async function builtWith(name: string, text: string, files: Record<string, string>) {
+    const folder = await writeModel(dir, `${text}\n${modelText()}`, name);
+    const addon = join(import.meta.dir, "../build/Release/sconce.node");
+    await Bun.write(join(folder, "node_modules/fast/package.json"), '{ "name": "fast", "main": "index.js" }');
+    await copyFile(addon, join(folder, "node_modules/fast/fast.node"));
+    for (const [path, content] of Object.entries(files)) await Bun.write(join(folder, "node_modules", path), content);
+    return cli(["build"], { cwd: folder, env: { SCONCE_HOME: dir.join("home") } });
+  }
+
+  test("with native code is refused by name", async () => {
+    const index = 'module.exports = require("./fast.node");';
+    const { code, stderr } = await builtWith("native", 'import "fast";', { "fast/index.js": index });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr:
+        "sconce: the npm package fast, which the model's code uses, imports fast.node: native code is not packaged: use a package without it, or let the weights do its work\n",
+    });
+  });
+
+  test("that the bundle does not hold is not found at build either, though the author's folder has it", async () => {
+    // As packages with a binary for each kind of machine do.
+    const index = 'module.exports = require(["fast", "fast.node"].join("/"));';
+    const { code, stderr } = await builtWith("hidden", 'import "loader";', {
+      "loader/package.json": '{ "name": "loader", "main": "index.js" }',
+      "loader/index.js": index,
+    });
+    expect(stderr).toContain("sconce: the model's code failed while loading: Cannot find module 'fast/fast.node'");
+    expect(code).toBe(1);
+  });
+});
