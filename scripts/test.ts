@@ -88,11 +88,12 @@ async function runTests(options: string[]): Promise<Counts> {
 }
 
 /**
- * Files run side by side, each worker loading its modules once: what Bun does by default with `--parallel`, a fresh global for
- * each file, would load the addon again and again into one process.
+ * Files run side by side, one more than there are cores, as many tests wait for processes and timers. Each worker loads its
+ * modules once: what Bun does by default with `--parallel`, a fresh global for each file, would load the addon again and again
+ * into one process.
  */
 function parallel(): string[] {
-  return [`--parallel=${Math.min(4, availableParallelism())}`, "--no-isolate"];
+  return [`--parallel=${Math.min(4, availableParallelism() + 1)}`, "--no-isolate"];
 }
 
 /** What went wrong beyond the tests that the report counts as failed. */

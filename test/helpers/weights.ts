@@ -79,7 +79,6 @@ async function make(): Promise<Fixtures> {
         TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
         // Compiled sooner, run once.
         AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-        AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
       },
       stdout: "ignore",
       stderr: "pipe",

@@ -29,9 +29,12 @@ export const killingInputs: Fault = {
     "an input that aborts, faults, exits or never ends fails alone, with a message that says how, and its neighbours succeed",
   async inject({ tally, home, random, isLong }) {
     const rounds = isLong ? 3 : 1;
-    await killEach(tally, home, { model: "torture", deaths: ofOperators, rounds, random });
-    await killEach(tally, home, { model: "torture-code", deaths: ofCode, rounds, random });
-    await exhaust(tally, home);
+    // Side by side, as most of the time passes between a death and the next start.
+    await Promise.all([
+      killEach(tally, home, { model: "torture", deaths: ofOperators, rounds, random }),
+      killEach(tally, home, { model: "torture-code", deaths: ofCode, rounds, random }),
+      exhaust(tally, home),
+    ]);
   },
 };
 
