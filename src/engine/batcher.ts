@@ -25,6 +25,8 @@ export interface BatchListener<T, R> {
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
   readonly maxBatchSize: number;
+  /** Most bytes of a batch's inputs where dimensions are padded; a single item may have more. */
+  readonly maxPaddedBytes?: number | undefined;
   readonly policy: BatchPolicy;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
@@ -169,7 +171,7 @@ export class Batcher<T extends Queued, R> {
     let soonest = Infinity;
     for (const group of this.#queue.groups()) {
       const { size, dueAtMs } = this.#plan(group, now, now);
-      if (dueAtMs <= now) return this.#queue.take(group, size);
+      if (dueAtMs <= now) return this.#queue.take(group, size, this.#options.maxPaddedBytes);
       soonest = Math.min(soonest, dueAtMs);
     }
     if (soonest < Infinity) this.#cancelTimer = clock.after(soonest - now, () => this.pump());
@@ -186,7 +188,7 @@ export class Batcher<T extends Queued, R> {
     );
     for (const group of this.#queue.groups()) {
       const { size, isFull, dueAtMs } = this.#plan(group, now, freeAtMs);
-      if (isFull) return this.#queue.take(group, size);
+      if (isFull) return this.#queue.take(group, size, this.#options.maxPaddedBytes);
       if (dueAtMs <= now) return undefined;
     }
     return undefined;

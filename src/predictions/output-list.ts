@@ -1,10 +1,13 @@
 /** From the outputs of a prediction's inputs to its outcome. */
 import type { SconceError } from "../errors.ts";
-import type { Charge } from "../memory/charge.ts";
-import type { MemoryAccount } from "../memory/memory-account.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver } from "../serving/item-list.ts";
 import type { LivePrediction, Work } from "./live.ts";
+import type { OutputMemory } from "./output-memory.ts";
+
+/** Longest message of a fault, in characters; of those that come after many others it is shorter. */
+const MAX_MESSAGE = { first: 10_000, later: 500 };
+const DETAILED_FAULTS = 100;
 
 export interface OutputListOptions {
   readonly live: LivePrediction;
@@ -13,18 +16,13 @@ export interface OutputListOptions {
   readonly onBegun: () => void;
   /** Told of the first input that failed: the others are likely to have failed alike. */
   readonly onFault: (index: number, error: SconceError) => void;
-  /** Most bytes of all outputs together; a prediction with more fails. */
-  readonly maxResultBytes: number;
-  readonly memory: MemoryAccount;
+  readonly memory: OutputMemory;
 }
 
 export class OutputList implements OutputReceiver, Work {
   readonly #options: OutputListOptions;
   #outputs: (string | undefined)[] = [];
   #faults: ItemFault[] = [];
-  #bytes = 0;
-  /** Of the outputs, while there are others to come. */
-  #charge: Charge | undefined;
   #hasBegun = false;
 
   constructor(options: OutputListOptions) {
@@ -42,24 +40,20 @@ export class OutputList implements OutputReceiver, Work {
   }
 
   succeeded(index: number, output: unknown): void {
-    const { live, encode, maxResultBytes, memory } = this.#options;
+    const { live, encode, memory } = this.#options;
     const text = encode(output);
-    const bytes = Buffer.byteLength(text);
-    this.#bytes += bytes;
-    if (this.#bytes > maxResultBytes) {
-      live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`);
+    const refusal = memory.take(Buffer.byteLength(text));
+    if (refusal !== undefined) {
+      live.end(refusal);
       return;
     }
     this.#outputs[index] = text;
     live.itemsSucceeded += 1;
     this.#itemDone();
-    if (live.isOver) return;
-    this.#charge ??= memory.add("outputs", 0);
-    this.#charge.grow(bytes);
   }
 
   failed(index: number, error: SconceError): void {
-    this.#faults.push({ index, message: error.message });
+    this.#faults.push({ index, message: shortened(error.message, this.#faults.length < DETAILED_FAULTS) });
     if (this.#faults.length === 1) this.#options.onFault(index, error);
     this.#itemDone();
   }
@@ -78,7 +72,7 @@ export class OutputList implements OutputReceiver, Work {
   release(): void {
     this.#outputs = [];
     this.#faults = [];
-    this.#charge?.[Symbol.dispose]();
+    this.#options.memory[Symbol.dispose]();
   }
 
   #itemDone(): void {
@@ -92,4 +86,10 @@ export class OutputList implements OutputReceiver, Work {
       live.end(summaryOf(this.#faults, live.count));
     }
   }
+}
+
+/** The author's code may put whatever it has into a message. */
+function shortened(message: string, isFirst: boolean): string {
+  const max = isFirst ? MAX_MESSAGE.first : MAX_MESSAGE.later;
+  return message.length <= max ? message : `${message.slice(0, max)}…`;
 }

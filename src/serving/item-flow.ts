@@ -4,8 +4,9 @@ import { Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import type { ModelFile } from "../model/file.ts";
 import { DrainRate } from "./drain-rate.ts";
-import { FetchedFiles } from "./fetched-files.ts";
+import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
 import { LimitedGate } from "./gate.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -40,6 +41,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #waiting = new Ring<ItemList>();
   readonly #fetches: LimitedGate;
+  readonly #patience = new LimitedGate(1);
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   #ready = 0;
@@ -66,18 +68,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     engine.listener = this;
   }
 
-  /** Fetches files within the limits for all, whoever they are for. */
-  fetch(
-    input: unknown,
-    { owner, signal }: { readonly owner: object; readonly signal: AbortSignal },
-  ): Promise<FetchedFiles> {
-    return FetchedFiles.fetch(input, {
-      pipeline: this.#pipeline,
-      gate: this.#fetches,
-      memory: this.#memory,
-      owner,
-      signal,
-    });
+  /** Fetches files that are needed together, within the limits for all, whoever they are for. */
+  fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FetchedFiles> {
+    const gates = { gate: this.#fetches, patience: this.#patience };
+    return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
   /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
@@ -119,8 +113,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#rate.ended(items.length, performance.now(), this.#hasRoom());
   }
 
-  finished({ lane, index }: ListItem, rows: Rows): void {
+  finished(item: ListItem, rows: Rows): void {
+    const { lane, index } = item;
     if (lane.isOver) return;
+    this.#ended(item);
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
       if (output instanceof Promise) this.#finishLater(lane, index, { output, bytes: bytesOf(rows) });
@@ -132,6 +128,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   failed(item: ListItem, error: SconceError): void {
     this.#leave(item);
+    this.#ended(item);
     item.lane.failed(item.index, error);
   }
 
@@ -223,7 +220,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         this.#prepare(list, index);
       } else {
         list.fetching += 1;
-        void this.#fetch(list, index);
+        void this.#fetch(list, index, files);
       }
     } catch (error) {
       list.failed(index, codedError(error));
@@ -236,9 +233,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     else this.#waiting.delete(list);
   }
 
-  async #fetch(list: ItemList, index: number): Promise<void> {
+  async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
     try {
-      list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
+      list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
       if (list.isOver) return;
       this.#hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
       list.fetched.push(index);
@@ -295,6 +292,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.#engine.submit(item, tensors);
     } catch (error) {
       this.#leave(item);
+      this.#ended(item);
       throw error;
     }
     return bytes;
@@ -304,11 +302,16 @@ export class ItemFlow implements EngineListener<ListItem> {
   #leave(item: ListItem): void {
     if (!item.isWaiting) return;
     item.isWaiting = false;
-    const { lane, bytes, tensorBytes } = item;
+    const { lane, bytes } = item;
     if (lane.ready === 0) return;
     lane.ready -= 1;
     this.#ready -= 1;
-    this.#hold(lane, -bytes, -tensorBytes);
+    this.#hold(lane, -bytes, 0);
+  }
+
+  /** Its batch has ended: until then its tensors are held, here to be run once more and where they run. */
+  #ended({ lane, tensorBytes }: ListItem): void {
+    if (!lane.isOver) this.#hold(lane, 0, -tensorBytes);
   }
 
   #hold(list: ItemList, bytes: number, tensorBytes: number): void {

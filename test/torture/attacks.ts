@@ -65,21 +65,50 @@ export const attacks: readonly Attack[] = [
   {
     name: "6 MB of texts for a list of numbers",
     run: (target) =>
-      together(8, () => send(target, `[{"numbers":[${Array(2 * MB).fill('""').join(",")}]}]`)),
+      together(8, () =>
+        send(
+          target,
+          `[{"numbers":[${Array(2 * MB)
+            .fill('""')
+            .join(",")}]}]`,
+        ),
+      ),
   },
   {
     name: "12 MB of empty objects",
     run: (target) =>
-      together(4, () => send(target, `[{"numbers":[${Array(4 * MB).fill("{}").join(",")}]}]`)),
+      together(4, () =>
+        send(
+          target,
+          `[{"numbers":[${Array(4 * MB)
+            .fill("{}")
+            .join(",")}]}]`,
+        ),
+      ),
   },
   {
     name: "12 MB of empty inputs",
-    run: (target) => together(4, () => send(target, `[${Array(4 * MB).fill("{}").join(",")}]`)),
+    run: (target) =>
+      together(4, () =>
+        send(
+          target,
+          `[${Array(4 * MB)
+            .fill("{}")
+            .join(",")}]`,
+        ),
+      ),
   },
   {
     name: "24 MB of numbers, eight times",
     run: (target) =>
-      together(8, () => send(target, `[{"numbers":[${Array(12 * MB).fill("1").join(",")}]}]`)),
+      together(8, () =>
+        send(
+          target,
+          `[{"numbers":[${Array(12 * MB)
+            .fill("1")
+            .join(",")}]}]`,
+        ),
+      ),
   },
   {
     name: "60 uploads of 60 MB that stop after 3 MB",
@@ -114,7 +143,7 @@ export const attacks: readonly Attack[] = [
   },
   {
     name: "empty tensors of 0x60000000 layers",
-    run: (target) => together(4, () => post(target, times(16, { layers: 0x60000000 }).concat(times(16, { rows: 2 })))),
+    run: (target) => together(4, () => post(target, [...times(16, { layers: 0x60000000 }), ...times(16, { rows: 2 })])),
   },
   {
     name: "rows of 4 MB before a slow postprocess",

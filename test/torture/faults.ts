@@ -7,6 +7,7 @@ import { frontKills } from "./faults/front-kills.ts";
 import { killingInputs } from "./faults/killing-inputs.ts";
 import { large } from "./faults/large.ts";
 import { leaks } from "./faults/leaks.ts";
+import { memory } from "./faults/memory.ts";
 import { orphans } from "./faults/orphans.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
@@ -22,4 +23,5 @@ export const faults: readonly Fault[] = [
   disks,
   clocks,
   large,
+  memory,
 ];

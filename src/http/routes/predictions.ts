@@ -1,5 +1,6 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { Client, Predictions } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
@@ -10,6 +11,7 @@ import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
 import type { Siblings } from "../siblings.ts";
+import { Uploads } from "../uploads.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 export type OnHold = (request: Request, isHeld: boolean) => void;
@@ -25,7 +27,7 @@ export interface PredictionRoutes {
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
   const { predictions, siblings, memory, onHold } = options;
-  const bodyLimits = { maxBytes: options.maxBodyBytes, memory };
+  const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
   const large = new LargeAnswers(memory);
   for (const family of families) {
     const { path, kind } = family;
@@ -45,7 +47,10 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const client = new RequestClient(raw, onHold);
       const forwarded = await siblings?.forward(id, raw);
-      return forwarded ?? answer(family, await predictions.wait(kind, id, { waitMs, client }), large);
+      if (forwarded !== undefined) return forwarded;
+      const shared = large.streamOf(id, family);
+      if (shared !== undefined) return jsonResponse(shared);
+      return answer(family, await predictions.wait(kind, id, { waitMs, client }), large);
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
@@ -87,7 +92,22 @@ function answer(
       detail: "there is no prediction with this id; it may have ended too long ago to be kept",
     });
   }
-  const isLarge = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH;
-  const body = isLarge ? large.stream(record, family) : recordJson(record, family);
+  if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
+    return jsonResponse(recordJson(record, family), headers);
+  }
+  // Who has just made it is not sent away: what it took meanwhile was given back.
+  if (headers.Location === undefined && !large.hasRoomFor(record)) {
+    throw new SconceError(
+      "queue_full",
+      "the server's memory is taken by other requests (--max-memory); try again later",
+    );
+  }
+  return jsonResponse(large.stream(record, family), headers);
+}
+
+function jsonResponse(
+  body: string | ReadableStream<Uint8Array>,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
   return new Response(body, { headers: { ...headers, "Content-Type": "application/json" } });
 }

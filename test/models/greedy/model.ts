@@ -4,7 +4,7 @@ import { defineModel, file, float32, image, int64, pad, tensor, uint8, z } from 
 const side = 8;
 
 export default defineModel({
-  name: "memory",
+  name: "greedy",
   input: z.object({
     pictures: z.array(image()).default([]),
     files: z.array(file()).default([]),
