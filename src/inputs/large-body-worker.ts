@@ -12,6 +12,9 @@ declare const self: Worker;
 /** Whoever waits for a small answer goes first. On Linux a priority is a thread's; elsewhere it is the process's, and left alone. */
 if (process.platform === "linux") setPriority(10);
 
+/** Of a body this large: as values it may have been ten times as much, which this thread would keep until its next one. */
+const COLLECTED_BYTES = 4 * 2 ** 20;
+
 let decoder: Promise<InputDecoder> | undefined;
 
 self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
@@ -25,7 +28,9 @@ self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<Ch
       ? { bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }
       : { bytes, error: messageOf(error) };
   }
+  const { length } = bytes;
   self.postMessage(answer, [bytes.buffer]);
+  if (length > COLLECTED_BYTES) Bun.gc(true);
 };
 
 async function open({ path, digest }: BundleSource): Promise<InputDecoder> {
