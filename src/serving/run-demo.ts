@@ -32,6 +32,8 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
     remote.map(({ file }) => file),
     { owner: options, signal, told: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
   );
+  // The author's code may hold the thread: its client is told the id before.
+  await new Promise((resolve) => setImmediate(resolve));
   signal.throwIfAborted();
   options.onBegun?.();
   const scope = <T>(task: () => T): T => withConsole(write, task);
