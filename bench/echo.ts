@@ -5,6 +5,7 @@
 import { Hono } from "hono";
 import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { Uploads } from "../src/http/uploads.ts";
 import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
@@ -15,13 +16,13 @@ if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchma
 const bodies = new Bodies(new InputDecoder(networks[name].model.input));
 const { outputs } = await readSamples(folder);
 const [output] = outputs;
-const memory = new MemoryAccount();
+const limits = { maxBytes: 64 * 2 ** 20, memory: new MemoryAccount(), uploads: new Uploads() };
 const id = "0AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
 
 const app = new Hono({ strict: false });
 app.post("/predictions", async (c) => {
-  const { body, charge } = await readBody(c.req.raw, { maxBytes: 64 * 2 ** 20, memory });
+  const { body, charge } = await readBody(c.req.raw, limits);
   using _ = charge;
   const { inputs } = await bodies.decode(body, 10_000);
   const prediction = {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { ModelSource } from "./commands/model-source.ts";
 import { EngineServer } from "./engine/remote/engine-server.ts";
 import { logShrink } from "./engine-link.ts";
-import { fetcherFor, fileCapsOf } from "./front.ts";
+import { fetcherFor, fileCapsOf, maxPaddedBytesOf } from "./front.ts";
 import { loadModel } from "./model/load.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
@@ -47,6 +47,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       ...model.tensors,
       runners,
       maxBatchSize,
+      maxPaddedBytes: maxPaddedBytesOf(config),
       maxQueueDelayMs,
       latencyTarget,
       info,

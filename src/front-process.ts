@@ -35,7 +35,7 @@ export type FrontStart = z.infer<typeof frontStart>;
 const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
 export type EngineNews = z.infer<typeof engineNews>;
 
-export const counterNames = ["items", "bytes", "held", "results", "pid"] as const;
+export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;
 
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
@@ -104,6 +104,11 @@ function sharedCounts(
       bytes.set(value);
     },
   };
-  const memory = { count, held: counters.counter("held", row), results: counters.counter("results", row) };
+  const memory = {
+    count,
+    held: counters.counter("held", row),
+    pictures: counters.counter("pictures", row),
+    results: counters.counter("results", row),
+  };
   return { unfinished, memory, others: () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own }) };
 }

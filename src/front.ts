@@ -1,6 +1,7 @@
 /** One process that answers clients: it listens, makes inputs ready for an engine, and keeps predictions. */
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
+import { MAX_PADDED_BYTES } from "./engine/fair-queue.ts";
 import { type ErrorCode, oneLine, type SconceError } from "./errors.ts";
 import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
@@ -22,6 +23,7 @@ import { logLimit } from "./log-limit.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
 import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
+import { decodings, STUCK_MS } from "./model/decoding-gate.ts";
 import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
 
@@ -115,8 +117,9 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const starting = named(createStartingApp(lifecycle).fetch, { accessLog });
   const early = listensLate ? undefined : open(starting);
   options.onListening?.();
-  const maxBytes = config.maxMemory ?? Math.floor(memoryLimit() / 2);
+  const maxBytes = maxMemoryOf(config);
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
+  opened.defer(decodings.countIn(memory.pictures));
   const store = opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await packaged.code(), packaged.digest);
   const { metrics = new Metrics() } = options;
@@ -194,7 +197,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     predictions: service,
     metrics,
     siblings,
-    isReady: () => engine.isReady,
+    isReady: () => engine.isReady && decodings.stuckForMs < STUCK_MS,
     lifecycle,
     maxBodyBytes: config.maxBodyBytes,
     memory,
@@ -245,6 +248,15 @@ export function fetcherFor(config: ServeConfig): Fetcher {
     maxBytes: Number.MAX_SAFE_INTEGER,
     userAgent: `sconce/${version}`,
   });
+}
+
+function maxMemoryOf({ maxMemory }: ServeConfig): number {
+  return maxMemory ?? Math.floor(memoryLimit() / 2);
+}
+
+/** What padding adds is counted nowhere else, and a batch is there several times over: stacked, in the forward pass, as outputs. */
+export function maxPaddedBytesOf(config: ServeConfig): number {
+  return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
 }
 
 export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {

@@ -6,7 +6,7 @@ import type { ServeConfig } from "./config.ts";
 import { type EngineEvents, EngineLink, logShrink } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
 import { SconceError } from "./errors.ts";
-import { type Front, type FrontTools, openFront } from "./front.ts";
+import { type Front, type FrontTools, maxPaddedBytesOf, openFront } from "./front.ts";
 import { Fronts } from "./fronts.ts";
 import { log } from "./log.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
@@ -169,6 +169,7 @@ async function runHere(packaged: PackagedModel, config: ServeConfig, tools: Fron
     fetcher,
     fileCaps,
     lag,
+    maxPaddedBytes: maxPaddedBytesOf(config),
     observer: metrics,
     onShrink: logShrink,
   });

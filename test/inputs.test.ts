@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { Uploads } from "../src/http/uploads.ts";
 import { z } from "../src/index.ts";
 import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
@@ -15,7 +16,11 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
   const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();
   app.post("/", async (c) => {
-    const { body: given, bytes } = await readBody(c.req.raw, { maxBytes: 2 ** 24, memory: new MemoryAccount() });
+    const { body: given, bytes } = await readBody(c.req.raw, {
+      maxBytes: 2 ** 24,
+      memory: new MemoryAccount(),
+      uploads: new Uploads(),
+    });
     const { inputs } = await bodies.decode(given, 10_000);
     return c.json({ inputs: allOf(inputs), bytes });
   });

@@ -4,6 +4,7 @@ import { SconceError } from "../src/errors.ts";
 import { ReadyInputs } from "../src/inputs/input-list.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { OutputList } from "../src/predictions/output-list.ts";
+import { OutputMemory } from "../src/predictions/output-memory.ts";
 import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
 import { ItemList } from "../src/serving/item-list.ts";
 import { livePrediction } from "./helpers/live.ts";
@@ -19,8 +20,7 @@ function started(count = 1) {
     onRefused() {},
     onEncoded() {},
     onFault() {},
-    maxResultBytes: 20,
-    memory: new MemoryAccount(),
+    memory: new OutputMemory({ live, memory: new MemoryAccount(), maxResultBytes: 20 }),
   });
   const list = new ItemList(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)), outputs);
   live.begin({ failure: (message) => outputs.failure(message), release: () => outputs.release() });
@@ -86,4 +86,21 @@ test("whoever watches is told of each change, with the record as it then is", ()
   stop();
   list.succeeded(1, "b");
   expect(seen).toEqual(["0 open", "1 open"]);
+});
+
+test("outputs that there is no room for end a prediction that is not alone", () => {
+  const memory = new MemoryAccount({ maxBytes: 1000 });
+  const [first, second] = [livePrediction(), livePrediction()];
+  using one = new OutputMemory({ live: first, memory, maxResultBytes: 1000 });
+  using other = new OutputMemory({ live: second, memory, maxResultBytes: 1000 });
+  expect(one.take(200)).toBeUndefined();
+  expect(memory.parts.outputs).toBe(600);
+  expect(other.take(17)).toMatchObject({ message: expect.stringContaining("--max-memory"), reason: "memory" });
+  expect(one.take(17)).toMatchObject({ message: expect.stringContaining("more than 216 bytes"), reason: "size" });
+});
+
+test("a fault's message is as long as a client can use, however long the one of the model's code is", () => {
+  const { list, ended } = started(200);
+  for (let i = 0; i < 200; i++) list.failed(i, new SconceError("item_failed", "m".repeat(100_000)));
+  expect(ended[0]?.outcome.members.length).toBeLessThan(100 * 11_000 + 100 * 600 + 200_000);
 });

@@ -9,7 +9,7 @@ import type { EndedRecord } from "../src/predictions/record.ts";
 import { SharedCounters } from "../src/processes/shared-counters.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const never = new AbortController().signal;
+const inTurn = { signal: new AbortController().signal, isNext: false };
 
 describe("what can be refused", () => {
   test("is taken where it fits, and given back when its charge is disposed, once", () => {
@@ -34,10 +34,11 @@ describe("what can be refused", () => {
 
   test("leaves room for what was accepted to end", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
-    account.take("bodies", 50);
+    account.take("bodies", 40);
     expect(account.take("bodies", 1)).toBeUndefined();
-    expect(account.hasRoom("tensors", 50)).toBe(true);
-    expect(account.hasRoom("files", 26)).toBe(false);
+    expect([account.hasRoom("files", 10), account.hasRoom("files", 11)]).toEqual([true, false]);
+    expect([account.hasRoom("tensors", 15), account.hasRoom("tensors", 16)]).toEqual([true, false]);
+    expect([account.hasRoom("outputs", 25), account.hasRoom("outputs", 26)]).toEqual([true, false]);
   });
 
   test("is kept out by what was added", () => {
@@ -56,45 +57,59 @@ describe("files", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const charges = Array.from({ length: 4 }, () => account.add("files", 0));
     const order: number[] = [];
-    const sizes = [60, 70, 5, 5];
+    const sizes = [40, 45, 5, 5];
     const turns = charges.map((charge, i) =>
-      charge.takeInTurn(sizes[i] ?? 0, never).then(() => {
+      account.takeInTurn(charge, sizes[i] ?? 0, inTurn).then(() => {
         order.push(i);
       }),
     );
     await turns[0];
-    expect(charges.map(({ bytes }) => bytes)).toEqual([60, 0, 0, 0]);
+    expect(charges.map(({ bytes }) => bytes)).toEqual([40, 0, 0, 0]);
     charges[0]?.[Symbol.dispose]();
     await turns[1];
-    expect(charges.map(({ bytes }) => bytes)).toEqual([0, 70, 5, 0]);
+    expect(charges.map(({ bytes }) => bytes)).toEqual([0, 45, 5, 0]);
     charges[1]?.[Symbol.dispose]();
     await Promise.all(turns);
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  test("larger than all of it come one by one", async () => {
+  test("as large as a quarter of it have room one by one, beside whatever else there is", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("bodies", 90);
     const [first, second] = [account.add("files", 0), account.add("files", 0)];
-    await first.takeInTurn(500, never);
-    const turn = second.takeInTurn(500, never);
+    await account.takeInTurn(first, 25, inTurn);
+    const turn = account.takeInTurn(second, 25, inTurn);
     expect(second.bytes).toBe(0);
     first[Symbol.dispose]();
     await turn;
-    expect(second.bytes).toBe(500);
+    expect(second.bytes).toBe(25);
   });
 
   test("that are given up leave their turn to those behind", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const [first, second, third] = [account.add("files", 0), account.add("files", 0), account.add("files", 0)];
-    await first.takeInTurn(70, never);
+    await account.takeInTurn(first, 40, inTurn);
     const abort = new AbortController();
-    const given = second.takeInTurn(70, abort.signal);
-    const turn = third.takeInTurn(5, never);
+    const given = account.takeInTurn(second, 45, { ...inTurn, signal: abort.signal });
+    const turn = account.takeInTurn(third, 5, inTurn);
     abort.abort(new Error("no longer"));
     expect(given).rejects.toThrow("no longer");
     await turn;
-    expect(account.parts.files).toBe(75);
+    expect(account.parts.files).toBe(45);
+  });
+});
+
+describe("pictures", () => {
+  test("have a part that nothing else takes, and of which nothing else is kept out", () => {
+    const account = new MemoryAccount({ maxBytes: 100 });
+    account.add("tensors", 100);
+    const { pictures } = account;
+    expect([pictures.maxBytes, pictures.hasRoom(35), pictures.hasRoom(36)]).toEqual([35, true, false]);
+    pictures.count(35);
+    expect([pictures.hasRoom(1), account.used, account.parts.pictures]).toEqual([false, 135, 35]);
+    account.count("tensors", -60);
+    expect(account.hasRoom("tensors", 15)).toBe(true);
+    expect([pictures.hasRoom(25), pictures.hasRoom(26)]).toEqual([true, false]);
   });
 });
 
@@ -151,13 +166,18 @@ describe("results", () => {
 
 test("processes share one account, and hear of what another gives back", async () => {
   await using dir = await tempDir();
-  const names = ["held", "results"] as const;
+  const names = ["held", "pictures", "results"] as const;
   const counters = SharedCounters.create({ path: join(dir.path, "counters"), names, rows: 2 });
   const [one, other] = [0, 1].map(
     (row) =>
       new MemoryAccount({
         maxBytes: 100,
-        siblings: { count: 2, held: counters.counter("held", row), results: counters.counter("results", row) },
+        siblings: {
+          count: 2,
+          held: counters.counter("held", row),
+          pictures: counters.counter("pictures", row),
+          results: counters.counter("results", row),
+        },
       }),
   );
   if (one === undefined || other === undefined) throw new Error("there are two");

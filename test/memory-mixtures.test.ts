@@ -97,7 +97,15 @@ async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: numb
   // Clients that have left are noticed by and by.
   await until(async () => (await read()).bodies === "0");
   const results = String(await server.client.metric("sconce_retained_bytes"));
-  expect(await read()).toEqual({ bodies: "0", files: "0", tensors: "0", outputs: "0", results, answers: "0" });
+  expect(await read()).toEqual({
+    bodies: "0",
+    files: "0",
+    pictures: "0",
+    tensors: "0",
+    outputs: "0",
+    results,
+    answers: "0",
+  });
 }
 
 test("of inputs whose model code fails, is slow, or never ends in time", async () => {

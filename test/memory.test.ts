@@ -1,7 +1,9 @@
 /** `--max-memory`: what clients send, fetch and read stays within one account of bytes, and is given back. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect, type Socket } from "node:net";
+import { decodings } from "../src/model/decoding-gate.ts";
 import { problemOf } from "./helpers/client.ts";
+import { palettePng } from "./helpers/crafted-pictures.ts";
 import { hold } from "./helpers/hold.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
@@ -14,7 +16,7 @@ let store: TestStore;
 let png: Uint8Array;
 
 beforeAll(async () => {
-  store = await storeWith("lab", "picture", "shapes");
+  store = await storeWith("lab", "picture", "shapes", "greedy");
   png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
 });
 
@@ -40,7 +42,7 @@ describe("bodies on their way", () => {
   const large = JSON.stringify([{ x: 1, note: { text: "n".repeat(200_000) } }]);
 
   test("count with three times their length from the start; what does not fit beside them is refused unread", async () => {
-    await using server = await store.serve("lab", { maxMemory: 3_000_000 });
+    await using server = await store.serve("lab", { maxMemory: 3_600_000 });
     const first = await opened(server.url, upload("Content-Length: 400000"));
     await until(async () => (await held(server, "bodies")) === 1_200_000);
     const response = await server.client.post(large);
@@ -55,7 +57,7 @@ describe("bodies on their way", () => {
   });
 
   test("that do not tell their length count as they grow", async () => {
-    await using server = await store.serve("lab", { maxMemory: 3_000_000 });
+    await using server = await store.serve("lab", { maxMemory: 3_600_000 });
     using first = await opened(server.url, upload("Content-Length: 400000"));
     await until(async () => (await held(server, "bodies")) === 1_200_000);
     const chunk = `[${" ".repeat(65_534)}`;
@@ -76,7 +78,7 @@ describe("bodies on their way", () => {
 
 describe("fetched files", () => {
   const bytes = 60_000;
-  const config = { maxMemory: 200_000, allowPrivateUrls: true } as const;
+  const config = { maxMemory: 300_000, allowPrivateUrls: true } as const;
 
   /** Answers with the head of a picture of that many bytes at once, and with the rest when told to. */
   async function pictures(): Promise<RawServer & { release(): void }> {
@@ -113,28 +115,82 @@ describe("fetched files", () => {
     expect([await held(server, "files"), await held(server, "bodies")]).toEqual([0, 0]);
   });
 
-  test("of a demo that are more than there is room for fail it in time", async () => {
-    await using server = await store.serve("picture", { ...config, fetchTimeout: 0.5 });
+  test("of a demo that are more than there ever is room for are refused at once", async () => {
+    await using server = await store.serve("picture", { ...config, maxMemory: 600_000 });
     await using files = await pictures();
-    files.release();
     const demo = (count: number) =>
       server.client.fetch("/demo", {
         method: "POST",
         headers: { "Content-Type": "application/json", Prefer: "wait" },
         body: JSON.stringify(Array.from({ length: count }, () => ({ image: `http://127.0.0.1:${files.port}/` }))),
       });
+    expect(await (await demo(3)).json()).toMatchObject({
+      status: "failed",
+      error_message: expect.stringContaining(
+        "needed together have at least 180000 bytes; this server has room for 150000 (--max-memory)",
+      ),
+    });
+    files.release();
     expect(await (await demo(2)).json()).toMatchObject({ status: "success" });
-    expect(await (await demo(3)).json()).toMatchObject({ status: "failed" });
     expect(await held(server, "files")).toBe(0);
+  });
+
+  test("of inputs that each hold a part and need more are given back, and all come in the end", async () => {
+    await using server = await store.serve("greedy", { maxMemory: 800_000, allowPrivateUrls: true });
+    const inputs = 5;
+    const isFirst = (request: string) => request.startsWith("GET /0");
+    const firsts = Promise.withResolvers<void>();
+    // Second files only once there are five first ones, four of which have room.
+    await using files = await rawServer((socket, request) => {
+      if (files.requests.filter(isFirst).length === inputs) firsts.resolve();
+      const answer = () => {
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 95000\r\n\r\n");
+        socket.write(new Uint8Array(95_000));
+      };
+      if (isFirst(request)) answer();
+      else void firsts.promise.then(answer);
+    });
+    const url = (path: string) => `http://127.0.0.1:${files.port}/${path}`;
+    const { status } = await server.client.predict(
+      Array.from({ length: inputs }, (_, i) => ({ files: [url(`0/${i}`), url(`1/${i}`)] })),
+    );
+    expect(status).toBe("success");
+    expect(await held(server, "files")).toBe(0);
+  });
+});
+
+describe("pictures", () => {
+  const picture = (side: number) => ({
+    image: `data:image/png;base64,${palettePng(side, side).toString("base64")}`,
+  });
+
+  test("count while they are decoded, and one that waits gives up its place when its prediction ends", async () => {
+    await using server = await store.serve("picture", { maxMemory: 1_000_000 });
+    const decoding = Promise.withResolvers<void>();
+    const other = decodings.run(900_000, () => decoding.promise);
+    expect(await held(server, "pictures")).toBe(900_000);
+    const { prediction_id: id } = await server.client.create([picture(100)]);
+    await until(() => decodings.load.waiting === 1);
+    await server.client.cancel(id);
+    expect(decodings.load.waiting).toBe(0);
+    decoding.resolve();
+    await other;
+    expect(await held(server, "pictures")).toBe(0);
+  });
+
+  test("that there never is room for are refused", async () => {
+    await using server = await store.serve("picture", { maxMemory: 1_000_000 });
+    const { error_message } = await server.client.predict([picture(200)]);
+    expect(error_message).toContain("200 × 200, then 4 × 4 pixels; this server has 350000 for one (--max-memory)");
   });
 });
 
 test("rows that wait for a slow postprocess keep new inputs from being begun", async () => {
   await using gate = hold();
   const inputs = Array.from({ length: 60 }, () => ({ x: 1, after: gate.url("a") }));
-  const bodyBytes = 3 * JSON.stringify(inputs).length;
-  await using server = await store.serve("lab", { maxMemory: bodyBytes + 120 });
-  const { prediction_id: id } = await server.client.create(inputs);
+  const body = JSON.stringify(inputs).padEnd(40_000);
+  await using server = await store.serve("lab", { maxMemory: (3 * body.length + 120) / 0.55 });
+  const id = (await server.client.post(body)).headers.get("location")?.split("/").at(-1) ?? "";
   await gate.arrived("a");
   let most = 0;
   for (let looks = 0; looks < 30; looks++) most = Math.max(most, await held(server, "tensors"));

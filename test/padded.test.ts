@@ -374,6 +374,13 @@ describe("an item with padded dimensions", () => {
     expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
   });
 
+  test("that are empty name no sizes that padding, or an output, would make large", () => {
+    const check = itemCheck({ mask: float32(pad("layers", 0), pad("bytes", 0)) });
+    const empty = (layers: number) => ({ mask: tensor(new Float32Array(0), [layers, 0]) });
+    expect(check(empty(2 ** 20)).tensors[0]?.data.length).toBe(0);
+    expect(() => check(empty(0x60000000))).toThrow("an empty tensor of the shape [1610612736,0]");
+  });
+
   test("is refused when its tensors differ in a size of the same name", () => {
     const check = itemCheck({ ids: int64(pad("tokens", 0)), mask: int64(pad("tokens", 0)) });
     expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(

@@ -1,23 +1,14 @@
 /** Pictures that are small as files and large when they are decoded: how many bytes and passes a server spends on them. */
 import { describe, expect, test } from "bun:test";
-import { deflateSync } from "node:zlib";
 import { ByteGate } from "../src/model/decoding-gate.ts";
 import { countScans } from "../src/model/jpeg.ts";
 import { Image } from "../src/model/media.ts";
+import { palettePng, withScans } from "./helpers/crafted-pictures.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const mediaType = "application/octet-stream";
 const progressive = await Bun.file(new URL("./data/media/progressive.jpg", import.meta.url)).bytes();
-
-/** The last scan of a JPEG as many times as it takes to have `count`, and something before its end. */
-function withScans(jpeg: Uint8Array, count: number, beforeEnd: Uint8Array = new Uint8Array(0)): Uint8Array {
-  const bytes = Buffer.from(jpeg);
-  const end = bytes.lastIndexOf("ffd9", bytes.length, "hex");
-  const last = bytes.subarray(bytes.lastIndexOf("ffda", bytes.length, "hex"), end);
-  const more = Array<Uint8Array>(count - countScans(jpeg, 1000)).fill(last);
-  return Buffer.concat([bytes.subarray(0, end), ...more, beforeEnd, bytes.subarray(end)]);
-}
 
 describe("a JPEG", () => {
   test("of 100 scans is decoded", async () => {
@@ -90,6 +81,41 @@ describe("the gate of decodings", () => {
     expect([begun, gate.load]).toEqual([[0, 1, 2, 3, 4], { bytes: 20, waiting: 0 }]);
   });
 
+  test("is given up by a task that waits when its signal is aborted", async () => {
+    const gate = new ByteGate(100);
+    const { begun, ends, run } = held();
+    const first = run(gate, 80);
+    const abort = new AbortController();
+    const second = gate.run(
+      80,
+      () => Promise.resolve(),
+      () => abort.signal,
+    );
+    const third = run(gate, 20);
+    abort.abort(new Error("no longer"));
+    expect(second).rejects.toThrow("no longer");
+    await Bun.sleep(0);
+    expect([begun, gate.load]).toEqual([[0, 1], { bytes: 100, waiting: 0 }]);
+    for (const { resolve } of ends) resolve();
+    await Promise.all([first, third]);
+  });
+
+  test("tells for how long none of the tasks that run has begun or ended", async () => {
+    let now = 0;
+    const gate = new ByteGate(100, () => now);
+    const { ends, run } = held();
+    const [first, second] = [run(gate, 10), run(gate, 10)];
+    now = 20;
+    expect(gate.stuckForMs).toBe(20);
+    ends[0]?.resolve();
+    await first;
+    now = 50;
+    expect(gate.stuckForMs).toBe(30);
+    ends[1]?.resolve();
+    await second;
+    expect(gate.stuckForMs).toBe(0);
+  });
+
   test("is left by a task that fails", async () => {
     const gate = new ByteGate(100);
     const { ends, run } = held();
@@ -100,31 +126,6 @@ describe("the gate of decodings", () => {
     expect(gate.load).toEqual({ bytes: 0, waiting: 0 });
   });
 });
-
-/** A PNG of two colours, one of them half transparent: a few kB for any size. */
-function palettePng(width: number, height: number): Uint8Array {
-  const chunk = (type: string, data: Uint8Array) => {
-    const bytes = Buffer.alloc(data.length + 12);
-    bytes.writeUInt32BE(data.length, 0);
-    bytes.write(type, 4, "latin1");
-    bytes.set(data, 8);
-    bytes.writeUInt32BE(Bun.hash.crc32(bytes.subarray(4, -4)), data.length + 8);
-    return bytes;
-  };
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(width, 0);
-  header.writeUInt32BE(height, 4);
-  header.set([1, 3], 8);
-  const rows = Buffer.alloc((Math.ceil(width / 8) + 1) * height);
-  return Buffer.concat([
-    Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a),
-    chunk("IHDR", header),
-    chunk("PLTE", Uint8Array.of(255, 0, 0, 0, 255, 0)),
-    chunk("tRNS", Uint8Array.of(128, 255)),
-    chunk("IDAT", deflateSync(rows)),
-    chunk("IEND", new Uint8Array(0)),
-  ]);
-}
 
 test("a palette with transparency is resampled as colours multiplied by alpha", async () => {
   const pixels = await new Image({ bytes: palettePng(1500, 1000), mediaType }).pixels({ width: 3, channels: 4 });

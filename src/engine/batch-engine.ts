@@ -32,6 +32,8 @@ export interface BatchEngineListener<T extends BatchItem> {
 export interface BatchEngineOptions<T extends BatchItem> {
   readonly runners: readonly Runner[];
   readonly maxBatchSize: number;
+  /** As the batcher's. */
+  readonly maxPaddedBytes?: number | undefined;
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly listener: BatchEngineListener<T>;
@@ -58,6 +60,7 @@ export class BatchEngine<T extends BatchItem> {
     this.#batcher = new Batcher({
       runners: runners.map((runner) => (items) => runner.run(items.map((item) => item.tensors))),
       maxBatchSize,
+      maxPaddedBytes: options.maxPaddedBytes,
       policy: latencyTarget ?? new QueueDelay(maxQueueDelayMs),
       clock,
       listener: {

@@ -20,6 +20,8 @@ export interface BatchListener<T, R> {
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
   readonly maxBatchSize: number;
+  /** Most bytes of a batch's inputs where dimensions are padded; a single item may have more. */
+  readonly maxPaddedBytes?: number | undefined;
   readonly policy: BatchPolicy;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
@@ -167,7 +169,7 @@ export class Batcher<T extends Queued, R> {
         if (isFull) this.#cause = "full";
         else if (dueAtMs > -Infinity) this.#cause = "delay";
         else this.#cause = this.#isHurried ? "drain" : "idle";
-        return this.#queue.take(group, size);
+        return this.#queue.take(group, size, this.#options.maxPaddedBytes);
       }
       soonest = Math.min(soonest, dueAtMs);
     }
@@ -187,7 +189,7 @@ export class Batcher<T extends Queued, R> {
       const { size, isFull, dueAtMs } = this.#plan(group, now, freeAtMs);
       if (isFull) {
         this.#cause = "full";
-        return this.#queue.take(group, size);
+        return this.#queue.take(group, size, this.#options.maxPaddedBytes);
       }
       if (dueAtMs <= now) return undefined;
     }

@@ -72,7 +72,7 @@ class Bucket<T extends Queued> {
 }
 
 /** Of the inputs of a batch, padded. */
-const MAX_PADDED_BYTES = 256 * 2 ** 20;
+export const MAX_PADDED_BYTES = 256 * 2 ** 20;
 
 /** All items with one key, by length. */
 export class Group<T extends Queued> {

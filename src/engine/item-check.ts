@@ -33,6 +33,9 @@ export function shapeKey({ free, padded }: Sizes): ShapeKey {
   return { key, padded, length };
 }
 
+/** Product of the sizes of an empty tensor that are not 0: it costs its client nothing to name large ones. */
+const MAX_EMPTY_SIZES = 2 ** 20;
+
 /** In memory of their own: the author's code may use its buffers again while the item waits. */
 export function copied(tensors: readonly Tensor[]): Tensor[] {
   return tensors.map(({ dtype, shape, data }) => {
@@ -95,6 +98,9 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
       named.set(label, size);
     }
   }
+  // What pads it to another's size, or is made of it, has what it does not have itself.
+  if (count === 0 && shape.reduce((product, size) => product * Math.max(1, size), 1) > MAX_EMPTY_SIZES)
+    throw fail(`an empty tensor of the shape [${shape}]; the other sizes of one come to at most ${MAX_EMPTY_SIZES}`);
   if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);
 }
 

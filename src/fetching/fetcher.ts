@@ -1,6 +1,6 @@
 /** Fetches the files that clients name by URL, within limits, and only from addresses that the guard lets pass. */
 import { SconceError } from "../errors.ts";
-import type { Charge } from "../memory/charge.ts";
+import type { FileCharge } from "../memory/file-memory.ts";
 import { decodeDataUrl, isDataUrl } from "../model/data-url.ts";
 import { urlLabel } from "../model/url-label.ts";
 import type { AddressGuard } from "./address-guard.ts";
@@ -28,13 +28,13 @@ export interface FetchedFile {
 export interface FetchOptions {
   readonly signal?: AbortSignal;
   readonly maxBytes?: number;
-  readonly charge?: Charge | undefined;
+  readonly charge?: FileCharge | undefined;
 }
 
 interface Fetching {
   readonly signal: AbortSignal;
   readonly maxBytes: number;
-  readonly charge: Charge | undefined;
+  readonly charge: FileCharge | undefined;
 }
 
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
@@ -223,8 +223,8 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
   // Bun itself refuses a Content-Length that isn't one number.
   const declared = Number(response.headers.get("content-length") ?? 0);
   if (declared > maxBytes) throw tooLarge(url, maxBytes);
-  await charge?.takeInTurn(declared > 0 ? declared : Math.min(maxBytes, UNKNOWN_BYTES), signal);
-  const body = await readBody(url, response, fetching);
+  await charge?.take(declared || Math.min(maxBytes, UNKNOWN_BYTES, charge.maxUnknownBytes), signal);
+  const body = await readBody(url, response, { ...fetching, declared });
   const mediaType = response.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   const bytes = await decode(url, body, { encoding: response.headers.get("content-encoding"), maxBytes });
   charge?.grow(bytes.length - charge.bytes);
@@ -252,8 +252,10 @@ async function decode(
 async function readBody(
   url: URL,
   response: Response,
-  { maxBytes, charge }: Pick<Fetching, "maxBytes" | "charge">,
+  { maxBytes, charge, declared }: Pick<Fetching, "maxBytes" | "charge"> & { readonly declared: number },
 ): Promise<Uint8Array> {
+  // A file whose length is known is never there twice.
+  const whole = new Uint8Array(declared);
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = response.body?.getReader();
@@ -265,9 +267,14 @@ async function readBody(
     if (done) break;
     size += value.length;
     if (size > maxBytes) throw tooLarge(url, maxBytes);
+    if (size <= declared) {
+      whole.set(value, size - value.length);
+      continue;
+    }
     if (charge !== undefined && size > charge.bytes) charge.grow(value.length);
     chunks.push(value);
   }
+  if (declared > 0) return whole;
   const [only] = chunks;
   return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
 }

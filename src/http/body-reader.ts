@@ -5,6 +5,7 @@ import { utf8 } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { ProblemError } from "./problem.ts";
+import type { Upload, Uploads } from "./uploads.ts";
 
 export interface ReadBody {
   readonly body: Body;
@@ -16,24 +17,35 @@ export interface ReadBody {
 export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
+  readonly uploads: Uploads;
 }
+
+/** So many connections that a client can open with bodies as small as this hold little, however slow they are. */
+const SMALL_BYTES = 16 * 1024;
 
 /**
  * Asks for the memory of a body before it reads a byte of it where its length is announced, and of each chunk as it comes where it is not.
  * What is left unread when a request is refused is read past by the listener, and held nowhere.
  *
- * @throws ProblemError 400, 413 or 415; SconceError `body_invalid`, `queue_full`
+ * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
-export async function readBody(request: Request, { maxBytes, memory }: BodyLimits): Promise<ReadBody> {
+export async function readBody(request: Request, { maxBytes, memory, uploads }: BodyLimits): Promise<ReadBody> {
   checkMediaType(request.headers);
   const length = lengthOf(request, maxBytes);
-  const charge = memory.take("bodies", HELD_PER_BYTE * (length ?? 0));
+  const charge = uploads.taken(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw noRoom();
   try {
-    if (length !== undefined && length <= LARGE_BYTES) {
-      return { body: await readText(request), bytes: length, charge };
+    if (length !== undefined && length <= SMALL_BYTES) {
+      return { body: await readText(request.bytes()), bytes: length, charge };
     }
-    const { chunks, bytes } = await readChunks(request, maxBytes, length === undefined ? charge : undefined);
+    if (length !== undefined && length <= LARGE_BYTES) {
+      const body = await uploads.during(charge, length, (upload) => readText(upload.part(request.bytes())));
+      return { body, bytes: length, charge };
+    }
+    const isAnnounced = length !== undefined;
+    const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
+      readChunks(request, { maxBytes, upload, uploads, isAnnounced }),
+    );
     return { body: chunks, bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
@@ -63,35 +75,40 @@ function lengthOf({ headers }: Request, maxBytes: number): number | undefined {
 }
 
 /** Not `request.text()`, which replaces what is not UTF-8: nothing tells its U+FFFD from one that was sent. */
-async function readText(request: Request): Promise<string> {
-  return utf8(await request.bytes().catch(refuseIncomplete));
+async function readText(reading: Promise<Uint8Array>): Promise<string> {
+  return utf8(await reading.catch(refuseIncomplete));
 }
 
-/**
- * As a whole a large body would hold the loop for each time that its memory is moved to make it larger.
- * @param growing of a body that did not tell its length
- */
+interface Chunked {
+  readonly maxBytes: number;
+  readonly upload: Upload;
+  readonly uploads: Uploads;
+  /** All of its bytes were charged before; else each is as it comes. */
+  readonly isAnnounced: boolean;
+}
+
+/** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
 async function readChunks(
   request: Request,
-  maxBytes: number,
-  growing: Charge | undefined,
+  { maxBytes, upload, uploads, isAnnounced }: Chunked,
 ): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let bytes = 0;
-  let hasRoom = true;
+  const reader = request.body?.getReader();
   try {
-    for await (const chunk of request.body ?? []) {
-      bytes += chunk.length;
-      hasRoom = growing?.tryGrow(HELD_PER_BYTE * chunk.length) ?? true;
-      if (bytes > maxBytes || !hasRoom) break;
-      chunks.push(chunk);
+    while (reader !== undefined) {
+      const { done, value } = await upload.part(reader.read()).catch(refuseIncomplete);
+      if (done) break;
+      upload.bytes += value.length;
+      if (upload.bytes > maxBytes) throw tooLarge(maxBytes);
+      if (!isAnnounced && !uploads.taken(() => upload.charge.tryGrow(HELD_PER_BYTE * value.length))) throw noRoom();
+      chunks.push(value);
     }
   } catch (error) {
-    return refuseIncomplete(error);
+    // Not awaited: a client that sends nothing more would hold the answer back.
+    reader?.cancel().catch(() => {});
+    throw error;
   }
-  if (bytes > maxBytes) throw tooLarge(maxBytes);
-  if (!hasRoom) throw noRoom();
-  return { chunks, bytes };
+  return { chunks, bytes: upload.bytes };
 }
 
 function noRoom(): SconceError {
@@ -103,6 +120,7 @@ function noRoom(): SconceError {
 }
 
 function refuseIncomplete(cause: unknown): never {
+  if (cause instanceof ProblemError) throw cause;
   const detail = "the body ended before the length that was announced for it";
   throw new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
 }

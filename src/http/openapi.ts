@@ -18,7 +18,7 @@ interface ProblemSample {
 
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
-const problems: Readonly<Record<400 | 404 | 413 | 415 | 422 | 429 | 500 | 503, ProblemSample>> = {
+const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 503, ProblemSample>> = {
   400: {
     description: "The request is malformed: its body is not JSON, or a header cannot be read",
     code: "bad_header",
@@ -28,6 +28,11 @@ const problems: Readonly<Record<400 | 404 | 413 | 415 | 422 | 429 | 500 | 503, P
     description: "There is no prediction with this id",
     code: "prediction_not_found",
     detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+  },
+  408: {
+    description: "The body came too slowly while others waited for memory",
+    code: "body_too_slow",
+    detail: "the body came at less than 32 kB/s while others waited for memory",
   },
   413: {
     description: "The body is too large",
@@ -202,7 +207,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
           ),
           headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }), ...answered }),
         },
-        ...fails(400, 413, 415, 422, 429, 500, 503),
+        ...fails(400, 408, 413, 415, 422, 429, 500, 503),
       },
     });
     register({

@@ -30,11 +30,6 @@ export class Charge implements Disposable {
     return true;
   }
 
-  /** Begins that of a file when there is room, after those who came before; rejects with the reason of the signal. */
-  takeInTurn(bytes: number, signal: AbortSignal): Promise<void> {
-    return this.#account.takeInTurn(this, bytes, signal);
-  }
-
   [Symbol.dispose](): void {
     this.grow(-this.#bytes);
     this.#isOver = true;

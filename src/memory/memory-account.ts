@@ -2,28 +2,50 @@
  * One account of the bytes that a server holds for its clients. What can still be refused, or wait, is asked for before it is taken; what is
  * there already is added, and keeps new work out. Several processes share an account through counters that all of them see.
  */
+import type { PictureRoom } from "../model/decoding-gate.ts";
 import type { SharedCounter } from "../processes/shared-counters.ts";
 import { Charge } from "./charge.ts";
 
 /**
- * What bytes are held for: request bodies and what is parsed of them; files that were fetched, from their first byte; tensors that wait for a batch, and
- * rows that wait for `postprocess`; outputs and logs of predictions that have not ended; results that can still be read; answers being sent.
+ * What bytes are held for: request bodies and what is parsed of them; files that were fetched, from their first byte; pictures while they are decoded or
+ * encoded; tensors that wait for a batch, and rows that wait for `postprocess`; outputs and logs of predictions that have not ended; results that can
+ * still be read; answers being sent.
  */
-export const parts = ["bodies", "files", "tensors", "outputs", "results", "answers"] as const;
+export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
 export type Part = (typeof parts)[number];
+
+/** Part of the account that is left to pictures: one alone may take as much, and all others are refused or wait as if none were there. */
+const PICTURES = 0.35;
+
+/** The same for files, of which the largest input has at most as many bytes. */
+const FILES = 0.25;
 
 /**
  * How far the account may be filled by those who can be refused or wait. Work that is further on its way may fill more of it: what was accepted must be
  * able to end, in batches.
  */
-const fullAt = { bodies: 0.5, files: 0.75, tensors: 1 } as const;
+const fullAt = {
+  bodies: 0.4,
+  files: 0.5,
+  tensors: 0.55,
+  outputs: 0.65,
+  answers: 0.65,
+} as const;
 type Asking = keyof typeof fullAt;
+
+/** Bytes of memory that a byte of an output is counted with: its text, the one text that is made of all, and what that is sent from. */
+export const HELD_PER_OUTPUT_BYTE = 3;
 
 export interface MemoryAccountOptions {
   /** By default there is no limit. */
   readonly maxBytes?: number;
-  /** What this process holds, where its siblings see it: results, and all else. By default there are no siblings. */
-  readonly siblings?: { readonly count: number; readonly held: SharedCounter; readonly results: SharedCounter };
+  /** What this process holds, where its siblings see it: results, pictures, and all else. By default there are no siblings. */
+  readonly siblings?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", SharedCounter>>;
+}
+
+export interface FileTurn {
+  readonly signal: AbortSignal;
+  readonly isNext: boolean;
 }
 
 interface Waiter {
@@ -34,24 +56,40 @@ interface Waiter {
 /** What another process gives back tells nobody here: who waits looks this often, and only while somebody waits. */
 const LOOK_MS = 50;
 
+/** Less is not worth the milliseconds that a collection takes. */
+const MIN_GARBAGE = 16 * 2 ** 20;
+
 export class MemoryAccount {
   readonly maxBytes: number;
   readonly #held: SharedCounter;
+  readonly #pictures: SharedCounter;
   readonly #results: SharedCounter;
   /** Processes that share the account. */
   readonly #processes: number;
-  readonly #parts: Record<Part, number> = { bodies: 0, files: 0, tensors: 0, outputs: 0, results: 0, answers: 0 };
+  readonly #parts: Record<Part, number> = {
+    bodies: 0,
+    files: 0,
+    pictures: 0,
+    tensors: 0,
+    outputs: 0,
+    results: 0,
+    answers: 0,
+  };
   readonly #relievers = new Set<() => void>();
   /** Told once when bytes were given back. */
   readonly #listeners = new Set<() => void>();
   /** In the order in which they came. */
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters: Waiter[] = [];
   #willWake = false;
+  /** Given back since garbage was collected the last time. */
+  #garbage = 0;
+  #willCollect = false;
   #look: ReturnType<typeof setTimeout> | undefined;
 
   constructor({ maxBytes = Number.POSITIVE_INFINITY, siblings }: MemoryAccountOptions = {}) {
     this.maxBytes = maxBytes;
     this.#held = siblings?.held ?? new LocalCounter();
+    this.#pictures = siblings?.pictures ?? new LocalCounter();
     this.#results = siblings?.results ?? new LocalCounter();
     this.#processes = siblings?.count ?? 1;
   }
@@ -63,12 +101,32 @@ export class MemoryAccount {
 
   /** Of all processes. */
   get used(): number {
-    return this.#held.sum() + this.#results.sum();
+    return this.#held.sum() + this.#pictures.sum() + this.#results.sum();
   }
 
   /** Most that this process may keep of results, for all that they can be forgotten. */
   get maxResultBytes(): number {
     return this.maxBytes / 4 / this.#processes;
+  }
+
+  /** Where this process counts the pictures that it decodes. */
+  get pictures(): PictureRoom {
+    return {
+      maxBytes: (PICTURES * this.maxBytes) / this.#processes,
+      hasRoom: (bytes) => this.#hasRoomForPicture(bytes),
+      count: (bytes) => this.count("pictures", bytes),
+      onceRoom: (listener) => this.onceRoom(listener),
+    };
+  }
+
+  /** Most that the files of one input, or of one demo, may have together: there is room for as many once other files are gone. */
+  get maxFileBytes(): number {
+    return (FILES * this.maxBytes) / this.#processes;
+  }
+
+  /** Most that the outputs of one prediction may have together: there never is room for more. */
+  get maxOutputBytes(): number {
+    return (fullAt.outputs * this.maxBytes) / HELD_PER_OUTPUT_BYTE;
   }
 
   get isOver(): boolean {
@@ -108,52 +166,87 @@ export class MemoryAccount {
   }
 
   /**
-   * Takes bytes for a file when its turn has come and there is room. A file that no other file or tensor would make room for is let in.
+   * Takes bytes for a file when its turn has come and there is room.
+   * @param isNext it comes before all others that wait: who asks holds what they wait for
    * @throws the reason of the signal
    */
-  async takeInTurn(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
+  async takeInTurn(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
     signal.throwIfAborted();
-    if (this.#waiters.size > 0 || !this.#hasRoomForFile(bytes)) await this.#turnOf(charge, bytes, signal);
-    else charge.grow(bytes);
+    if (isNext && this.#hasRoomForFile(bytes)) charge.grow(bytes);
+    else if (!this.tryTakeInTurn(charge, bytes)) await this.#turnOf(charge, bytes, { signal, isNext });
+  }
+
+  /** The same where nothing has to be waited for; false where something has to. */
+  tryTakeInTurn(charge: Charge, bytes: number): boolean {
+    if (this.#waiters.length > 0 || !this.#hasRoomForFile(bytes)) return false;
+    charge.grow(bytes);
+    return true;
   }
 
   /** For charges alone. */
   count(part: Part, bytes: number): void {
+    if (bytes === 0) return;
     this.#parts[part] += bytes;
-    (part === "results" ? this.#results : this.#held).add(bytes);
-    if (bytes < 0) this.#wakeLater();
-    else if (this.isOver) for (const relieve of this.#relievers) relieve();
+    this.#counterOf(part).add(bytes);
+    if (bytes < 0) {
+      this.#collectLater(-bytes);
+      this.#wakeLater();
+    } else if (this.isOver) for (const relieve of this.#relievers) relieve();
   }
 
-  #turnOf(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
+  #turnOf(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
-      this.#waiters.delete(waiter);
+      this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
       // Others may have waited for their turn only.
       this.#wakeLater();
       reject(signal.reason);
     };
     const admit = () => {
-      this.#waiters.delete(waiter);
       signal.removeEventListener("abort", leave);
       charge.grow(bytes);
       resolve();
     };
     const waiter: Waiter = { bytes, admit };
-    this.#waiters.add(waiter);
+    if (isNext) this.#waiters.unshift(waiter);
+    else this.#waiters.push(waiter);
     signal.addEventListener("abort", leave, { once: true });
     this.#lookLater();
     return promise;
   }
 
+  #counterOf(part: Part): SharedCounter {
+    if (part === "pictures") return this.#pictures;
+    return part === "results" ? this.#results : this.#held;
+  }
+
+  #hasRoomForPicture(bytes: number): boolean {
+    return this.#pictures.sum() + bytes <= PICTURES * this.maxBytes || this.used + bytes <= this.maxBytes;
+  }
+
   #hasRoomForFile(bytes: number): boolean {
-    const { files, tensors } = this.#parts;
-    return files + tensors === 0 || this.hasRoom("files", bytes);
+    return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
+  }
+
+  /**
+   * What was given back is memory still, until the engine of JavaScript looks: by itself it lets the heap double before. So it is made to, as soon
+   * as what is held and what may be garbage are more than half of the account.
+   */
+  #collectLater(bytes: number): void {
+    this.#garbage += bytes;
+    if (this.#willCollect || this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
+    if (this.used + this.#garbage < this.maxBytes / 2) return;
+    this.#willCollect = true;
+    setImmediate(() => {
+      this.#willCollect = false;
+      this.#garbage = 0;
+      Bun.gc(true);
+    });
   }
 
   /** Once for all that is given back in one turn of the loop. */
   #wakeLater(): void {
-    if (this.#willWake || this.#listeners.size + this.#waiters.size === 0) return;
+    if (this.#willWake || this.#listeners.size + this.#waiters.length === 0) return;
     this.#willWake = true;
     queueMicrotask(() => {
       this.#willWake = false;
@@ -162,9 +255,13 @@ export class MemoryAccount {
   }
 
   #wake(): void {
-    for (const { bytes, admit } of this.#waiters) {
-      if (!this.#hasRoomForFile(bytes)) break;
-      admit();
+    for (
+      let first = this.#waiters[0];
+      first !== undefined && this.#hasRoomForFile(first.bytes);
+      first = this.#waiters[0]
+    ) {
+      this.#waiters.shift();
+      first.admit();
     }
     const listeners = [...this.#listeners];
     this.#listeners.clear();
@@ -176,7 +273,7 @@ export class MemoryAccount {
     this.#look = setTimeout(() => {
       this.#look = undefined;
       this.#wake();
-      if (this.#listeners.size + this.#waiters.size > 0) this.#lookLater();
+      if (this.#listeners.size + this.#waiters.length > 0) this.#lookLater();
     }, LOOK_MS);
   }
 }

@@ -62,6 +62,7 @@ export const refusals = {
   path: 404,
   prediction: 404,
   method: 405,
+  slow: 408,
   size: 413,
   type: 415,
   inputs: 422,
@@ -83,10 +84,10 @@ export type Stage = (typeof stages)[number];
 /** The paths that are counted apart, with the statuses that each is expected to answer with. */
 export const routes = {
   "/": [200],
-  "/predictions": [200, 400, 413, 415, 422, 429, 503],
+  "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 404],
   "/predictions/{id}/cancel": [200, 404],
-  "/demo": [200, 400, 413, 415, 422, 429, 503],
+  "/demo": [200, 400, 408, 413, 415, 422, 429, 503],
   "/demo/{id}": [200, 404],
   "/demo/{id}/cancel": [200, 404],
   "/docs": [200],

@@ -36,6 +36,7 @@ export class ModelFile {
   readonly url: string | undefined;
   #limits: FileLimits;
   #content: FileContent | undefined;
+  #ended: (() => AbortSignal) | undefined;
 
   constructor(source: FileContent | RemoteFile) {
     if ("url" in source) {
@@ -88,6 +89,19 @@ export class ModelFile {
       maxBytes: Math.min(this.#limits.maxBytes, maxBytes),
       maxPixels: Math.min(this.#limits.maxPixels, maxPixels),
     };
+  }
+
+  /**
+   * Fires when nobody waits for its prediction any more; undefined for a file of nobody's.
+   * @internal
+   */
+  get ended(): AbortSignal | undefined {
+    return this.#ended?.();
+  }
+
+  /** @internal */
+  endsWith(ended: () => AbortSignal): void {
+    this.#ended = ended;
   }
 
   /**

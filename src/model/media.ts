@@ -42,6 +42,8 @@ export interface PixelOptions {
    * from decoding it whole by 1 of 255 on average and by 20 or more at sharp edges. Default: false.
    */
   draft?: boolean;
+  /** Gives up when it is aborted, with its reason. Default: when the prediction of the image ends. */
+  signal?: AbortSignal;
 }
 
 export interface Pixels extends Size {
@@ -106,15 +108,17 @@ export class Image extends ModelFile {
       draft = false,
     } = options;
     const { channels = 3 } = options;
+    const signal = () => options.signal ?? this.ended;
     const source = await this.#header();
     const target = targetOf(source, options);
     const { scaled, x, y } = raster.place(source, target, fit);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
-    const data = await decodings.run(bytesOf(source) + bytesOf(scaled), async () => {
+    const decode = async () => {
       const decoded = await this.#raster(source, { scaled, filter, draft });
       return raster.convert(decoded, { target, x, y, channels, background, order, layout });
-    });
+    };
+    const data = await decodings.run(checkedBytes(this.label, source, scaled), decode, signal);
     return { data, ...target, channels, layout };
   }
 
@@ -128,7 +132,7 @@ export class Image extends ModelFile {
     const opaque = format === "jpeg" && pixels.channels === 4;
     const channels = opaque ? 3 : pixels.channels;
     const data = opaque ? await layOverWhite(pixels) : interleave(pixels);
-    const bytes = await decodings.run(bytesOf(pixels), async () => {
+    const bytes = await decodings.run(checkedBytes("The image", pixels), async () => {
       const pipeline = new Bun.Image(await writeStoredPng(data, { width, height, channels }));
       const encoders = {
         png: () => pipeline.png(),
@@ -232,6 +236,18 @@ export class Image extends ModelFile {
   #damaged(cause?: unknown): SconceError {
     return new SconceError("file_invalid", `${this.label} is an image that is damaged or cut off`, { cause });
   }
+}
+
+/** @throws SconceError `file_too_large` where there never is room for as many: then waiting is of no use */
+function checkedBytes(label: string, ...pictures: readonly Size[]): number {
+  const bytes = pictures.reduce((sum, picture) => sum + bytesOf(picture), 0);
+  const { maxTaskBytes } = decodings;
+  if (bytes <= maxTaskBytes) return bytes;
+  const sizes = pictures.map(({ width, height }) => `${width} × ${height}`).join(", then ");
+  throw new SconceError(
+    "file_too_large",
+    `${label} takes ${bytes} bytes of memory while it has ${sizes} pixels; this server has ${Math.floor(maxTaskBytes)} for one (--max-memory)`,
+  );
 }
 
 function bytesOf({ width, height }: Size): number {

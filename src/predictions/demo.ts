@@ -1,9 +1,11 @@
 /** A demo prediction under way: from its inputs to outputs, demo outputs and the logs that led to them. */
+import { SconceError } from "../errors.ts";
 import { allOf, type InputList } from "../inputs/input-list.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import { runDemo } from "../serving/run-demo.ts";
-import type { LivePrediction, Work } from "./live.ts";
+import type { LivePrediction } from "./live.ts";
+import type { OutputMemory } from "./output-memory.ts";
 
 export interface DemoWorkOptions {
   readonly flow: ItemFlow;
@@ -11,21 +13,19 @@ export interface DemoWorkOptions {
   readonly onBegun: () => void;
   /** In UTF-8; what is written beyond them is left out of the logs. */
   readonly maxLogBytes: number;
-  /** Most bytes of outputs and demo outputs together; a demo with more fails. */
-  readonly maxResultBytes: number;
+  /** For outputs and demo outputs together; it is given back at the demo's end. */
+  readonly memory: OutputMemory;
 }
 
 const CUT = "\n[the logs are longer than this server keeps]\n";
 
-const work: Work = {
-  failure: (message) => `"error_message":${JSON.stringify(message)}`,
-  release() {},
-};
-
 /** @throws SconceError as `runDemo` */
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
-  const { flow, pipeline, onBegun, maxLogBytes, maxResultBytes } = options;
-  live.begin(work);
+  const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
+  live.begin({
+    failure: (message) => `"error_message":${JSON.stringify(message)}`,
+    release: () => memory[Symbol.dispose](),
+  });
   const log = new BoundedLog(live, maxLogBytes);
   const { outputs, demoOutputs } = await runDemo(allOf(inputs), {
     flow,
@@ -36,12 +36,14 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
       live.started();
     },
     write: (text) => log.write(text),
+    take: (bytes) => {
+      const refusal = memory.take(bytes);
+      if (refusal === undefined) return;
+      live.end(refusal.message, refusal.reason);
+      throw new SconceError("canceled", refusal.message);
+    },
   });
   const members = `"outputs":[${outputs.join(",")}],"demo_outputs":[${demoOutputs.join(",")}]`;
-  if (Buffer.byteLength(members) > maxResultBytes) {
-    live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`, "size");
-    return;
-  }
   live.itemsSucceeded = live.count;
   live.finish({ status: "success", members });
 }

@@ -1,11 +1,14 @@
 /** From the outputs of a prediction's inputs to its outcome. */
 import type { SconceError } from "../errors.ts";
-import type { Charge } from "../memory/charge.ts";
-import type { MemoryAccount } from "../memory/memory-account.ts";
 import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver, Refusal } from "../serving/item-list.ts";
 import type { LivePrediction, Work } from "./live.ts";
+import type { OutputMemory } from "./output-memory.ts";
+
+/** Longest message of a fault, in characters; of those that come after many others it is shorter. */
+const MAX_MESSAGE = { first: 10_000, later: 500 };
+const DETAILED_FAULTS = 100;
 
 export interface OutputListOptions {
   readonly live: LivePrediction;
@@ -16,9 +19,7 @@ export interface OutputListOptions {
   readonly onRefused: (why: Refusal) => void;
   /** Told of the first input that failed: the others are likely to have failed alike. */
   readonly onFault: (index: number, error: SconceError) => void;
-  /** Most bytes of all outputs together; a prediction with more fails. */
-  readonly maxResultBytes: number;
-  readonly memory: MemoryAccount;
+  readonly memory: OutputMemory;
 }
 
 export class OutputList implements OutputReceiver, Work {
@@ -27,9 +28,6 @@ export class OutputList implements OutputReceiver, Work {
   #faults: ItemFault[] = [];
   /** Of the first fault. */
   #reason: FailureReason | undefined;
-  #bytes = 0;
-  /** Of the outputs, while there are others to come. */
-  #charge: Charge | undefined;
   #hasBegun = false;
 
   constructor(options: OutputListOptions) {
@@ -51,29 +49,25 @@ export class OutputList implements OutputReceiver, Work {
   }
 
   succeeded(index: number, output: unknown): void {
-    const { live, encode, onEncoded, maxResultBytes, memory } = this.#options;
+    const { live, encode, onEncoded, memory } = this.#options;
     const beganMs = performance.now();
     const text = encode(output);
     onEncoded(performance.now() - beganMs);
-    const bytes = Buffer.byteLength(text);
-    this.#bytes += bytes;
-    if (this.#bytes > maxResultBytes) {
-      live.end(`The outputs have more than ${maxResultBytes} bytes; send fewer inputs in one request`, "size");
+    const refusal = memory.take(Buffer.byteLength(text));
+    if (refusal !== undefined) {
+      live.end(refusal.message, refusal.reason);
       return;
     }
     this.#outputs[index] = text;
     live.itemsSucceeded += 1;
     this.#itemDone();
-    if (live.isOver) return;
-    this.#charge ??= memory.add("outputs", 0);
-    this.#charge.grow(bytes);
   }
 
   failed(index: number, error: SconceError): void {
     const reason = reasonOf(error.code);
     this.#reason ??= reason;
     this.#options.live.itemFailed(reason);
-    this.#faults.push({ index, message: error.message });
+    this.#faults.push({ index, message: shortened(error.message, this.#faults.length < DETAILED_FAULTS) });
     if (this.#faults.length === 1) this.#options.onFault(index, error);
     this.#itemDone();
   }
@@ -92,7 +86,7 @@ export class OutputList implements OutputReceiver, Work {
   release(): void {
     this.#outputs = [];
     this.#faults = [];
-    this.#charge?.[Symbol.dispose]();
+    this.#options.memory[Symbol.dispose]();
   }
 
   #itemDone(): void {
@@ -106,4 +100,10 @@ export class OutputList implements OutputReceiver, Work {
       live.end(summaryOf(this.#faults, live.count), this.#reason ?? "model");
     }
   }
+}
+
+/** The author's code may put whatever it has into a message. */
+function shortened(message: string, isFirst: boolean): string {
+  const max = isFirst ? MAX_MESSAGE.first : MAX_MESSAGE.later;
+  return message.length <= max ? message : `${message.slice(0, max)}…`;
 }

@@ -16,6 +16,7 @@ import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputList } from "./output-list.ts";
+import { OutputMemory } from "./output-memory.ts";
 import type { Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
@@ -265,8 +266,7 @@ export class PredictionService implements Predictions {
         this.#expire(live);
       },
       onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
-      maxResultBytes: limits.maxResultBytes,
-      memory,
+      memory: new OutputMemory({ live, memory, maxResultBytes: limits.maxResultBytes }),
     });
     const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
     live.items = list;
@@ -282,10 +282,11 @@ export class PredictionService implements Predictions {
   }
 
   #runDemo(live: LivePrediction, inputs: InputList): void {
-    const { flow, pipeline, limits, onFault } = this.#options;
+    const { flow, pipeline, limits, memory: account, onFault } = this.#options;
     const { maxLogBytes, maxResultBytes } = limits;
     const onBegun = () => this.#hasBegun(live);
-    workOnDemo(live, inputs, { flow, pipeline, onBegun, maxLogBytes, maxResultBytes }).catch((error: unknown) => {
+    const memory = new OutputMemory({ live, memory: account, maxResultBytes });
+    workOnDemo(live, inputs, { flow, pipeline, onBegun, maxLogBytes, memory }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);
       onFault?.(`demo prediction ${live.id}`, coded, live);

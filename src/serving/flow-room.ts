@@ -65,11 +65,16 @@ export class FlowRoom {
   leave(item: ListItem): void {
     if (!item.isWaiting) return;
     item.isWaiting = false;
-    const { lane, bytes, tensorBytes } = item;
+    const { lane, bytes } = item;
     if (lane.ready === 0) return;
     lane.ready -= 1;
     this.#ready -= 1;
-    this.hold(lane, -bytes, -tensorBytes);
+    this.hold(lane, -bytes, 0);
+  }
+
+  /** Its batch has ended: until then its tensors are held, here to be run once more and where they run. */
+  ended({ lane, tensorBytes }: ListItem): void {
+    if (!lane.isOver) this.hold(lane, 0, -tensorBytes);
   }
 
   /** The model's code makes an input ready, asynchronously. */

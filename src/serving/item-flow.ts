@@ -3,8 +3,9 @@ import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import type { Stage } from "../metrics/labels.ts";
+import type { ModelFile } from "../model/file.ts";
 import { DrainRate } from "./drain-rate.ts";
-import { FetchedFiles } from "./fetched-files.ts";
+import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
 import { FlowRoom } from "./flow-room.ts";
 import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
@@ -48,6 +49,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
+  readonly #patience = new Gate(1);
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
@@ -84,18 +86,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     engine.listener = this;
   }
 
-  /** Fetches files within the limits for all, whoever they are for. */
-  fetch(
-    input: unknown,
-    { owner, signal }: { readonly owner: object; readonly signal: AbortSignal },
-  ): Promise<FetchedFiles> {
-    return FetchedFiles.fetch(input, {
-      pipeline: this.#pipeline,
-      gate: this.#fetches,
-      memory: this.#memory,
-      owner,
-      signal,
-    });
+  /** Fetches files that are needed together, within the limits for all, whoever they are for. */
+  fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FetchedFiles> {
+    const gates = { gate: this.#fetches, patience: this.#patience };
+    return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
   /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
@@ -150,12 +144,14 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#rate.ended(items.length, performance.now(), this.#room.isThere());
   }
 
-  finished({ lane, index, readyAtMs }: ListItem, rows: Rows): void {
+  finished(item: ListItem, rows: Rows): void {
+    const { lane, index, readyAtMs } = item;
     const beganMs = performance.now();
     const tookMs = beganMs - readyAtMs;
     const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
     this.#leastMs = isFaster ? tookMs : this.#leastMs + SLOWER * (tookMs - this.#leastMs);
     if (lane.isOver) return;
+    this.#room.ended(item);
     this.counts.ended(lane, true);
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
@@ -173,6 +169,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   failed(item: ListItem, error: SconceError): void {
     const { lane, isWaiting } = item;
     this.#room.leave(item);
+    this.#room.ended(item);
     this.counts.ended(lane, !isWaiting);
     lane.failed(item.index, error);
   }
@@ -273,7 +270,7 @@ export class ItemFlow implements EngineListener<ListItem> {
           this.#prepare(list, index);
         } else {
           list.fetching += 1;
-          void this.#fetch(list, index);
+          void this.#fetch(list, index, files);
         }
       } catch (error) {
         this.#failed(list, index, error);
@@ -282,10 +279,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#queue(list);
   }
 
-  async #fetch(list: ItemList, index: number): Promise<void> {
+  async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
     const beganMs = this.#turnMs;
     try {
-      list.hold(index, await this.fetch(list.input(index), { owner: list, signal: list.signal }));
+      list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
       if (list.isOver) return;
       this.#observer?.took("fetch", performance.now() - beganMs);
       this.#room.hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
@@ -339,6 +336,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.#engine.submit(item, tensors);
     } catch (error) {
       this.#room.leave(item);
+      this.#room.ended(item);
       throw error;
     }
     return bytes;

@@ -1,8 +1,10 @@
 /** The two ends of an item's way that run on the JS thread: an input to tensors, and rows to an output. */
 import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
-import type { Fetcher } from "../fetching/fetcher.ts";
-import type { Charge } from "../memory/charge.ts";
+import type { FetchedFile, Fetcher } from "../fetching/fetcher.ts";
+import { limitFaults } from "../inputs/fault-limit.ts";
+import { MAX_FAULTS } from "../inputs/input-decoder.ts";
+import type { FileCharge } from "../memory/file-memory.ts";
 import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
@@ -18,6 +20,11 @@ export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
 /** Faults of an output that are told; a large array can have one for each element. */
 const MAX_OUTPUT_FAULTS = 10;
+
+interface DemoMemory {
+  /** Takes memory for the text of an output; @throws SconceError where there are too many */
+  readonly take: (bytes: number) => void;
+}
 
 export interface DemoResult {
   readonly outputs: readonly string[];
@@ -44,6 +51,8 @@ export class ItemPipeline {
     this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
     this.#isPlainOutput = plainCheck(model.output);
+    // One fault for each of a million elements would be a million objects.
+    for (const schema of [model.output, model.demo?.output]) if (schema) limitFaults(schema, MAX_FAULTS);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
 
@@ -58,26 +67,28 @@ export class ItemPipeline {
   }
 
   /**
+   * The content of a file that is elsewhere, for its `fill`.
    * @param charge takes the file's bytes as they come, each when there is room
-   * @throws SconceError of the fetcher, or of the field that does not take the file
+   * @throws SconceError of the fetcher
    */
-  async fetch(file: ModelFile, signal: AbortSignal, charge?: Charge): Promise<void> {
-    if (file.url === undefined || file.isFilled) return;
+  fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
     file.restrict(this.#fileCaps);
-    file.fill(await this.#fetcher.fetch(file.url, { signal, maxBytes: file.limits.maxBytes, charge }));
+    return this.#fetcher.fetch(file.url ?? "", { signal, maxBytes: file.limits.maxBytes, charge });
   }
 
   /**
    * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
    * wait for.
-   * @param signal made only if there is a data URI to unpack
+   * @param signal of the prediction's end; made only for those who ask
    * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
    */
   prepare(input: unknown, signal: () => AbortSignal): Tensors | Promise<Tensors> {
-    const inline = this.#filesOf(input).filter(({ isFilled }) => !isFilled);
+    const files = this.#filesOf(input);
+    for (const file of files) file.endsWith(signal);
+    const inline = files.filter(({ isFilled }) => !isFilled);
     if (inline.length === 0) return this.#preprocess(input);
     const ended = signal();
-    return Promise.all(inline.map((file) => this.fetch(file, ended))).then(() => {
+    return Promise.all(inline.map(async (file) => file.fill(await this.fetch(file, ended)))).then(() => {
       if (ended.aborted) throw new SconceError("canceled", "Canceled");
       return this.#preprocess(input);
     });
@@ -136,10 +147,14 @@ export class ItemPipeline {
    * @returns outputs and demo outputs as JSON texts, one for each input
    * @throws SconceError `output_invalid`, or `item_failed` with the message of what the demo threw
    */
-  async demo(inputs: readonly unknown[], context: DemoContext): Promise<DemoResult> {
+  async demo(inputs: readonly unknown[], { take, ...context }: DemoMemory & DemoContext): Promise<DemoResult> {
     const { demo } = this.#model;
+    const taken = (text: string): string => {
+      take(Buffer.byteLength(text));
+      return text;
+    };
     if (demo === undefined) {
-      const outputs = (await context.predict(inputs)).map((output) => this.encode(output));
+      const outputs = (await context.predict(inputs)).map((output) => taken(this.encode(output)));
       return { outputs, demoOutputs: outputs };
     }
     this.#lag?.ran("demo");
@@ -157,8 +172,8 @@ export class ItemPipeline {
       );
     }
     return {
-      outputs: outputs.map((output) => this.encode(output)),
-      demoOutputs: demoOutputs.map((output) => encodeWith(demo.output, output, "demo output")),
+      outputs: outputs.map((output) => taken(this.encode(output))),
+      demoOutputs: demoOutputs.map((output) => taken(encodeWith(demo.output, output, "demo output"))),
     };
   }
 }

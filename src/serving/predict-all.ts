@@ -1,6 +1,7 @@
 /** Inputs through the model, in the same batches as everyone's, for code that awaits the outputs as the model made them. */
 import { SconceError } from "../errors.ts";
 import { ReadyInputs } from "../inputs/input-list.ts";
+import { ModelFile } from "../model/file.ts";
 import { atInput } from "./item-fault.ts";
 import type { ItemFlow } from "./item-flow.ts";
 import { ItemList } from "./item-list.ts";
@@ -10,6 +11,8 @@ export interface PredictAllOptions {
   readonly signal: AbortSignal;
   /** Calls the model's code for an input. */
   readonly scope?: <T>(task: () => T) => T;
+  /** Takes memory for an output; @throws SconceError where there are too many */
+  readonly take?: (bytes: number) => void;
   /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
   readonly requested?: readonly unknown[];
 }
@@ -21,7 +24,7 @@ export interface PredictAllOptions {
 export async function predictAll(
   flow: ItemFlow,
   inputs: readonly unknown[],
-  { signal, scope = (task) => task(), requested = [] }: PredictAllOptions,
+  { signal, scope = (task) => task(), take, requested = [] }: PredictAllOptions,
 ): Promise<unknown[]> {
   if (inputs.length === 0) return [];
   const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
@@ -30,6 +33,7 @@ export async function predictAll(
   const list = new ItemList(new ReadyInputs([...inputs]), {
     scope,
     succeeded: (index, output) => {
+      take?.(sizeOf(output));
       outputs[index] = output;
       left -= 1;
       if (left === 0) resolve(outputs);
@@ -49,4 +53,15 @@ export async function predictAll(
     signal.removeEventListener("abort", onAbort);
     flow.end(list);
   }
+}
+
+/** About as many bytes as an output has as text; a demo may make it into something much smaller. */
+function sizeOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 8;
+  if (ArrayBuffer.isView(value)) return value.byteLength;
+  if (value instanceof ModelFile) return value.isFilled ? value.bytes.length : 0;
+  let bytes = 8;
+  for (const part of Array.isArray(value) ? value : Object.values(value)) bytes += sizeOf(part);
+  return bytes;
 }

@@ -15,6 +15,8 @@ export interface DemoOptions {
   readonly signal: AbortSignal;
   /** The files are there: the model's code begins. */
   readonly onBegun?: () => void;
+  /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
+  readonly take: (bytes: number) => void;
   /** Takes what is written; answers false once it takes no more. */
   readonly write: (text: string) => boolean;
 }
@@ -24,28 +26,23 @@ const outside = AsyncLocalStorage.snapshot();
 
 /** @throws SconceError of a file, of an input that failed, or with the message of what the demo threw */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
-  const { flow, pipeline, signal, write } = options;
-  using held = new DisposableStack();
-  await Promise.all(
-    inputs.map(async (input, index) => {
-      try {
-        const files = await flow.fetch(input, { owner: options, signal });
-        // Another input may have failed meanwhile.
-        if (held.disposed) files[Symbol.dispose]();
-        else held.use(files);
-      } catch (error) {
-        throw atInput(index, codedError(error));
-      }
-    }),
+  const { flow, pipeline, signal, take, write } = options;
+  const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));
+  using _files = await flow.fetch(
+    remote.map(({ file }) => file),
+    { owner: options, signal, told: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
   );
+  // The author's code may hold the thread: its client is told the id before.
+  await new Promise((resolve) => setImmediate(resolve));
   signal.throwIfAborted();
   options.onBegun?.();
   const scope = <T>(task: () => T): T => withConsole(write, task);
   let takesLogs = true;
   return await scope(() =>
     pipeline.demo(inputs, {
+      take,
       predict: (given) => {
-        const outputs = outside(() => predictAll(flow, given, { signal, scope, requested: inputs }));
+        const outputs = outside(() => predictAll(flow, given, { signal, scope, take, requested: inputs }));
         // The demo may be over before its author's code awaits this: then nobody is left to tell.
         outputs.catch(() => {});
         return outputs;

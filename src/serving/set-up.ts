@@ -31,6 +31,8 @@ export interface SetUpOptions {
   readonly fileCaps?: FileCaps | undefined;
   /** Is told which of the model's functions runs. */
   readonly lag?: EventLoopLag | undefined;
+  /** As the engine's. */
+  readonly maxPaddedBytes?: number | undefined;
   readonly observer?: BatchObserver | undefined;
   /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
@@ -59,12 +61,13 @@ export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
   const { inputs, outputs } = options.model.tensors;
   const { maxBatchSize } = facts;
-  const { observer, onShrink } = options;
+  const { maxPaddedBytes, observer, onShrink } = options;
   const engine = new LocalEngine<ListItem>({
     runners,
     inputs,
     outputs,
     maxBatchSize,
+    maxPaddedBytes,
     maxQueueDelayMs,
     latencyTarget,
     observer,
@@ -228,7 +231,8 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
 /** The tensors that the model makes of its example. */
 export async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
   const input = decodeExample(model, example);
-  await Promise.all(pipeline.remoteFilesOf(input).map((file) => pipeline.fetch(file, noSignal)));
+  const remote = pipeline.remoteFilesOf(input);
+  await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
   return pipeline.prepare(input, () => noSignal);
 }
 

@@ -7,10 +7,11 @@ import { frontKills } from "./faults/front-kills.ts";
 import { killingInputs } from "./faults/killing-inputs.ts";
 import { large } from "./faults/large.ts";
 import { leaks } from "./faults/leaks.ts";
+import { memory } from "./faults/memory.ts";
 import { orphans } from "./faults/orphans.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
 
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
 
-export const faults: readonly Fault[] = [...kills, frontKills, orphans, stops, disks, clocks, large];
+export const faults: readonly Fault[] = [...kills, frontKills, orphans, stops, disks, clocks, large, memory];

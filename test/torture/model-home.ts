@@ -1,12 +1,12 @@
 /** A model store with the models that do what a test asks for, and the folder in which tortured servers keep their files. */
 import { cp } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { cli } from "../helpers/cli.ts";
 import { compiledOperators } from "../helpers/operators.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 export interface ModelHome extends AsyncDisposable {
-  /** For `SCONCE_HOME`; it holds `torture` and `torture-code`. */
+  /** For `SCONCE_HOME`; it holds `torture`, `torture-code` and `greedy`. */
   readonly path: string;
 }
 
@@ -14,20 +14,22 @@ export async function modelHome(): Promise<ModelHome> {
   const operators = await compiledOperators();
   await using opened = new AsyncDisposableStack();
   const home = opened.use(await tempDir());
-  for (const name of ["model", "code-model"]) {
-    await using folder = await tempDir();
-    await build(folder, { name, operators, home: home.path });
-  }
+  const faulty = ["fault.pt", "operators.so"].map((file) => join(operators, file));
+  for (const name of ["model", "code-model"]) await build(name, faulty, home.path);
+  await buildFolder(join(import.meta.dir, "../models/greedy"), home.path);
   const resources = opened.move();
   return { path: home.path, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
-async function build(
-  folder: TempDir,
-  { name, operators, home }: { readonly name: string; readonly operators: string; readonly home: string },
-): Promise<void> {
-  await cp(join(import.meta.dir, name, "model.ts"), folder.join("model.ts"));
-  for (const file of ["fault.pt", "operators.so"]) await cp(join(operators, file), folder.join(file));
-  const { code, stderr } = await cli(["build", folder.path], { env: { SCONCE_HOME: home } });
-  if (code !== 0) throw new Error(`the build of ${name} failed: ${stderr}`);
+async function build(name: string, files: readonly string[], home: string): Promise<void> {
+  await using folder = await tempDir();
+  for (const file of [join(import.meta.dir, name, "model.ts"), ...files]) {
+    await cp(file, folder.join(basename(file)));
+  }
+  await buildFolder(folder.path, home);
+}
+
+async function buildFolder(path: string, home: string): Promise<void> {
+  const { code, stderr } = await cli(["build", path], { env: { SCONCE_HOME: home } });
+  if (code !== 0) throw new Error(`the build of ${path} failed: ${stderr}`);
 }

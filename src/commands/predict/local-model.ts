@@ -79,6 +79,7 @@ export class LocalModel implements AsyncDisposable {
       flow: new ItemFlow(engine, pipeline),
       pipeline,
       signal: noSignal,
+      take() {},
       write: (text) => {
         write(text);
         return true;

@@ -4,7 +4,7 @@ import type { Lifecycle, Phase } from "../lifecycle.ts";
 import { pathOf } from "../path.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 
-/** @param isReady whether the engine runs items now, once the server takes them */
+/** @param isReady whether the engine runs items and pictures are decoded now, once the server takes them */
 export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle, isReady: () => boolean): void {
   app.get("/health/live", (c) => c.json({ status: "live" }));
   app.get("/health/ready", (c) => {
@@ -24,7 +24,7 @@ export function createStartingApp(lifecycle: Lifecycle): Hono {
 
 const reasons: Readonly<Record<Phase, string>> = {
   starting: "the model is being set up",
-  ready: "the process that runs the model has ended and is starting again",
+  ready: "the process that runs the model has ended and is starting again, or no picture has been decoded for long",
   leaving: "the server is about to stop",
   draining: "the server is stopping",
 };

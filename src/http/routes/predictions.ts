@@ -1,6 +1,7 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { Client, Predictions } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
@@ -12,6 +13,7 @@ import { ProblemError } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
+import { Uploads } from "../uploads.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 type OnHold = (request: Request, isHeld: boolean) => void;
@@ -27,7 +29,7 @@ export interface PredictionRoutes {
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
   const { predictions, siblings, memory, onHold = () => {} } = options;
-  const bodyLimits = { maxBytes: options.maxBodyBytes, memory };
+  const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
   const large = new LargeAnswers(memory);
   for (const family of families) {
     const { path, kind } = family;
@@ -48,7 +50,10 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const client = new RequestClient(raw, onHold);
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
-      return forwarded ?? answer(family, await predictions.wait(kind, id, { waitMs, client }), large, contextOf(c));
+      if (forwarded !== undefined) return forwarded;
+      const shared = large.streamOf(id, family);
+      if (shared !== undefined) return jsonResponse(shared, contextOf(c));
+      return answer(family, await predictions.wait(kind, id, { waitMs, client }), large, contextOf(c));
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
@@ -92,8 +97,21 @@ function answer(
       detail: "there is no prediction with this id; it may have ended too long ago to be kept",
     });
   }
-  const isLarge = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH;
-  const body = isLarge ? large.stream(record, family) : recordJson(record, family);
+  if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
+    return jsonResponse(recordJson(record, family), context, location);
+  }
+  // Who has just made it is not sent away: what it took meanwhile was given back.
+  if (location === undefined && !large.hasRoomFor(record)) {
+    throw new SconceError(
+      "queue_full",
+      "the server's memory is taken by other requests (--max-memory); try again later",
+      { refusal: "memory" },
+    );
+  }
+  return jsonResponse(large.stream(record, family), context, location);
+}
+
+function jsonResponse(body: string | ReadableStream<Uint8Array>, context: RequestContext, location?: string): Response {
   // Given with the others a header costs less than one that is set later.
   context.isNamed = true;
   const headers = { "Content-Type": "application/json", "X-Request-Id": context.requestId };

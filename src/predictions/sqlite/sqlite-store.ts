@@ -3,6 +3,7 @@
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { Gate } from "../../serving/gate.ts";
 import type { FileLock } from "../../store/lock.ts";
 import { MemoryStore } from "../memory-store.ts";
 import type { EndedRecord, PredictionRecord } from "../record.ts";
@@ -51,6 +52,10 @@ export class SqliteStore implements PredictionStore {
   /** Answers without the database. */
   readonly #recent: MemoryStore;
   readonly #live = new Map<string, Live>();
+  /** Records that are being read: many may ask for a large one at the same time. */
+  readonly #reading = new Map<string, Promise<PredictionRecord | undefined>>();
+  /** Large outcomes one after the other: each is in memory twice meanwhile. */
+  readonly #readings = new Gate(1);
 
   /** @throws SconceError `predictions_unusable` */
   static async open(options: SqliteOptions): Promise<SqliteStore> {
@@ -84,7 +89,16 @@ export class SqliteStore implements PredictionStore {
       options.memory && { memory: options.memory },
     );
     const onRefused = (id: string) => this.#recent.forget(id);
-    this.#writer = new SqliteWriter({ path, retention, wallClock, link: this.#link, files: this.#files, onRefused });
+    const { memory } = options;
+    this.#writer = new SqliteWriter({
+      path,
+      retention,
+      wallClock,
+      memory,
+      link: this.#link,
+      files: this.#files,
+      onRefused,
+    });
   }
 
   get retained(): { count: number; bytes: number } {
@@ -135,10 +149,17 @@ export class SqliteStore implements PredictionStore {
   async get(id: string): Promise<PredictionRecord | undefined> {
     const known = this.#recent.recall(id) ?? this.#writer.find(id);
     if (known !== undefined) return known;
-    return this.#read(async () => {
-      const stored = await this.#link.get(id);
-      return stored === undefined ? undefined : await recordOf(stored, this.#files);
-    });
+    let reading = this.#reading.get(id);
+    if (reading === undefined) {
+      reading = this.#read(() => this.#recordOf(id)).finally(() => this.#reading.delete(id));
+      this.#reading.set(id, reading);
+    }
+    return reading;
+  }
+
+  async #recordOf(id: string): Promise<PredictionRecord | undefined> {
+    const stored = await this.#link.get(id);
+    return stored && this.#readings.run(this, () => recordOf(stored, this.#files));
   }
 
   async *left(owners: (owner: string) => boolean): AsyncGenerator<LeftRequest> {

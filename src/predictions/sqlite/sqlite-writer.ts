@@ -2,6 +2,8 @@
 
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
+import type { Charge } from "../../memory/charge.ts";
+import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { EndedRecord } from "../record.ts";
 import type { RetentionLimits } from "../store.ts";
 import type { Change, EndChange } from "./change.ts";
@@ -29,6 +31,8 @@ export interface WriterOptions {
   readonly link: SqliteLink;
   readonly files: KeptFiles;
   readonly wallClock: () => number;
+  /** Counts outcomes that are not written yet. */
+  readonly memory?: MemoryAccount | undefined;
   /** Told of an outcome that was not the first. */
   readonly onRefused: (id: string) => void;
 }
@@ -36,6 +40,7 @@ export interface WriterOptions {
 export class SqliteWriter {
   readonly #options: WriterOptions;
   readonly #queue: ChangeQueue;
+  readonly #charge: Charge | undefined;
   #totals: Totals = { totalCount: 0, totalBytes: 0 };
   /** Being committed. */
   #posted: readonly Change[] = [];
@@ -57,6 +62,7 @@ export class SqliteWriter {
   constructor(options: WriterOptions) {
     this.#options = options;
     this.#queue = new ChangeQueue(options.retention);
+    this.#charge = options.memory?.add("outputs", 0);
   }
 
   /** Of the database, as of its last commit. */
@@ -98,6 +104,7 @@ export class SqliteWriter {
   end(record: EndedRecord, bytes: number, isCreated: boolean): void {
     if (this.#isStopped) return;
     this.#queue.end(record, bytes, isCreated);
+    this.#charge?.grow(bytes);
     if (this.#queue.hasDue) this.#wake();
     if (!isCreated) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
   }
@@ -180,6 +187,8 @@ export class SqliteWriter {
       this.#totals = totals;
       for (const id of refused === "" ? [] : refused.split(" ")) onRefused(id);
       for (const change of changes) if ("waiting" in change) change.waiting?.resolve();
+      // Retention may have dropped others meanwhile.
+      this.#charge?.grow(this.#unwrittenBytes() - this.#charge.bytes);
       this.#succeeded();
     } catch (error) {
       this.#posted = [];
@@ -238,6 +247,10 @@ export class SqliteWriter {
   #stopRetrying(): void {
     clearTimeout(this.#retryTimer);
     this.#retryTimer = undefined;
+  }
+
+  #unwrittenBytes(): number {
+    return this.#filing.values().reduce((sum, { bytes }) => sum + bytes, this.#queue.unwritten.bytes);
   }
 
   #oldestNumber(): number {

@@ -1,0 +1,250 @@
+/** What clients send to make a server take more memory than it may. */
+import { connect, type Socket } from "node:net";
+import { palettePng, withScans } from "../helpers/crafted-pictures.ts";
+
+export interface Target {
+  readonly url: URL;
+  /** Where the files of `attackerFiles` are. */
+  readonly files: URL;
+  /** Aborted when the attack is over. */
+  readonly signal: AbortSignal;
+}
+
+export interface Attack {
+  readonly name: string;
+  /** Resolves when all was sent and answered; whatever the answers are. */
+  run(target: Target): Promise<unknown>;
+}
+
+const MB = 1_000_000;
+/** Longest time that a prediction of an attack is worked on. */
+const CANCEL_AFTER_S = 5;
+
+const scanned = await Bun.file(new URL("../data/media/progressive.jpg", import.meta.url)).bytes();
+const photograph = await new Bun.Image(await Bun.file(new URL("../data/media/baseline.jpg", import.meta.url)).bytes())
+  .resize(4000, 3000, { fit: "fill" })
+  .jpeg({ quality: 80 })
+  .bytes();
+const png = palettePng(7000, 7000);
+const scans = withScans(scanned, 5000);
+
+/** A server of large files: `/bytes/<how many>`, and pictures. */
+export function attackerFiles(): Bun.Server<undefined> {
+  const pictures: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
+    "/photograph": new Uint8Array(photograph),
+    "/scans": scans,
+  };
+  return Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch(request) {
+      const { pathname } = new URL(request.url);
+      const bytes = Number(/^\/bytes\/(\d+)$/.exec(pathname)?.[1]);
+      return new Response(Number.isNaN(bytes) ? (pictures[pathname] ?? null) : new Uint8Array(bytes));
+    },
+  });
+}
+
+export const attacks: readonly Attack[] = [
+  {
+    name: "32 PNGs of 6 kB with 7000 × 7000 pixels",
+    run: (target) => {
+      const picture = `data:image/png;base64,${png.toString("base64")}`;
+      return together(8, () => post(target, times(4, { pictures: [picture] })));
+    },
+  },
+  {
+    name: "64 photographs of 12 megapixels",
+    run: (target) => post(target, times(64, { pictures: [fileUrl(target, "photograph")] })),
+  },
+  {
+    name: "32 progressive JPEGs of 5,000 scans",
+    run: (target) => post(target, times(32, { pictures: [fileUrl(target, "scans")] })),
+  },
+  {
+    name: "6 MB of texts for a list of numbers",
+    run: (target) =>
+      together(8, () =>
+        send(
+          target,
+          `[{"numbers":[${Array(2 * MB)
+            .fill('""')
+            .join(",")}]}]`,
+        ),
+      ),
+  },
+  {
+    name: "12 MB of empty objects",
+    run: (target) =>
+      together(4, () =>
+        send(
+          target,
+          `[{"numbers":[${Array(4 * MB)
+            .fill("{}")
+            .join(",")}]}]`,
+        ),
+      ),
+  },
+  {
+    name: "12 MB of empty inputs",
+    run: (target) =>
+      together(4, () =>
+        send(
+          target,
+          `[${Array(4 * MB)
+            .fill("{}")
+            .join(",")}]`,
+        ),
+      ),
+  },
+  {
+    name: "24 MB of numbers, eight times",
+    run: (target) =>
+      together(8, () =>
+        send(
+          target,
+          `[{"numbers":[${Array(12 * MB)
+            .fill("1")
+            .join(",")}]}]`,
+        ),
+      ),
+  },
+  {
+    name: "60 uploads of 60 MB that stop after 3 MB",
+    run: (target) => together(60, () => stalledUpload(target, `Content-Length: ${60 * MB}`)),
+  },
+  {
+    name: "24 uploads in chunks that never end",
+    run: (target) => together(24, () => stalledUpload(target, "Transfer-Encoding: chunked")),
+  },
+  {
+    name: "demos of 64 files of 30 MB",
+    run: (target) =>
+      together(4, () => post(target, times(64, { files: [fileUrl(target, `bytes/${30 * MB}`)] }), "/demo")),
+  },
+  {
+    name: "200 files of 8 MB",
+    run: (target) => post(target, times(200, { files: [fileUrl(target, `bytes/${8 * MB}`)] })),
+  },
+  {
+    name: "inputs of 8 files of 30 MB",
+    run: (target) => post(target, times(16, { files: times(8, fileUrl(target, `bytes/${30 * MB}`)) })),
+  },
+  {
+    name: "two padded dimensions whose product is large",
+    run: (target) =>
+      together(4, () =>
+        post(
+          target,
+          Array.from({ length: 64 }, (_, i) => (i % 2 === 0 ? { rows: 7500 } : { columns: 7500 })),
+        ),
+      ),
+  },
+  {
+    name: "empty tensors of 0x60000000 layers",
+    run: (target) => together(4, () => post(target, [...times(16, { layers: 0x60000000 }), ...times(16, { rows: 2 })])),
+  },
+  {
+    name: "rows of 4 MB before a slow postprocess",
+    run: (target) => post(target, times(500, { rows: MB, laterMs: 1000 })),
+  },
+  {
+    name: "100,000 faults in each output",
+    run: (target) => together(4, () => post(target, times(32, { faults: 100_000 }))),
+  },
+  {
+    name: "results of 8 MB",
+    run: (target) => together(8, () => post(target, times(25, { length: 8 * MB }))),
+  },
+  {
+    name: "demo results of 8 MB",
+    run: (target) => together(4, () => post(target, times(40, { length: 8 * MB }), "/demo")),
+  },
+  {
+    name: "30 slow readers of a result of 50 MB",
+    run: async (target) => {
+      const at = await create(target, [{ length: 50 * MB }]);
+      if (at !== undefined) await together(30, () => slowReader(target, at));
+    },
+  },
+  {
+    name: "200 names that never resolve",
+    run: (target) =>
+      post(
+        target,
+        Array.from({ length: 200 }, (_, i) => ({ files: [`http://n${i}.never.example/`] })),
+      ),
+  },
+];
+
+function fileUrl({ files }: Target, path: string): string {
+  return new URL(path, files).href;
+}
+
+function times<T>(count: number, value: T): T[] {
+  return Array<T>(count).fill(value);
+}
+
+function together(count: number, task: () => Promise<unknown>): Promise<unknown> {
+  return Promise.all(Array.from({ length: count }, task));
+}
+
+function post(target: Target, inputs: readonly unknown[], path?: string): Promise<string | undefined> {
+  return send(target, JSON.stringify(inputs), path);
+}
+
+/** @returns the path of the prediction, at its end; undefined if there is none */
+async function send({ url, signal }: Target, body: string, path = "/predictions"): Promise<string | undefined> {
+  try {
+    const headers = { "Content-Type": "application/json", Prefer: "wait=60", "Cancel-After": String(CANCEL_AFTER_S) };
+    const response = await fetch(new URL(path, url), { method: "POST", body, signal, headers });
+    for await (const _ of response.body ?? []);
+    return response.headers.get("location") ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Tries again while the server has no room. */
+async function create(target: Target, inputs: readonly unknown[]): Promise<string | undefined> {
+  for (let at: string | undefined; !target.signal.aborted; await Bun.sleep(50)) {
+    at = await post(target, inputs);
+    if (at !== undefined) return at;
+  }
+  return undefined;
+}
+
+/** Sends as much as 3 MB, and nothing more until the attack is over or the server hangs up. */
+function stalledUpload(target: Target, length: string): Promise<void> {
+  const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+  const chunk = `[${" ".repeat(3 * MB)}`;
+  const isChunked = !length.startsWith("Content-Length");
+  return opened(target, (socket) => {
+    socket.resume();
+    socket.write(head);
+    socket.write(isChunked ? `${chunk.length.toString(16)}\r\n${chunk}\r\n` : chunk);
+  });
+}
+
+/** Asks for a result, and reads no more than what the system takes from the server by itself. */
+function slowReader(target: Target, at: string): Promise<void> {
+  return opened(target, (socket) => {
+    socket.pause();
+    socket.write(`GET ${at} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  });
+}
+
+/** Resolves when the connection has ended, which it does with the attack. */
+function opened({ url, signal }: Target, use: (socket: Socket) => void): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const socket = connect({ host: url.hostname, port: Number(url.port) }, () => use(socket));
+  const end = () => socket.destroy();
+  signal.addEventListener("abort", end, { once: true });
+  socket.on("error", () => {});
+  socket.once("close", () => {
+    signal.removeEventListener("abort", end);
+    resolve();
+  });
+  return promise;
+}

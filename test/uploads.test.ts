@@ -1,0 +1,79 @@
+/** Bodies that come too slowly, and others that have no room beside them. */
+import { expect, test } from "bun:test";
+import { readBody } from "../src/http/body-reader.ts";
+import { problemOf } from "../src/http/problem.ts";
+import { Uploads } from "../src/http/uploads.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { failureOf } from "./helpers/failure.ts";
+
+const length = 400_000;
+
+/** A server's side of uploads, on a clock that stands still. */
+function receiving() {
+  const clock = { ms: 0 };
+  // Room for one body and a bit more.
+  const memory = new MemoryAccount({ maxBytes: 3_500_000 });
+  const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(() => clock.ms) };
+  const read = (body: ReadableStream<Uint8Array> | string, bytes?: number) => {
+    const announced = bytes === undefined ? {} : { "Content-Length": String(bytes) };
+    const headers = { "Content-Type": "application/json", ...announced };
+    return readBody(new Request("http://x/", { method: "POST", body, headers }), limits);
+  };
+  return { clock, memory, read };
+}
+
+/** A body of which a part has come. */
+function begun(bytes: number) {
+  let sender: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const taken = Promise.withResolvers<void>();
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      sender = controller;
+      controller.enqueue(new Uint8Array(bytes).fill(32));
+    },
+    // Asked for more.
+    pull: () => taken.resolve(),
+  });
+  return {
+    body,
+    taken: taken.promise,
+    finish: () => {
+      sender?.enqueue(new Uint8Array(length - bytes).fill(32));
+      sender?.close();
+    },
+  };
+}
+
+test("give way when another has no room", async () => {
+  const { clock, memory, read } = receiving();
+  const slow = read(begun(1000).body, length).catch((error: unknown) => error);
+  clock.ms = 5500;
+  const { charge } = await read(" ".repeat(300_000), 300_000);
+  expect(problemOf(await slow)).toMatchObject({ status: 408, code: "body_too_slow", headers: { Connection: "close" } });
+  expect(memory.used).toBe(charge.bytes);
+});
+
+test("stay while nobody needs their room, and while they are fast enough", async () => {
+  const { clock, memory, read } = receiving();
+  const upload = begun(100_000);
+  const reading = read(upload.body, length);
+  await upload.taken;
+  await Bun.sleep(0);
+  clock.ms = 5000;
+  expect(await failureOf(read(" ".repeat(300_000), 300_000))).toMatchObject({ code: "queue_full" });
+  clock.ms = 8000;
+  expect(await failureOf(read(" ".repeat(300_000), 300_000))).toMatchObject({ code: "queue_full" });
+  clock.ms = 60_000;
+  upload.finish();
+  expect((await reading).bytes).toBe(length);
+  expect(memory.used).toBe(3 * length);
+});
+
+test("that do not tell their length give way to what comes of another", async () => {
+  const { clock, read } = receiving();
+  const slow = read(begun(1000).body, length).catch((error: unknown) => error);
+  clock.ms = 5500;
+  const { bytes } = await read(new Blob([" ".repeat(300_000)]).stream());
+  expect(bytes).toBe(300_000);
+  expect(problemOf(await slow)).toMatchObject({ status: 408 });
+});
