@@ -43,6 +43,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #charge: Charge;
   /** Most items that wait for a batch: a few batches, so that the device never waits for one. */
   readonly #maxReady: number;
+  /** Of a list with an input that failed: its items wait behind all others'. */
+  readonly #maxReadyOfFailed: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: LimitedGate;
@@ -68,6 +70,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#pipeline = pipeline;
     this.#maxReadyBytes = limits.maxReadyBytes;
     this.#maxReady = Math.max(8, 3 * engine.maxBatchSize * engine.instances);
+    this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#charge = this.#memory.add("tensors", 0);
     this.#expectedBytes = pipeline.declaredBytes;
@@ -137,6 +140,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (const item of items) {
       this.#leave(item);
       item.lane.dispatched();
+      if (item.lane.hasFailed) this.#queue(item.lane);
     }
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.#hasRoom());
@@ -182,9 +186,10 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
   #begin(): void {
     // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
-    if (this.#isBeginning || this.#willGoOn || this.#turns.size === 0) return;
-    this.#isBeginning = true;
+    if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
+    this.#isBeginning = true;
+    // An empty queue does not stand.
     this.#turns.look(begin);
     while (this.#hasRoom()) {
       const list = this.#turns.next();
@@ -244,6 +249,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
+    if (list.hasFailed && list.ready >= this.#maxReadyOfFailed) return;
     const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
     if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }
