@@ -229,6 +229,12 @@ export const serveOptions = {
     default: 120,
     parse: integer(0, 255),
   }),
+  maxConnections: openOption<number>({
+    description: "Most connections of a front, counted ten times a second; others are refused",
+    valueHint: "n",
+    described: "what ulimit -n allows, less a tenth",
+    parse: integer(1),
+  }),
   maxBodyBytes: option({
     description: "Most bytes of a request's body",
     valueHint: "bytes",
@@ -288,10 +294,10 @@ export const serveOptions = {
     described: "1m",
     parse: bytes,
   }),
-  retainCount: option({
+  retainCount: openOption<number>({
     description: "Most ended predictions that can still be read",
     valueHint: "n",
-    default: 10_000,
+    described: "as many as --retain-bytes allows",
     parse: integer(0),
   }),
   retainAge: option({
@@ -301,7 +307,7 @@ export const serveOptions = {
     parse: number(0),
   }),
   retainBytes: option({
-    description: "Most bytes of the results of ended predictions",
+    description: "Most bytes of ended predictions, each with 704 beside its results",
     valueHint: "bytes",
     default: 256 * MiB,
     described: "256m",
