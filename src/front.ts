@@ -6,7 +6,7 @@ import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
-import { type Fetch, type ListenOptions, listen } from "./http/listener.ts";
+import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { listenForSiblings } from "./http/sibling-listener.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
@@ -96,7 +96,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const lifecycle = new Lifecycle();
   await using opened = new AsyncDisposableStack();
   const open = (fetch: Fetch) => {
-    const listener = listen({ ...config, ...listening }, fetch);
+    const listener = new Listener({ ...config, ...listening }, fetch);
     opened.defer(() => listener.stop(true));
     return listener;
   };
@@ -182,7 +182,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const resumed = await service.resume(isOwn);
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
   listener = early ?? open(app.fetch);
-  early?.reload({ fetch: app.fetch });
+  listener.fetch = app.fetch;
   lifecycle.phase = "ready";
   const { url } = listener;
   const resources = opened.move();
