@@ -50,6 +50,10 @@ test("what cannot end in time any more is not begun", async () => {
     { x: 2, before: gate.url("a") },
   ]);
   await gate.arrived("a");
+  let isBegun = false;
+  void gate.arrived("never").then(() => {
+    isBegun = true;
+  });
   const before = await client.metric("sconce_batch_size_sum");
   const late = await client.create([{ x: 3, before: gate.url("never") }], { "Cancel-After": "0.05" });
   gate.release("a");
@@ -59,4 +63,5 @@ test("what cannot end in time any more is not begun", async () => {
   });
   expect((await client.end(first)).status).toBe("success");
   expect(await client.metric("sconce_batch_size_sum")).toBe(before + 2);
+  expect(isBegun).toBe(false);
 });
