@@ -23,6 +23,8 @@ export interface TurnsOptions {
 const TARGET_MS = 500;
 /** if the first in the queue has done so for this long. */
 const INTERVAL_MS = 500;
+/** The queue stands until none had to be refused for this long: of what is let in the last may be begun at any moment. */
+const CALM_MS = 2000;
 /** Turns come a batch at a time: below this many batches the target would keep batches from being full. But half of what clients stay is enough. */
 const TARGET_BATCHES = 2;
 /** Of the target, what those that wait for their first turn may take together: most of those that cannot be begun are to be told so at once. */
@@ -44,6 +46,8 @@ export class Turns {
   #leftAtMs = -Infinity;
   #stayedMs = 0;
   #isStanding = false;
+  /** When a list was last refused, or would have been. */
+  #refusedAtMs = -Infinity;
   /** Turns that polled lists are owed. */
   #owed = 0;
   #isFreshNext = false;
@@ -95,7 +99,8 @@ export class Turns {
     if (oldest === undefined) {
       this.#standingSinceMs = undefined;
       // Behind more of the others the next client would wait as long again.
-      if (this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
+      const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
+      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
       if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
       else this.#standingSinceMs ??= nowMs;
@@ -106,6 +111,7 @@ export class Turns {
     for (let list = this.#fresh.first; list !== undefined; list = this.#fresh.first) {
       if (nowMs - list.queuedAtMs <= targetMs) break;
       this.delete(list);
+      this.#refusedAtMs = nowMs;
       list.refuse("overload");
     }
   }
@@ -133,7 +139,9 @@ export class Turns {
     }
     // The last one goes first, and what that leaves behind is refused later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
-    return { waitMs: itemsMs(this.#freshItems, nowMs), patienceMs };
+    const waitMs = itemsMs(this.#freshItems, nowMs);
+    if (waitMs > patienceMs) this.#refusedAtMs = nowMs;
+    return { waitMs, patienceMs };
   }
 
   #targetMs(nowMs: number): number {
