@@ -114,13 +114,20 @@ export const serveOptions = {
     default: "normal",
     ...choice(storeSyncs),
   }),
-  retainCount: option({ description: "Most ended predictions that can still be read", default: 10_000, ...count(0) }),
+  retainCount: openOption<number>({
+    description: "Most ended predictions that can still be read",
+    described: "as many as --retain-bytes allows",
+    ...count(0),
+  }),
   retainAge: option({
     description: "Seconds that an ended prediction can be read",
     default: 3600,
     ...duration("seconds", 0),
   }),
-  retainBytes: option({ description: "Most bytes of the results of ended predictions", ...bytes("256m", anyBytes) }),
+  retainBytes: option({
+    description: "Most bytes of ended predictions, each with 704 beside its results",
+    ...bytes("256m", anyBytes),
+  }),
   drainTimeout: openOption<number>({
     description: "Seconds that a stop waits for accepted work; with a file as store the rest goes on at the next start",
     described: "until it has ended",
@@ -148,6 +155,11 @@ export const serveOptions = {
     default: 120,
     ...count(0, 255),
     valueHint: "seconds",
+  }),
+  maxConnections: openOption<number>({
+    description: "Most connections of a front, counted ten times a second; others are refused",
+    described: "what ulimit -n allows, less a tenth",
+    ...count(1),
   }),
   maxBodyBytes: option({ description: "Most bytes of a request's body", ...bytes("64m") }),
   maxMemory: openOption<number>({

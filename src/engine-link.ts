@@ -36,7 +36,7 @@ export class EngineLink implements EngineEvents {
    * @throws SconceError `model_invalid` of the model's `setup`
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, lag }: FrontTools): Promise<RunningModel> {
-    const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onShrink: logShrink });
+    const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics });
     this.#engine = engine;
     await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#first.promise]);
     const { info } = engine;
@@ -60,6 +60,6 @@ export class EngineLink implements EngineEvents {
 /** One warning each time: the batches that failed are run again and do not matter. */
 export function logShrink(maxBatchSize: number): void {
   log.warn(
-    `The device has too little memory for larger batches: they have at most ${maxBatchSize} from now on; --batch-size ${maxBatchSize} makes that so from the start`,
+    `The device has too little memory for larger batches: they have at most ${maxBatchSize} for now; --batch-size ${maxBatchSize} makes that so from the start`,
   );
 }

@@ -50,6 +50,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       maxPaddedBytes: maxPaddedBytesOf(config),
       maxQueueDelayMs,
       latencyTarget,
+      onShrink: logShrink,
       info,
     });
     server.listen(socket);

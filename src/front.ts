@@ -7,7 +7,7 @@ import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
-import { type Fetch, type ListenOptions, listen } from "./http/listener.ts";
+import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
 import { fieldsOf } from "./http/request-context.ts";
 import { named } from "./http/requests.ts";
 import { createStartingApp } from "./http/routes/health.ts";
@@ -109,7 +109,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const lifecycle = new Lifecycle();
   await using opened = new AsyncDisposableStack();
   const open = (fetch: Fetch) => {
-    const listener = listen({ ...config, ...listening }, fetch);
+    const listener = new Listener({ ...config, ...listening }, fetch);
     opened.defer(() => listener.stop(true));
     return listener;
   };
@@ -215,7 +215,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
   const answer = named(app.fetch, { metrics, accessLog });
   listener = early ?? open(answer);
-  early?.reload({ fetch: answer });
+  listener.fetch = answer;
   lifecycle.phase = "ready";
   const { url } = listener;
   const resources = opened.move();

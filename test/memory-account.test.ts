@@ -140,7 +140,7 @@ describe("results", () => {
     createdAtMs: 0,
     startedAtMs: 0,
     finishedAtMs: 1,
-    outcome: { status: "success", members: "m".repeat(488) },
+    outcome: { status: "success", members: "m".repeat(296) },
     logs: "",
   });
 

@@ -40,6 +40,14 @@ describe("an ended prediction is forgotten", () => {
     expect(await keptOf(...records)).toEqual([false, true, true]);
   });
 
+  test("when they take the bytes with what they are beside their results, however small those are", () => {
+    const { store } = storeWith({ maxCount: Infinity, maxBytes: 100_000 });
+    for (let i = 0; i < 1000; i++) store.finish(endOf(`${i}`));
+    expect(store.retained.count).toBeGreaterThan(100);
+    expect(store.retained.count).toBeLessThan(100_000 / 700);
+    expect(store.retained.bytes).toBeLessThanOrEqual(100_000);
+  });
+
   test("at once where none may be kept", async () => {
     const { store, keptOf } = storeWith({ maxCount: 0 });
     const record = endOf("1");

@@ -1,4 +1,4 @@
-/** A device with too little memory for the batches that were asked for: they get smaller for good, and nothing is lost. */
+/** A device with too little memory for the batches that were asked for: they get smaller for a time, and nothing is lost. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { cli, startCli } from "./helpers/cli.ts";
@@ -15,7 +15,6 @@ test("a batch that does not fit is run in halves, and no other is as large again
   await simulation.clock.drain();
   expect(simulation.done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, id) => id));
   expect(simulation.lost).toEqual([]);
-  expect(simulation.batcher.maxBatchSize).toBe(16);
   const sizes = simulation.batches.map(({ items }) => items.length);
   // Two of 64 were committed before that was known; each takes a run of halves.
   expect(sizes.filter((size) => size > 20).length).toBe(2 * (1 + 2));
@@ -43,11 +42,48 @@ test("a single item that does not fit fails, and leaves the size as it is", asyn
   const [item] = simulation.add({}, 1);
   await simulation.clock.drain();
   expect(simulation.lost).toEqual([item?.id ?? -1]);
-  expect(simulation.batcher.maxBatchSize).toBe(4);
+  simulation.add({}, 4);
+  await simulation.clock.drain();
+  expect(simulation.batches.map(({ items }) => items.length)).toContain(4);
+});
+
+test("what does not fit of one shape leaves the batches of others as they are", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8, fits: (key) => (key === "large" ? 3 : 8) });
+  simulation.add({}, 16, { key: "large" });
+  await simulation.clock.drain();
+  simulation.add({}, 16, { key: "small" });
+  await simulation.clock.drain();
+  const sizes = simulation.batches.filter(({ items }) => items[0]?.key === "small").map(({ items }) => items.length);
+  expect(sizes).toEqual([8, 8]);
+});
+
+test("after a minute twice as much is tried, until all fits again", async () => {
+  let fits = 3;
+  const simulation = new Simulation({ maxBatchSize: 16, fits: () => fits });
+  const run = async () => {
+    const before = simulation.batches.length;
+    simulation.add({}, 16);
+    await simulation.clock.drain();
+    return simulation.batches.slice(before).map(({ items }) => items.length);
+  };
+  await run();
+  expect(await run()).toEqual(Array(8).fill(2));
+  await simulation.clock.advanceTo(61_000);
+  // It still does not fit, which costs a batch that is run again in halves, and is no news.
+  expect((await run()).slice(0, 4)).toEqual([4, 4, 2, 2]);
+  expect(simulation.shrinks).toEqual([8, 4, 2]);
+  fits = 16;
+  await simulation.clock.advanceTo(123_000);
+  expect(await run()).toEqual([4, 4, 4, 4]);
+  await simulation.clock.advanceTo(184_000);
+  expect(await run()).toEqual([8, 8]);
+  await simulation.clock.advanceTo(245_000);
+  expect(await run()).toEqual([16]);
+  expect(simulation.lost).toEqual([]);
 });
 
 const warning = (size: number) =>
-  `The device has too little memory for larger batches: they have at most ${size} from now on; --batch-size ${size} makes that so from the start`;
+  `The device has too little memory for larger batches: they have at most ${size} for now; --batch-size ${size} makes that so from the start`;
 
 test("a full batch that does not fit at warm-up is halved until one does, with one warning", async () => {
   await using dir = await tempDir();

@@ -247,22 +247,6 @@ describe("a front", () => {
     await stays.untilEnded(1);
     expect(runner.batches.flat()).not.toContain(3);
   });
-
-  test("hears of smaller batches", async () => {
-    await using dir = await tempDir();
-    const runner = new (class extends DoublingRunner {
-      override run(items: readonly (readonly Tensor[])[]) {
-        return items.length > 2 ? Promise.reject(new SconceError("out_of_memory", "full")) : super.run(items);
-      }
-    })();
-    await using _ = await served(dir.join("s"), runner);
-    const shrunk: number[] = [];
-    const front = new Front({ ...one, onShrink: (size) => void shrunk.push(size) });
-    await front.engine.connect(dir.join("s"));
-    front.submit({}, 1, 2, 3, 4);
-    await front.untilEnded(4);
-    expect([front.engine.maxBatchSize, shrunk]).toEqual([2, [2]]);
-  });
 });
 
 describe("when the engine process ends,", () => {

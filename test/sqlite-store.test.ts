@@ -249,6 +249,18 @@ describe("the thread of clients", () => {
   });
 });
 
+test("as many as come in a second are kept where no count is given", async () => {
+  await using dir = await tempDir();
+  const store = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
+  for (let index = 0; index < 12_000; index++) store.finish(endOf(`a${index}`));
+  await store.flush();
+  await store.close();
+  const next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
+  expect(next.retained.count).toBe(12_000);
+  expect(await next.get("a0")).toEqual(endOf("a0"));
+  await next.close();
+});
+
 describe("what retention does not allow is removed", () => {
   test("by count, with its files", async () => {
     await using dir = await tempDir();

@@ -40,7 +40,7 @@ export interface BatchEngineOptions<T extends BatchItem> {
   /** As the batcher's. */
   readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
-  /** Told when batches get smaller for good, for want of memory. */
+  /** Told when batches of a shape get smaller for a time, for want of memory. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -75,9 +75,8 @@ export class BatchEngine<T extends BatchItem> {
     });
   }
 
-  /** Halved when a batch does not fit into the device's memory. */
   get maxBatchSize(): number {
-    return this.#batcher.maxBatchSize;
+    return this.#options.maxBatchSize;
   }
 
   /** For how long the oldest batch has been running, in milliseconds; 0 when none is. */

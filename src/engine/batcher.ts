@@ -4,16 +4,19 @@ import type { BatchCause } from "../metrics/labels.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchSlot, type Run } from "./batch-slot.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
+import { FittingSizes } from "./fitting-sizes.ts";
+import { LateItems } from "./late-items.ts";
 import { MadeBatches } from "./made-batches.ts";
 
 /** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
 export interface BatchListener<T, R> {
+  /** They wait no more, or behind all others: there is room for as many. An item may be told of again. */
   dispatched(items: readonly T[], cause: BatchCause): void;
   /** The batch ran: `result` holds a row for each item, in order. */
   finished(items: readonly T[], result: R): void;
   /** The item failed by itself in a batch of its own, or for a reason that would fail any batch. */
   failed(item: T, cause: unknown): void;
-  /** From now on no batch has more items than this: a larger one did not fit into the device's memory. */
+  /** Batches of a shape have no more items than this for a time: a larger one did not fit into the device's memory. */
   shrunk(maxBatchSize: number): void;
 }
 
@@ -38,7 +41,8 @@ export interface BatcherOptions<T, R> {
  * they wait for more only if the policy says so. While a runner is busy its next batch is committed ahead only when that
  * is full, and late, so that what comes meanwhile has its turn. So an idle server adds no wait and a busy one never lets the device idle.
  *
- * A batch that fails is run again in parts until the bad item fails alone. Items that are alone have all runners to themselves.
+ * A batch that fails is run again in parts until the bad item fails alone. Lanes that are found to be at fault have their turns after all others'.
+ * Items that are alone have all runners to themselves.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -47,6 +51,8 @@ export class Batcher<T extends Queued, R> {
   /** Of batches that failed. Not mixed with others, so that a bad item is found in log2 runs. */
   readonly #parts = new MadeBatches<T>();
   #wasPart = false;
+  /** Of lanes with an item that failed. */
+  readonly #late = new LateItems<T>();
   readonly #alone = new MadeBatches<T>();
   #isAloneRunning = false;
   #cancelTimer: (() => void) | undefined;
@@ -55,22 +61,17 @@ export class Batcher<T extends Queued, R> {
   #isHurried = false;
   /** Of the batch that was taken last. */
   #cause: BatchCause = "full";
-  #maxBatchSize: number;
+  readonly #sizes: FittingSizes;
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
-    this.#maxBatchSize = options.maxBatchSize;
+    this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#slots = options.runners.map((run) => new BatchSlot(run));
-  }
-
-  /** Most items of a batch; less than was asked for once the device had too little memory for that. */
-  get maxBatchSize(): number {
-    return this.#maxBatchSize;
   }
 
   /** Items that wait for a batch. */
   get length(): number {
-    return this.#queue.length + this.#parts.length + this.#alone.length;
+    return this.#queue.length + this.#parts.length + this.#late.length + this.#alone.length;
   }
 
   /** Whether no runner takes another batch now. */
@@ -90,7 +91,7 @@ export class Batcher<T extends Queued, R> {
     if (item.isAlone) {
       this.#alone.add([item]);
     } else {
-      this.#queue.add(item);
+      if (!this.#late.add(item)) this.#queue.add(item);
       this.#options.policy.arrived(item.key, item.readyAtMs);
     }
   }
@@ -98,7 +99,7 @@ export class Batcher<T extends Queued, R> {
   /** Takes the waiting items of a lane away; those that run now run on. */
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
-    const items = [...alone, ...this.#parts.remove(lane), ...this.#queue.remove(lane)];
+    const items = [...alone, ...this.#parts.remove(lane), ...this.#late.remove(lane), ...this.#queue.remove(lane)];
     // Runners that were kept free for it are for the others again.
     if (alone.length > 0) this.pump();
     return items;
@@ -128,7 +129,7 @@ export class Batcher<T extends Queued, R> {
     const now = this.#options.clock.now();
     for (const slot of this.#slots.toSorted((a, b) => a.commitAtMs - b.commitAtMs)) {
       if (slot.commitAtMs <= now) this.#dispatch(slot, this.#full(slot));
-      else this.#commitLater(slot.commitAtMs, now);
+      else this.#pumpAt(slot.commitAtMs, now);
     }
   }
 
@@ -137,7 +138,7 @@ export class Batcher<T extends Queued, R> {
     return this.#isAloneRunning || this.#alone.length > 0;
   }
 
-  #commitLater(atMs: number, now: number): void {
+  #pumpAt(atMs: number, now: number): void {
     // A timer that is later stays: who looks too soon finds nothing to do.
     if (atMs >= this.#commitAtMs) return;
     this.#commitAtMs = atMs;
@@ -147,13 +148,38 @@ export class Batcher<T extends Queued, R> {
     });
   }
 
-  /** The next batch for a free runner: a part of one that failed and one of those that wait, in turn. */
+  /** The next batch for a free runner: a part of one that failed and one of those that wait, in turn; of lanes that failed when it is time. */
   #next(): T[] | undefined {
+    const late = this.#takeLate();
+    if (late !== undefined) return late;
     const due = this.#wasPart || this.#parts.length === 0 ? this.#due() : undefined;
     const batch = due ?? this.#parts.shift();
     this.#wasPart = due === undefined && batch !== undefined;
     if (this.#wasPart) this.#cause = "part";
-    return batch;
+    return batch ?? this.#takeLateIfIdle();
+  }
+
+  #takeLate(): T[] | undefined {
+    if (!this.#late.isDue) return undefined;
+    this.#cause = "late";
+    return this.#late.take((key) => this.#mostOf(key), this.#options.maxPaddedBytes);
+  }
+
+  /** Others whose last batch has just ended may come again. */
+  #takeLateIfIdle(): T[] | undefined {
+    if (this.#late.length === 0) return undefined;
+    const now = this.#options.clock.now();
+    const atMs = this.#late.idleAtMs;
+    if (atMs > now) {
+      this.#pumpAt(atMs, now);
+      return undefined;
+    }
+    this.#cause = "late";
+    return this.#late.take((key) => this.#mostOf(key), this.#options.maxPaddedBytes);
+  }
+
+  #mostOf(key: string): number {
+    return this.#sizes.of(key, this.#options.clock.now());
   }
 
   /** A batch of those that wait; sets the timer when all that is ready may still wait. */
@@ -179,6 +205,8 @@ export class Batcher<T extends Queued, R> {
 
   /** A full batch for a busy runner, unless one that is not full has its turn: that waits for the runner to be free. */
   #full(slot: BatchSlot<T, R>): T[] | undefined {
+    const late = this.#takeLate();
+    if (late !== undefined) return late;
     const { clock, policy } = this.#options;
     const now = clock.now();
     const freeAtMs = Math.max(
@@ -199,9 +227,10 @@ export class Batcher<T extends Queued, R> {
   /** How many items of `group` may be in a batch that begins at `beginMs`, and when that may be dispatched: at once, unless it is not full and may wait. */
   #plan(group: Group<T>, now: number, beginMs: number): { size: number; isFull: boolean; dueAtMs: number } {
     const { policy } = this.#options;
+    const most = this.#mostOf(group.key);
     const waiting: Waiting = {
       key: group.key,
-      ready: Math.min(group.length, this.#maxBatchSize),
+      ready: Math.min(group.length, most),
       // Found when it is asked for: many may wait.
       get oldestAtMs() {
         return group.oldestReadyAtMs();
@@ -209,7 +238,7 @@ export class Batcher<T extends Queued, R> {
     };
     const size = policy.sizeOf(waiting, now, beginMs);
     // It gets no larger by waiting.
-    const isFull = group.length > size || group.length >= this.#maxBatchSize;
+    const isFull = group.length > size || group.length >= most;
     return { size, isFull, dueAtMs: isFull || this.#isHurried ? -Infinity : policy.dueAtMs(waiting, now) };
   }
 
@@ -217,6 +246,7 @@ export class Batcher<T extends Queued, R> {
     if (batch === undefined) return;
     const { clock, policy, listener } = this.#options;
     slot.given(batch.length, clock.now());
+    this.#late.passed(batch, clock.now());
     listener.dispatched(batch, this.#cause);
     slot.run(batch).then(
       (result) => {
@@ -252,21 +282,33 @@ export class Batcher<T extends Queued, R> {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const isFinal = batch.length === 1 || !isWorthHalving(cause);
     if (!isFinal && isOutOfMemory(cause)) {
-      this.#shrinkBelow(batch.length);
+      this.#shrinkBelow(batch);
       this.#parts.add(...halves(batch));
-    } else if (!isFinal) {
-      this.#parts.add(...partsOf(batch));
+    } else {
+      this.#blame(batch);
+      const parts = isFinal ? [] : partsOf(batch);
+      if (!this.#late.addParts(parts)) this.#parts.add(...parts);
     }
     this.#pumpAnd(() => {
       if (isFinal) for (const item of batch) listener.failed(item, cause);
     }, wasReserved);
   }
 
-  /** Batches of `size` items do not fit into memory; those that were committed before that was known fail too, and are not news. */
-  #shrinkBelow(size: number): void {
-    if (size > this.#maxBatchSize) return;
-    while (this.#maxBatchSize >= size) this.#maxBatchSize >>= 1;
-    this.#options.listener.shrunk(this.#maxBatchSize);
+  /** A lane that failed without others goes last from now on, with all that it has. */
+  #blame(batch: readonly T[]): void {
+    const [first] = batch;
+    if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
+    this.#late.blame(first.lane);
+    const waiting = this.#queue.remove(first.lane);
+    for (const item of waiting) this.#late.add(item);
+    // They hold up no others' room.
+    if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
+  }
+
+  #shrinkBelow(batch: readonly T[]): void {
+    const { clock, listener } = this.#options;
+    const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, clock.now());
+    if (size !== undefined) listener.shrunk(size);
   }
 }
 

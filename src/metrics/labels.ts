@@ -47,6 +47,8 @@ export const batchCauses = [
   "delay",
   // The server stops: no other items will come.
   "drain",
+  // Of clients whose inputs failed before, whose turn comes after others'.
+  "late",
   // A part of a batch that failed.
   "part",
   // An item that may have ended the engine process, by itself.

@@ -43,7 +43,7 @@ export async function openStore(
   memory?: MemoryAccount,
 ): Promise<PredictionStore> {
   const retention: RetentionLimits = {
-    maxCount: config.retainCount,
+    maxCount: config.retainCount ?? Infinity,
     maxAgeMs: config.retainAge * 1000,
     maxBytes: config.retainBytes,
   };

@@ -46,6 +46,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #pipeline: ItemPipeline;
   readonly #memory: MemoryAccount;
   readonly #room: FlowRoom;
+  /** Most items ready of a list with an input that failed: its items wait behind all others'. */
+  readonly #maxReadyOfFailed: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
@@ -68,6 +70,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#engine = engine;
     this.#pipeline = pipeline;
     this.#observer = limits.observer;
+    this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#room = new FlowRoom({
       // A few batches, so that the device never waits for one.
@@ -139,6 +142,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         this.#observer?.took("queue", now - readyAtMs);
       }
       lane.dispatched();
+      if (lane.hasFailed) this.#queue(lane);
     }
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.#room.isThere());
@@ -204,9 +208,10 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
   #begin(): void {
     // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
-    if (this.#isBeginning || this.#willGoOn || this.#turns.size === 0) return;
-    this.#isBeginning = true;
+    if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
+    this.#isBeginning = true;
+    // An empty queue does not stand.
     this.#turns.look(begin);
     while (this.#room.isThere()) {
       const list = this.#turns.next();
@@ -252,6 +257,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
+    if (list.hasFailed && list.ready >= this.#maxReadyOfFailed) return;
     const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
     if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }

@@ -50,6 +50,8 @@ export class ItemList implements InRing<ItemList> {
   readonly fetched: number[] = [];
   /** Inputs that the model's code is asynchronously making ready. */
   preparing = 0;
+  /** One of its inputs has failed. */
+  hasFailed = false;
   /** Items that wait in the engine. */
   ready = 0;
   /** Inputs that are not yet in a batch, once they come in turn, and those that are in one. */
@@ -140,6 +142,7 @@ export class ItemList implements InRing<ItemList> {
   failed(index: number, error: SconceError): void {
     if (this.isOver) return;
     this.#left -= 1;
+    this.hasFailed = true;
     this.#receiver.failed(index, error);
     this.#drop(index);
   }

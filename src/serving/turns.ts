@@ -23,7 +23,9 @@ export interface TurnsOptions {
 const TARGET_MS = 500;
 /** if the first in the queue has done so for this long. */
 const INTERVAL_MS = 500;
-/** Turns come a batch at a time: below this many batches the target would keep batches from being full. */
+/** The queue stands until none had to be refused for this long: of what is let in the last may be begun at any moment. */
+const CALM_MS = 2000;
+/** Turns come a batch at a time: below this many batches the target would keep batches from being full. But half of what clients stay is enough. */
 const TARGET_BATCHES = 2;
 /** Of the target, what those that wait for their first turn may take together: most of those that cannot be begun are to be told so at once. */
 const ADMITTED = 0.2;
@@ -40,9 +42,12 @@ export class Turns {
   #lastTurn = 0;
   /** Since when the first fresh list has been one that waited longer than the target. */
   #standingSinceMs: number | undefined;
-  /** When the last client left before its end. */
+  /** When the last client left before its end, and how long it had stayed. */
   #leftAtMs = -Infinity;
+  #stayedMs = 0;
   #isStanding = false;
+  /** When a list was last refused, or would have been. */
+  #refusedAtMs = -Infinity;
   /** Turns that polled lists are owed. */
   #owed = 0;
   #isFreshNext = false;
@@ -80,18 +85,22 @@ export class Turns {
 
   /** The same for one whose client has left. */
   leave(list: ItemList, nowMs: number): void {
-    if (list.isWaitedFor && !list.isComplete) this.#leftAtMs = nowMs;
+    if (list.isWaitedFor && !list.isComplete) {
+      this.#leftAtMs = nowMs;
+      this.#stayedMs = nowMs - list.queuedAtMs;
+    }
     this.delete(list);
   }
 
   /** Finds out whether the queue stands, and refuses what has waited too long in one that does. */
   look(nowMs: number): void {
-    const targetMs = this.#inBatches(TARGET_MS, TARGET_BATCHES, nowMs);
+    const targetMs = this.#targetMs(nowMs);
     const oldest = this.#fresh.first;
     if (oldest === undefined) {
       this.#standingSinceMs = undefined;
       // Behind more of the others the next client would wait as long again.
-      if (this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
+      const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
+      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
       if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
       else this.#standingSinceMs ??= nowMs;
@@ -102,6 +111,7 @@ export class Turns {
     for (let list = this.#fresh.first; list !== undefined; list = this.#fresh.first) {
       if (nowMs - list.queuedAtMs <= targetMs) break;
       this.delete(list);
+      this.#refusedAtMs = nowMs;
       list.refuse("overload");
     }
   }
@@ -128,12 +138,15 @@ export class Turns {
       return { waitMs: itemsMs(this.#polled.size, nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
     // The last one goes first, and what that leaves behind is refused later.
-    return { waitMs: itemsMs(this.#freshItems, nowMs), patienceMs: this.#inBatches(ADMITTED * TARGET_MS, 1, nowMs) };
+    const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
+    const waitMs = itemsMs(this.#freshItems, nowMs);
+    if (waitMs > patienceMs) this.#refusedAtMs = nowMs;
+    return { waitMs, patienceMs };
   }
 
-  #inBatches(ms: number, batches: number, nowMs: number): number {
+  #targetMs(nowMs: number): number {
     const { itemsMs, batchSize } = this.#options;
-    return Math.max(ms, itemsMs(batches * batchSize, nowMs));
+    return Math.max(TARGET_MS, Math.min(itemsMs(TARGET_BATCHES * batchSize, nowMs), this.#stayedMs / 2));
   }
 
   /** The newest fresh list, once those that were begun are done; every other turn, where it has less to do than the one whose turn it were. */

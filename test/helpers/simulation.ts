@@ -73,11 +73,11 @@ export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number) => number;
-  /** Most items that its memory holds. */
-  readonly #fits: number;
+  /** Most items with a key that its memory holds. */
+  readonly #fits: (key: string) => number;
   #busyUntilMs = 0;
 
-  constructor(clock: SimulatedClock, durationMs: (size: number) => number, fits: number) {
+  constructor(clock: SimulatedClock, durationMs: (size: number) => number, fits: (key: string) => number) {
     this.#clock = clock;
     this.#fits = fits;
     this.#durationMs = durationMs;
@@ -91,7 +91,7 @@ export class SimulatedRunner {
     this.batches.push({ items, givenAtMs: now, startedAtMs, endedAtMs });
     return new Promise((resolve, reject) => {
       this.#clock.after(endedAtMs - now, () => {
-        if (items.length > this.#fits) reject(outOfMemory);
+        if (items.length > this.#fits(items[0]?.key ?? "")) reject(outOfMemory);
         else if (items.some(({ isBad }) => isBad)) reject(new Error("bad item"));
         else resolve(items.map(({ id }) => id));
       });
@@ -123,12 +123,13 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
     readonly durationMs?: (size: number) => number;
-    readonly fits?: number;
+    readonly fits?: number | ((key: string) => number);
   }) {
+    const { fits = Infinity } = options;
     const durationMs = options.durationMs ?? (() => 10);
     this.runners = Array.from(
       { length: options.runners ?? 1 },
-      () => new SimulatedRunner(this.clock, durationMs, options.fits ?? Infinity),
+      () => new SimulatedRunner(this.clock, durationMs, typeof fits === "number" ? () => fits : fits),
     );
     this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
     this.batcher = new Batcher({

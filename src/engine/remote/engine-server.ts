@@ -11,8 +11,7 @@ import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { RowsFrames } from "./rows-frame.ts";
 
-export interface EngineServerOptions
-  extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer" | "onShrink"> {
+export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
   /** As the model declares them. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
@@ -74,9 +73,6 @@ export class EngineServer {
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
         return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
-      },
-      onShrink: (maxBatchSize) => {
-        for (const front of this.#fronts.values()) this.#tellNumber(front, frameKinds.shrunk, maxBatchSize);
       },
     });
   }
@@ -217,12 +213,6 @@ export class EngineServer {
     const { block, from } = jsonFrame(this.#blocks, frameKinds.failed, { number, code, message });
     lane.front.outbox.add(block, from, block.end);
     lane.front.outbox.flushSoon();
-  }
-
-  #tellNumber(front: Front, kind: number, number: number): void {
-    const { block, from } = wordsFrame(this.#blocks, kind, [number]);
-    front.outbox.add(block, from, block.end);
-    front.outbox.flushSoon();
   }
 }
 

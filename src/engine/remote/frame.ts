@@ -13,7 +13,6 @@
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
- * | shrunk | engine | most items of a batch |
  */
 import { z } from "zod";
 import { errorCodes } from "../../errors.ts";
@@ -26,7 +25,6 @@ export const frameKinds = {
   dispatched: 5,
   finished: 6,
   failed: 7,
-  shrunk: 8,
 } as const;
 
 export const HEADER_BYTES = 8;

@@ -27,8 +27,6 @@ export interface RemoteEngineOptions {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
-  /** Told when batches get smaller for good, for want of memory. */
-  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
 
 /** One life of the engine process, as this side sees it. */
@@ -203,7 +201,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   #handle(connection: Connection, memory: FrameMemory, at: number): void {
     if (this.#isClosed) return;
-    const [kind = 0, first = 0] = [memory.words[at / 4 + 1], memory.words[at / 4 + 2]];
+    const kind = memory.words[at / 4 + 1] ?? 0;
     switch (kind & KIND_MASK) {
       case frameKinds.dispatched:
         this.#dispatched(memory, at, (kind & IS_ALONE) !== 0);
@@ -217,9 +215,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
         if (pending !== undefined) this.#fail(pending, new SconceError(code, message));
         break;
       }
-      case frameKinds.shrunk:
-        this.#shrunk(first);
-        break;
       case frameKinds.hello:
         this.#hello(connection, engineInfoSchema.parse(jsonAt(memory, at)));
         break;
@@ -227,9 +222,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   #hello(connection: Connection, info: EngineInfo): void {
-    const before = this.#info?.maxBatchSize ?? 0;
     this.#info = info;
-    if (info.maxBatchSize < before) this.#options.onShrink?.(info.maxBatchSize);
     connection.isReady = true;
     for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
     if (this.#isHurried) this.hurry();
@@ -262,12 +255,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       this.#pending.remove(pending);
       this.listener?.finished(pending.item, this.#rowsOf(outputs, i, pending.padded));
     }
-  }
-
-  #shrunk(maxBatchSize: number): void {
-    if (this.#info === undefined) return;
-    this.#info = { ...this.#info, maxBatchSize };
-    this.#options.onShrink?.(maxBatchSize);
   }
 
   #ended(connection: Connection): void {

@@ -39,8 +39,8 @@ export class ChangeQueue {
     return this.#urgent.size > 0 || this.#due > 0;
   }
 
-  get hasLazy(): boolean {
-    return this.#lazy.length > 0;
+  get lazyCount(): number {
+    return this.#lazy.length;
   }
 
   create(change: {

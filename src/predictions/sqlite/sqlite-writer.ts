@@ -15,11 +15,12 @@ import type { SqliteLink } from "./sqlite-link.ts";
 import type { Totals } from "./sqlite-messages.ts";
 
 /**
- * Ends that were told with the answer are written a few at a time: a thousand a second cost a hundredth of a core. A server that makes far more
- * forgets most of them before their time has come, and writes the rest when there is less to do, or when it stops.
+ * Ends that were told with the answer are written a few at a time: a thousand a second cost a hundredth of a core. Of more that wait a share is
+ * written each time, so that a server that makes ten thousand a second has about a second of them to write, and forgets none before its time.
  */
 const LAZY_MS = 250;
 const LAZY_COUNT = 250;
+const LAZY_SHARE = 0.25;
 /** What cannot be written is tried again after the first, then after twice as long, up to the last. */
 const RETRY_MS = { first: 250, last: 10_000 };
 /** Outcomes that are written to files at the same time. */
@@ -145,7 +146,7 @@ export class SqliteWriter {
 
   readonly #writeLazy = (): void => {
     this.#lazyTimer = undefined;
-    this.#queue.hasten(LAZY_COUNT);
+    this.#queue.hasten(Math.max(LAZY_COUNT, Math.ceil(LAZY_SHARE * this.#queue.lazyCount)));
     this.#wake();
   };
 
@@ -163,7 +164,7 @@ export class SqliteWriter {
       ? this.#queue.takeCreations()
       : this.#queue.take(MAX_FILING - this.#filing.size);
     for (const change of large) this.#attempt(this.#file(change));
-    if (this.#queue.hasLazy) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
+    if (this.#queue.lazyCount > 0) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
     if (changes.length === 0) {
       // Retention may have dropped all that was to be flushed.
       if (this.#filing.size === 0) this.#endFlushes();

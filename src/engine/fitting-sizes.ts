@@ -1,0 +1,52 @@
+/** How many items of each shape fit into the device's memory: fewer once a batch did not, and more again after a time. */
+
+interface Size {
+  most: number;
+  /** Since when it has been so. */
+  sinceMs: number;
+  /** The least that was told. */
+  told: number;
+}
+
+/** Whatever else took the memory may be gone by then; if not, one batch is run for nothing. */
+const RETRY_MS = 60_000;
+/** Shapes that are remembered: clients choose those of free dimensions. */
+const MAX_KEYS = 1000;
+
+export class FittingSizes {
+  readonly #maxBatchSize: number;
+  readonly #sizes = new Map<string, Size>();
+
+  constructor(maxBatchSize: number) {
+    this.#maxBatchSize = maxBatchSize;
+  }
+
+  /** Most items of a batch with this key; twice as many as before each time that the last ones have fitted for long enough. */
+  of(key: string, nowMs: number): number {
+    const size = this.#sizes.get(key);
+    if (size === undefined) return this.#maxBatchSize;
+    if (size.most < this.#maxBatchSize && nowMs - size.sinceMs >= RETRY_MS) {
+      size.most = Math.min(2 * size.most, this.#maxBatchSize);
+      size.sinceMs = nowMs;
+    }
+    return size.most;
+  }
+
+  /**
+   * A batch of so many items did not fit. Those that were committed before that was known do not either, and are not news.
+   * @returns what fits as far as is known, where that is less than it ever was
+   */
+  tooLarge(key: string, items: number, nowMs: number): number | undefined {
+    const size = this.#sizes.get(key) ?? { most: this.#maxBatchSize, sinceMs: nowMs, told: Infinity };
+    if (items > size.most) return undefined;
+    while (size.most >= items) size.most >>= 1;
+    size.sinceMs = nowMs;
+    const isNews = size.most < size.told;
+    size.told = Math.min(size.told, size.most);
+    // The one that has not been too large for the longest time is forgotten first.
+    this.#sizes.delete(key);
+    this.#sizes.set(key, size);
+    if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);
+    return isNews ? size.most : undefined;
+  }
+}

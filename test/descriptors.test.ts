@@ -1,0 +1,60 @@
+/** A server with few descriptors: it refuses connections before it has none, and costs no processor time for that. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { fileURLToPath } from "node:url";
+import { cli, follow } from "./helpers/cli.ts";
+import { modelFolder } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+/** Processor time of a process so far, in seconds. */
+function cpuSeconds(pid: number): number {
+  const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+  const [user = 0, system = 0] = fields.split(" ").slice(11, 13).map(Number);
+  return (user + system) / 100;
+}
+
+test("connections beyond the descriptors are refused without a spinning core, and taken again once others have ended", async () => {
+  await using dir = await tempDir();
+  const env = { SCONCE_HOME: dir.join("home") };
+  expect((await cli(["build", modelFolder("lab")], { env })).code).toBe(0);
+  const script = fileURLToPath(new URL("./helpers/sconce.ts", import.meta.url));
+  const serve = `ulimit -n 100; exec ${process.execPath} ${script} serve lab --host 127.0.0.1 -p 0`;
+  await using server = follow(
+    Bun.spawn(["sh", "-c", serve], {
+      env: { ...process.env, ...env },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    }),
+  );
+  const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
+  const sockets: Socket[] = [];
+  // Each has asked for something that has not ended: none of them is idle.
+  const open = () =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect({ host: url.hostname, port: Number(url.port) });
+      sockets.push(socket);
+      socket.on("connect", () => {
+        socket.write(
+          "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[",
+        );
+        resolve(true);
+      });
+      socket.on("error", () => resolve(false));
+    });
+  while ((await Promise.all([open(), open(), open(), open()])).every((isOpen) => isOpen)) await Bun.sleep(10);
+  const before = cpuSeconds(server.pid);
+  // A time in which a spinning core would be seen.
+  await Bun.sleep(800);
+  expect(cpuSeconds(server.pid) - before).toBeLessThan(0.15);
+  expect(server.lines.filter((line) => line.includes("too many connections")).length).toBe(1);
+  for (const socket of sockets) socket.destroy();
+  for (;;) {
+    const ready = await fetch(new URL("/health/ready", url)).catch(() => undefined);
+    if (ready?.ok) break;
+  }
+});

@@ -1,0 +1,67 @@
+/** More than a server can do, with clients that do not wait for ever. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(30_000);
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+test("once a client has left a queue that stands, the others are told to come back, and who comes then goes first", async () => {
+  await using gate = hold();
+  // Room for two inputs that are being prepared.
+  await using server = await store.serve("lab", { maxReadyBytes: 20 });
+  const { client } = server;
+  const polled = [];
+  for (let x = 0; x < 8; x++) polled.push(await client.create([{ x, before: gate.url("a") }]));
+  const waiting = Array.from({ length: 20 }, () => client.post([{ x: 1 }], { Prefer: "wait" }));
+  const leaving = client.post([{ x: 2 }], { Prefer: "wait" }, AbortSignal.timeout(600));
+  expect(await leaving.catch(({ name }) => name)).toBe("TimeoutError");
+  for (const response of await Promise.all(waiting)) {
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+    expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
+  }
+  // Nothing is kept of those, and they count as refused, not as failed.
+  expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
+  expect(await client.metric('sconce_requests_rejected_total{code="429"}')).toBe(waiting.length);
+  expect(await client.metric('sconce_predictions_total{status="failed"}')).toBe(1);
+  const last = client.predict([{ x: 3 }]);
+  gate.release("a");
+  expect((await last).status).toBe("success");
+  for (const { prediction_id: id } of polled) expect((await client.end(id)).status).toBe("success");
+});
+
+test("what cannot end in time any more is not begun", async () => {
+  await using gate = hold();
+  await using server = await store.serve("lab", { maxReadyBytes: 20 });
+  const { client } = server;
+  // An input takes this long at least, as far as the server knows.
+  await client.predict([{ x: 1, steps: 200 }]);
+  const { prediction_id: first } = await client.create([
+    { x: 1, before: gate.url("a") },
+    { x: 2, before: gate.url("a") },
+  ]);
+  await gate.arrived("a");
+  let isBegun = false;
+  void gate.arrived("never").then(() => {
+    isBegun = true;
+  });
+  const before = await client.metric("sconce_batch_size_sum");
+  const late = await client.create([{ x: 3, before: gate.url("never") }], { "Cancel-After": "0.05" });
+  gate.release("a");
+  expect(await client.end(late.prediction_id)).toMatchObject({
+    status: "failed",
+    error_message: "Timed out after 0.05 s",
+  });
+  expect((await client.end(first)).status).toBe("success");
+  expect(await client.metric("sconce_batch_size_sum")).toBe(before + 2);
+  expect(isBegun).toBe(false);
+});
