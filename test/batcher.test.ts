@@ -504,9 +504,11 @@ describe("a batch says why it was sent when it was:", () => {
 
   test("as a part of one that failed, or as an item by itself", async () => {
     const simulation = new Simulation({ maxBatchSize: 2 });
-    simulation.add({}, 2, { isBad: true });
+    simulation.add({}, 1);
+    simulation.add({}, 1, { isBad: true });
+    simulation.add({}, 1);
     await simulation.clock.drain();
-    expect(simulation.causes).toEqual(["full", "part", "part"]);
+    expect(simulation.causes).toEqual(["idle", "full", "part", "part"]);
     simulation.add({}, 1, { isAlone: true });
     await simulation.clock.drain();
     expect(simulation.causes.at(-1)).toBe("alone");

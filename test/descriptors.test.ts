@@ -20,7 +20,7 @@ function cpuSeconds(pid: number): number {
 test("connections beyond the descriptors are refused without a spinning core, and taken again once others have ended", async () => {
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
-  expect((await cli(["build", modelFolder("lab")], { env })).code).toBe(0);
+  expect((await cli(["build", modelFolder("lab"), "--allow-random"], { env })).code).toBe(0);
   const script = fileURLToPath(new URL("./helpers/sconce.ts", import.meta.url));
   const serve = `ulimit -n 100; exec ${process.execPath} ${script} serve lab --host 127.0.0.1 -p 0`;
   await using server = follow(

@@ -306,13 +306,6 @@ describe("a cache folder of no use is told with the way out", () => {
     expect(secureFolder(dir.join("shared", "own"))).toBe(dir.join("shared", "own"));
   });
 
-  inBareRoot("none for a user without a home, and none that all users share", async () => {
-    const { code, line } = await failureOfProgram(root.run(["/server", "--port=0"]));
-    const reason = "neither XDG_CACHE_HOME nor HOME is set, and the system knows no home of this user";
-    expect({ code, line }).toEqual({ code: 1, line: `sconce: libraries cannot be kept: ${reason}; ${wayOut}` });
-    expect(await readdir(join(root.path, "tmp"))).toEqual([]);
-  });
-
   test("a file", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");

@@ -82,7 +82,7 @@ const script = `
   const guard = new AddressGuard();
   let ended = 0;
   for (let i = 0; i < 32; i++) {
-    guard.resolve("n" + i + ".example.com").finally(() => { ended += 1; }).catch(() => {});
+    guard.resolveAll("n" + i + ".example.com").finally(() => { ended += 1; }).catch(() => {});
   }
   await asked.promise;
   const picture = await Image.fromPixels({ width: 64, height: 64, channels: 3, data: new Uint8Array(64 * 64 * 3) });

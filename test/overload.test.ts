@@ -31,8 +31,8 @@ test("once a client has left a queue that stands, the others are told to come ba
   }
   // Nothing is kept of those, and they count as refused, not as failed.
   expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
-  expect(await client.metric('sconce_requests_rejected_total{code="429"}')).toBe(waiting.length);
-  expect(await client.metric('sconce_predictions_total{status="failed"}')).toBe(1);
+  expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(waiting.length);
+  expect(await client.metric('sconce_predictions_total{status="failed",reason="canceled"}')).toBe(1);
   const last = client.predict([{ x: 3 }]);
   gate.release("a");
   expect((await last).status).toBe("success");

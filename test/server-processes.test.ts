@@ -160,7 +160,7 @@ describe("a server of two fronts", () => {
 });
 
 test("an executable has the same processes, all of the one file", async () => {
-  await using file = await executable(modelFolder("lab"));
+  await using file = await executable(modelFolder("lab"), [], ["--allow-random"]);
   const child = Bun.spawn([file.path, "--host", "127.0.0.1", "-p", "0", "--fronts", "2"], {
     env: { HOME: dir.path, PATH: "" },
     stdin: "ignore",

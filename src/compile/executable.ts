@@ -111,9 +111,10 @@ async function packed(
 ): Promise<{ libraries: Contents["libraries"]; librariesSize: number }> {
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
+  const kept = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // The addon alone is compressed in no time.
-    cacheFolder: hasLibtorch ? secureFolder(cacheLocation(process.env.SCONCE_CACHE_DIR)) : folder,
+    cacheFolder: hasLibtorch && kept !== undefined ? secureFolder(kept) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };

@@ -11,6 +11,7 @@ import { addonName, type LibraryPack, unpackedSize } from "../libraries/pack.ts"
 import { log } from "../log.ts";
 import { type NativeLocation, setNativeLocation } from "../native/binding.ts";
 import { flag, openOption, option } from "../option.ts";
+import { makeRunFolder } from "../processes/run-folder.ts";
 
 /** Options of executables that unpack something. */
 export const cacheOptions = {
@@ -56,7 +57,7 @@ export async function prepareLibraries({ libraries, torch }: Contents, options: 
  * @throws SconceError `cache_unusable`, `native_unavailable`
  */
 export async function unpackLibraries({ libraries }: Contents, { cacheDir }: LibraryOptions): Promise<void> {
-  if (libraries !== "beside") await unpack(libraries, new LibraryCache(cacheLocation(cacheDir)));
+  if (libraries !== "beside") await unpack(libraries, await cacheFor(cacheDir));
 }
 
 async function locate(
@@ -69,8 +70,17 @@ async function locate(
     return { path, fix: "leave the folder lib beside the executable as it was" };
   }
   if (!libraries.hasLibtorch) await loadExternalLibtorch(libtorch, torch);
-  const folder = await unpack(libraries, new LibraryCache(cacheLocation(cacheDir)));
+  const folder = await unpack(libraries, await cacheFor(cacheDir));
   return { path: join(folder, addonName), fix: `remove ${folder}, or name another folder with --cache-dir` };
+}
+
+/** For a user without a home one of this start alone, in a private folder that goes with it; its other processes find it by the variable. */
+async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
+  const kept = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
+  if (kept !== undefined) return new LibraryCache(kept);
+  const { path } = await makeRunFolder();
+  process.env.SCONCE_CACHE_DIR = path;
+  return new LibraryCache(path);
 }
 
 async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
@@ -86,7 +96,7 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
 
 /** Removes what other versions have unpacked, and prints what that was. */
 export async function cleanCache({ libraries }: Contents, cacheDir: string | undefined): Promise<void> {
-  const cache = new LibraryCache(cacheLocation(cacheDir));
+  const cache = await cacheFor(cacheDir);
   const { folders, bytes } = await cache.clean(libraries === "beside" ? undefined : libraries);
   for (const folder of folders) console.log(folder);
   log.info(

@@ -6,24 +6,19 @@ import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 
 /**
- * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`.
- *
- * @throws SconceError `cache_unusable` for a user without a home: what all share is no place for code, and a folder for one start alone
- * would cost each start the unpacking, and the disk what a killed one leaves
+ * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`;
+ * undefined for a user without a home: what all share is no place for code that is kept.
  */
 export function cacheLocation(
   asked: string | undefined,
   env: Readonly<Record<string, string | undefined>> = process.env,
   platform: NodeJS.Platform = process.platform,
-): string {
+): string | undefined {
   if (asked) return resolve(asked);
   // The XDG specification has a relative path ignored.
   if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
   const home = env.HOME || homeOfUser();
-  if (home === undefined) {
-    const why = "neither XDG_CACHE_HOME nor HOME is set, and the system knows no home of this user";
-    throw new SconceError("cache_unusable", `libraries cannot be kept: ${why}; ${fix}`);
-  }
+  if (home === undefined) return undefined;
   return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
 }
 

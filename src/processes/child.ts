@@ -34,6 +34,8 @@ export class Child {
   constructor({ role, start, program = thisProgram(), onMessage, onEnd }: ChildOptions) {
     this.#process = Bun.spawn([...program, roleArgument(role)], {
       argv0: "sconce",
+      // As it is now: by default Bun gives the one that this process was started with.
+      env: process.env,
       stdio: ["ignore", "inherit", isLogJson() ? "pipe" : "inherit"],
       serialization: "json",
       ipc: (raw: unknown) => {
