@@ -96,6 +96,8 @@ function environment(port: number): Record<string, string | undefined> {
   const path = `${dirname(process.execPath)}:${process.env.PATH}`;
   return {
     ...process.env,
+    // Compiled sooner, run once.
+    AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     PATH: path,
     SCONCE_HOME: store.path,
     SCONCE_CACHE_DIR: cacheFolder,
