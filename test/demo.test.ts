@@ -103,7 +103,11 @@ describe("a demo prediction", () => {
 
   test("fails with the message and the index of an input that fails", async () => {
     const body = await demo([{ x: 1 }, { x: 1, fail: "item" }]);
-    expect(body).toMatchObject({ status: "failed", error_message: "input 1: preprocess failed: no such x" });
+    expect(body).toMatchObject({
+      status: "failed",
+      error_message: "input 1: preprocess failed: no such x",
+      errors: [{ index: 1, message: "preprocess failed: no such x" }],
+    });
   });
 
   test("that gives too few demo outputs, or one that is not the declared one, is failed", async () => {

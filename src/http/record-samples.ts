@@ -27,7 +27,10 @@ export function recordSamples(
   const started = { started_at: "2026-01-01T12:00:00.002Z" };
   const ended = { ...started, finished_at: "2026-01-01T12:00:00.010Z" };
   const fault = "the file is not an image";
-  const failure = { error_message: `${isDemo ? "" : "1 of 2 inputs failed: "}input 1: ${fault}` };
+  const failure = {
+    error_message: `${isDemo ? "" : "1 of 2 inputs failed: "}input 1: ${fault}`,
+    errors: [{ index: 1, message: fault }],
+  };
   const values: Record<Status, object | undefined> = {
     pending: record("pending", {}, {}),
     running: record("running", {}, started),
@@ -35,15 +38,10 @@ export function recordSamples(
       output === undefined || (isDemo && demoOutput === undefined)
         ? undefined
         : record("success", { outputs: [output], ...(isDemo ? { demo_outputs: [demoOutput] } : {}) }, ended),
-    failed: isDemo
-      ? record("failed", failure, ended)
-      : output === undefined
+    failed:
+      output === undefined && !isDemo
         ? undefined
-        : record(
-            "failed",
-            { ...failure, errors: [{ index: 1, message: fault }], partial_outputs: [output, null] },
-            ended,
-          ),
+        : record("failed", { ...failure, ...(isDemo ? {} : { partial_outputs: [output, null] }) }, ended),
     canceled: record("failed", { error_message: "Canceled" }, ended),
   };
   const samples: Record<string, { value: object }> = {};

@@ -54,11 +54,13 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     started_at: time.optional(),
     finished_at: time.optional(),
   };
-  const faults = {
+  const errors = {
     errors: z
       .array(z.object({ index: z.int().openapi({ description: "Index of the input" }), message: z.string() }))
       .optional()
       .openapi({ description: "The inputs that failed; only when status is failed" }),
+  };
+  const partial = {
     partial_outputs: z
       .array(z.union([output, z.null()]))
       .optional()
@@ -76,8 +78,8 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     inputs: z.array(input).min(1),
     samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },
     records: {
-      prediction: z.object({ prediction_id: z.string(), ...fields, ...faults }).openapi("Prediction"),
-      demo: z.object({ demo_id: z.string(), ...fields, ...demo }).openapi("DemoPrediction"),
+      prediction: z.object({ prediction_id: z.string(), ...fields, ...errors, ...partial }).openapi("Prediction"),
+      demo: z.object({ demo_id: z.string(), ...fields, ...errors, ...demo }).openapi("DemoPrediction"),
     },
     description: z
       .object({

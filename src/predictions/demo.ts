@@ -1,6 +1,7 @@
 /** A demo prediction under way: from its inputs to outputs, demo outputs and the logs that led to them. */
 import { SconceError } from "../errors.ts";
 import { allOf, type InputList } from "../inputs/input-list.ts";
+import { faultBehind, type ItemFault } from "../serving/item-fault.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import { runDemo } from "../serving/run-demo.ts";
@@ -22,8 +23,10 @@ const CUT = "\n[the logs are longer than this server keeps]\n";
 /** @throws SconceError as `runDemo` */
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
   const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
+  let fault: ItemFault | undefined;
   live.begin({
-    failure: (message) => `"error_message":${JSON.stringify(message)}`,
+    failure: (message) =>
+      `"error_message":${JSON.stringify(message)}${fault === undefined ? "" : `,"errors":[${JSON.stringify(fault)}]`}`,
     release: () => memory[Symbol.dispose](),
   });
   const log = new BoundedLog(live, maxLogBytes);
@@ -42,6 +45,9 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
       live.end(refusal.message, refusal.reason);
       throw new SconceError("canceled", refusal.message);
     },
+  }).catch((error: unknown) => {
+    fault = faultBehind(error);
+    throw error;
   });
   const members = `"outputs":[${outputs.join(",")}],"demo_outputs":[${demoOutputs.join(",")}]`;
   live.itemsSucceeded = live.count;

@@ -14,6 +14,21 @@ export function summaryOf(faults: readonly ItemFault[], count: number): string {
 }
 
 /** An error of one input, as told to those who sent several. */
+class InputError extends SconceError {
+  readonly fault: ItemFault;
+
+  constructor(index: number, cause: SconceError) {
+    super(cause.code, `input ${index}: ${cause.message}`, { cause });
+    this.fault = { index, message: cause.message };
+  }
+}
+
 export function atInput(index: number, error: SconceError): SconceError {
-  return new SconceError(error.code, `input ${index}: ${error.message}`, { cause: error });
+  return new InputError(index, error);
+}
+
+/** The input that an error came from; undefined where it was none. */
+export function faultBehind(error: unknown): ItemFault | undefined {
+  if (error instanceof InputError) return error.fault;
+  return error instanceof Error ? faultBehind(error.cause) : undefined;
 }
