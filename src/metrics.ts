@@ -65,6 +65,15 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
+/** A prediction that has ended, by its inputs. */
+export interface EndedPrediction {
+  readonly count: number;
+  readonly itemsSucceeded: number;
+  readonly itemsFailed: ReadonlyMap<FailureReason, number> | undefined;
+  /** Undefined for success. */
+  readonly failedFor: FailureReason | undefined;
+}
+
 export class Metrics implements BatchObserver {
   readonly contentType = AggregatorRegistry.PROMETHEUS_CONTENT_TYPE;
   readonly #own: Float64Array;
@@ -86,13 +95,20 @@ export class Metrics implements BatchObserver {
     add(own, places.batches + batchCauses.indexOf(cause), 1);
   }
 
-  /** @param reason undefined for success */
-  predictionEnded(reason: FailureReason | undefined, seconds_: number): void {
-    add(this.#own, places.predictions + outcome(reason), 1);
+  predictionEnded({ count, itemsSucceeded, itemsFailed, failedFor }: EndedPrediction, seconds_: number): void {
+    add(this.#own, places.predictions + outcome(failedFor), 1);
     observe(this.#own, places.latency, seconds, seconds_);
+    if (itemsSucceeded > 0) this.#itemsEnded(undefined, itemsSucceeded);
+    let left = count - itemsSucceeded;
+    for (const [reason, failed] of itemsFailed ?? []) {
+      this.#itemsEnded(reason, failed);
+      left -= failed;
+    }
+    // Those that had not ended when their prediction did.
+    if (left > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, left);
   }
 
-  itemsEnded(reason: FailureReason | undefined, count: number): void {
+  #itemsEnded(reason: FailureReason | undefined, count: number): void {
     add(this.#own, places.items + outcome(reason), count);
   }
 

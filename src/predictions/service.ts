@@ -8,14 +8,13 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
-import { ItemList } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import { Admission, type AdmissionLimits, type Asking, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
+import { workOnItems } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
-import { OutputList } from "./output-list.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
@@ -256,8 +255,9 @@ export class PredictionService implements Predictions {
 
   #run(live: LivePrediction, inputs: InputList, isWaitedFor: boolean): void {
     const { flow, pipeline, limits, memory, metrics, onFault } = this.#options;
-    const outputs = new OutputList({
-      live,
+    workOnItems(live, inputs, {
+      flow,
+      isWaitedFor,
       encode: (output) => pipeline.encode(output),
       onEncoded: (ms) => metrics.took("encode", ms),
       onBegun: () => this.#hasBegun(live),
@@ -268,17 +268,6 @@ export class PredictionService implements Predictions {
       onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
       memory: new OutputMemory({ live, memory, maxResultBytes: limits.maxResultBytes }),
     });
-    const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
-    live.items = list;
-    live.begin({
-      failure: (message) => outputs.failure(message),
-      told: () => flow.notWaitedFor(list),
-      release: () => {
-        outputs.release();
-        flow.end(list);
-      },
-    });
-    flow.run(list);
   }
 
   #runDemo(live: LivePrediction, inputs: InputList): void {
@@ -332,20 +321,7 @@ export class PredictionService implements Predictions {
     // Its client is told that it was not accepted.
     if (live.isOvertaken) return;
     if (!(this.#isAbandoned && live.isKept)) store.finish(record);
-    metrics.predictionEnded(live.failedFor, (performance.now() - live.createdAtMs) / 1000);
-    this.#countItems(live);
-  }
-
-  #countItems({ count, itemsSucceeded, itemsFailed, failedFor }: LivePrediction): void {
-    const { metrics } = this.#options;
-    if (itemsSucceeded > 0) metrics.itemsEnded(undefined, itemsSucceeded);
-    let left = count - itemsSucceeded;
-    for (const [reason, failed] of itemsFailed ?? []) {
-      metrics.itemsEnded(reason, failed);
-      left -= failed;
-    }
-    // Those that had not ended when their prediction did.
-    if (left > 0 && failedFor !== undefined) metrics.itemsEnded(failedFor, left);
+    metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
   }
 }
 

@@ -1,0 +1,28 @@
+/** A prediction under way: its inputs come in turn with those of all others, their outputs make its outcome. */
+import type { InputList } from "../inputs/input-list.ts";
+import type { ItemFlow } from "../serving/item-flow.ts";
+import { ItemList } from "../serving/item-list.ts";
+import type { LivePrediction } from "./live.ts";
+import { OutputList, type OutputListOptions } from "./output-list.ts";
+
+export interface ItemWorkOptions extends Omit<OutputListOptions, "live"> {
+  readonly flow: ItemFlow;
+  /** Whether its client waits for its end. */
+  readonly isWaitedFor: boolean;
+}
+
+export function workOnItems(live: LivePrediction, inputs: InputList, options: ItemWorkOptions): void {
+  const { flow, isWaitedFor, ...receiving } = options;
+  const outputs = new OutputList({ live, ...receiving });
+  const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
+  live.items = list;
+  live.begin({
+    failure: (message) => outputs.failure(message),
+    told: () => flow.notWaitedFor(list),
+    release: () => {
+      outputs.release();
+      flow.end(list);
+    },
+  });
+  flow.run(list);
+}
