@@ -82,6 +82,8 @@ async function smallBudget({ tally, home, isLong }: Injection): Promise<void> {
 
 /** The newest are there, the oldest are not, and those between them fit into the budget. */
 async function lookBack(server: TestedServer, told: readonly string[], tally: Injection["tally"]): Promise<void> {
+  // What had ended just before the kill may run once more.
+  for (const at of told) await ended(server.url, at);
   let bytes = 0;
   let isGone = false;
   for (const [i, at] of [...told.entries()].reverse()) {
@@ -91,7 +93,7 @@ async function lookBack(server: TestedServer, told: readonly string[], tally: In
     if (response.status === 404) isGone = true;
     else if (response.status !== 200) tally.found("wrong", `${at}: ${response.status} ${text.slice(0, 300)}`);
     else if (isGone) tally.found("wrong", `${at} is there and a newer one is not`);
-    else if (!text.includes(noteOf(i))) tally.found("wrong", `${at} has another's output`);
+    else if (!text.includes(noteOf(i))) tally.found("wrong", `${at} has another's output: ${text.slice(0, 300)}`);
     else bytes += text.length;
   }
   // Beside the outputs a record has an id and times.
