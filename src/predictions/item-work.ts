@@ -2,18 +2,17 @@
 import type { InputList } from "../inputs/input-list.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList } from "../serving/item-list.ts";
-import type { LivePrediction } from "./live.ts";
 import { OutputList, type OutputListOptions } from "./output-list.ts";
 
-export interface ItemWorkOptions extends Omit<OutputListOptions, "live"> {
+export interface ItemWorkOptions extends OutputListOptions {
   readonly flow: ItemFlow;
   /** Whether its client waits for its end. */
   readonly isWaitedFor: boolean;
 }
 
-export function workOnItems(live: LivePrediction, inputs: InputList, options: ItemWorkOptions): void {
-  const { flow, isWaitedFor, ...receiving } = options;
-  const outputs = new OutputList({ live, ...receiving });
+export function workOnItems(inputs: InputList, options: ItemWorkOptions): void {
+  const { live, flow, isWaitedFor } = options;
+  const outputs = new OutputList(options);
   const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
   live.items = list;
   live.begin({

@@ -255,7 +255,8 @@ export class PredictionService implements Predictions {
 
   #run(live: LivePrediction, inputs: InputList, isWaitedFor: boolean): void {
     const { flow, pipeline, limits, memory, metrics, onFault } = this.#options;
-    workOnItems(live, inputs, {
+    workOnItems(inputs, {
+      live,
       flow,
       isWaitedFor,
       encode: (output) => pipeline.encode(output),

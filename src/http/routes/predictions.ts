@@ -114,6 +114,10 @@ function answer(
 function jsonResponse(body: string | ReadableStream<Uint8Array>, context: RequestContext, location?: string): Response {
   // Given with the others a header costs less than one that is set later.
   context.isNamed = true;
-  const headers = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
-  return new Response(body, { headers: location === undefined ? headers : { Location: location, ...headers } });
+  const { requestId } = context;
+  const headers =
+    location === undefined
+      ? { "Content-Type": "application/json", "X-Request-Id": requestId }
+      : { "Content-Type": "application/json", "X-Request-Id": requestId, Location: location };
+  return new Response(body, { headers });
 }
