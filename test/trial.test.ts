@@ -40,9 +40,11 @@ describe("outputs of an example", () => {
     /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
 
   test("that differ from run to run are refused: of dropout, of a state, of a random preprocess", async () => {
-    expect(await refusal("drops.pt")).toMatch(random);
+    // Four numbers are dropped alike once in sixteen times; then the batch shows it.
+    expect(await refusal("drops.pt")).toMatch(/^model_invalid: output "y" differs by up to .*--allow-random$/);
     expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
-    const preprocess = "() => ({ x: tensor(Float32Array.of(Math.random(), 1, 2, 3), [4]) })";
+    const preprocess =
+      "() => ({ x: tensor(Float32Array.of((globalThis.calls = (globalThis.calls ?? 0) + 1) * 100, 1, 2, 3), [4]) })";
     expect(await refusal("deep.pt", { preprocess })).toMatch(random);
   });
 
