@@ -116,7 +116,7 @@ export async function buildOwnModel(name: string): Promise<void> {
 
 /** @param folder of a model */
 export async function buildModel(folder: string): Promise<void> {
-  await Child.run([...sconceCommand, "build", folder], storeEnv);
+  await Child.run([...sconceCommand, "build", "--allow-random", folder], storeEnv);
 }
 
 const SAMPLES = "samples.json";
