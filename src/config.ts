@@ -17,6 +17,7 @@ import {
 } from "./option.ts";
 
 const storeSyncs = ["normal", "full"] as const;
+const roles = ["front", "worker", "both"] as const;
 
 /** Options that every command has. */
 export const commonOptions = {
@@ -128,6 +129,35 @@ export const serveOptions = {
     description: "Most bytes of ended predictions, each with 704 beside its results",
     ...bytes("256m", anyBytes),
   }),
+  queue: openOption<string>({
+    description:
+      "Redis or Valkey that replicas share: redis://host; with -sentinel or -cluster and a list of hosts, rediss for TLS",
+    valueHint: "url",
+    described: "none: this server alone",
+    parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),
+  }),
+  queueName: openOption<string>({
+    description: "Replicas with this name share predictions; one name for two builds mixes them",
+    valueHint: "name",
+    described: "the model's digest",
+    parse: z.string().regex(/^[\w.:@/-]{1,200}$/, "must be letters, digits and . : @ / - _"),
+  }),
+  queueLease: option({
+    description: "Seconds without a sign of a replica after which others do its work",
+    default: 15,
+    ...duration("seconds", 1),
+  }),
+  role: option<(typeof roles)[number]>({
+    description: "What this replica does: front answers clients and needs no libtorch, worker runs the model",
+    default: "both",
+    ...choice(roles),
+  }),
+  bucket: openOption<string>({
+    description: "S3 bucket for bodies and outputs beyond 1 MB; endpoint and keys from the usual variables",
+    valueHint: "s3://bucket/folder",
+    described: "none: they lie in the queue",
+    parse: z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/.*)?$/, "must be s3://bucket or s3://bucket/folder"),
+  }),
   drainTimeout: openOption<number>({
     description: "Seconds that a stop waits for accepted work; with a file as store the rest goes on at the next start",
     described: "until it has ended",
@@ -214,6 +244,7 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
     batchSize: "Batching",
     isolate: "Processes",
     store: "Predictions kept",
+    queue: "Replicas",
     drainTimeout: "Ending",
     timeout: "Limits",
     fetchTimeout: "Files and fetching",
