@@ -2,6 +2,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
+import { newId } from "../src/predictions/ids.ts";
 import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
 import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import type { LeftRequest } from "../src/predictions/store.ts";
@@ -258,6 +259,29 @@ test("as many as come in a second are kept where no count is given", async () =>
   const next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
   expect(next.retained.count).toBe(12_000);
   expect(await next.get("a0")).toEqual(endOf("a0"));
+  await next.close();
+});
+
+test("outcomes that were told with the answer lie hundreds to a row, and go by count with the oldest of it", async () => {
+  await using dir = await tempDir();
+  const retention = { ...keepAll, maxCount: 2000 };
+  const store = await open(dir, { retention });
+  const ids = Array.from({ length: 2500 }, () => newId("0"));
+  for (const [index, id] of ids.entries()) {
+    store.finish(endOf(id));
+    if (index % 500 === 499) await store.flush();
+  }
+  const { count } = store.retained;
+  await store.close();
+  expect(count).toBeGreaterThan(1900);
+  expect(count).toBeLessThanOrEqual(2000);
+  const database = new Database(dir.join("predictions.db"), { readonly: true });
+  const rows = database.query<{ rows: number }, []>("SELECT count(*) rows FROM told").get()?.rows;
+  database.close();
+  expect(rows).toBeLessThanOrEqual(count / 40);
+  const next = await open(dir, { retention });
+  const found = await Promise.all(ids.map((id) => next.get(id)));
+  expect(found).toEqual(ids.map((id, index) => (index < ids.length - count ? undefined : endOf(id))));
   await next.close();
 });
 

@@ -1,20 +1,35 @@
 /** Short ids that cannot be guessed. */
 
-/** 96 random bits. */
-const BYTES = 12;
-/** What 12 bytes are in base64, which has four characters for three bytes. */
-const LENGTH = 16;
+/** 72 random bits. */
+const BYTES = 9;
+/** What 9 bytes are in base64, which has four characters for three bytes. */
+const LENGTH = 12;
 /** Made at a time: a call for random bytes costs far more than the bytes. */
 const COUNT = 256;
+/** An id says in which second it was made, in three bytes: a database has neighbours in one place, and knows where to look. */
+const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;
+let second = -1;
+let secondText = "";
 
-/** @returns the owner's name and 96 random bits as 16 characters, none of which needs escaping in a URL */
+/** @returns the owner's name, the second, and 72 random bits: 17 characters, none of which needs escaping in a URL */
 export function newId(owner: string): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
     used = 0;
   }
   used += LENGTH;
-  return owner + pool.slice(used - LENGTH, used);
+  const now = Math.floor(Date.now() / 1000) % SECONDS;
+  if (now !== second) {
+    second = now;
+    secondText = Uint8Array.of(now >> 16, now >> 8, now).toBase64({ alphabet: "base64url" });
+  }
+  return owner + secondText + pool.slice(used - LENGTH, used);
+}
+
+/** The second in which an id was made, counted from one of every 194 days; 0 for other texts. */
+export function secondOf(id: string): number {
+  const [high = 0, middle = 0, low = 0] = Buffer.from(id.slice(1, 5), "base64url");
+  return (high << 16) | (middle << 8) | low;
 }

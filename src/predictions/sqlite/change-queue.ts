@@ -4,6 +4,7 @@ import type { EndedRecord } from "../record.ts";
 import type { KeptRequest, RetentionLimits } from "../store.ts";
 import { type BegunChange, type Change, type CreateChange, type EndChange, merged, type Waiting } from "./change.ts";
 import { MAX_INLINE_LENGTH } from "./kept-files.ts";
+import { fitsPack, packLimit } from "./told-pack.ts";
 
 /** Changes of each sort in one transaction: a creation waits for no more than that. */
 const MAX_URGENT = 2000;
@@ -13,12 +14,15 @@ const MAX_LAZY_BYTES = 16 * 1024 * 1024;
 
 export interface Batch {
   readonly changes: Change[];
+  /** To be written as one pack. */
+  readonly told: EndChange[];
   /** To be written to files first. */
   readonly large: EndChange[];
 }
 
 export class ChangeQueue {
   readonly #limits: RetentionLimits;
+  readonly #packLimit: number;
   #urgent = new Map<string, Change>();
   readonly #lazy = new Fifo<EndChange>();
   #lazyBytes = 0;
@@ -28,6 +32,7 @@ export class ChangeQueue {
 
   constructor(limits: RetentionLimits) {
     this.#limits = limits;
+    this.#packLimit = packLimit(limits);
   }
 
   /** The number that the next change gets. */
@@ -96,7 +101,7 @@ export class ChangeQueue {
 
   /** Takes the next changes; no more than `files` of them need files first. */
   take(files: number): Batch {
-    const batch: Batch = { changes: [], large: [] };
+    const batch: Batch = { changes: [], told: [], large: [] };
     for (const change of this.#urgent.values()) {
       if (batch.changes.length === MAX_URGENT) break;
       if (needsFile(change) && batch.large.length === files) continue;
@@ -108,7 +113,8 @@ export class ChangeQueue {
       const next = this.#lazy.first;
       if (next === undefined || (needsFile(next) && batch.large.length === files)) break;
       this.#shiftLazy();
-      sort(next, batch);
+      if (batch.told.length < this.#packLimit && fitsPack(next)) batch.told.push(next);
+      else sort(next, batch);
     }
     return batch;
   }
@@ -121,7 +127,7 @@ export class ChangeQueue {
       .take(MAX_URGENT)
       .toArray();
     for (const { id } of changes) this.#urgent.delete(id);
-    return { changes, large: [] };
+    return { changes, told: [], large: [] };
   }
 
   /** The outcome of a change lies in a file now. */

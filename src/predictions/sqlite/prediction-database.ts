@@ -1,13 +1,14 @@
 /** The database of predictions, on the thread that has it: commits batches, reads, and forgets what retention no longer allows. */
-import { Database, type Statement } from "bun:sqlite";
-import { chmodSync, closeSync, openSync } from "node:fs";
+import type { Database, Statement } from "bun:sqlite";
 import { SconceError } from "../../errors.ts";
+import { secondOf } from "../ids.ts";
 import { databaseFault } from "./database-fault.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
 import { KeptFiles } from "./kept-files.ts";
-import { prepareSchema, unusable } from "./prediction-schema.ts";
-import { statements } from "./prediction-statements.ts";
+import { connect, MAX_LOG_BYTES } from "./prediction-connection.ts";
+import { unusable } from "./prediction-schema.ts";
+import { type Oldest, statements } from "./prediction-statements.ts";
 import type { CreateRow, EndRow, Row } from "./sqlite-batch.ts";
 import type {
   OpenMessage,
@@ -15,14 +16,12 @@ import type {
   StoredRecord,
   StoredRequest,
   TakeMessage,
+  ToldPack,
   Totals,
   Written,
 } from "./sqlite-messages.ts";
+import { findInPack } from "./told-pack.ts";
 
-/** Other processes hold the lock for milliseconds. */
-const BUSY_TIMEOUT_MS = 10_000;
-/** The write-ahead log is copied into the database when it is larger, or when there is nothing else to do. */
-const MAX_LOG_BYTES = 16 * 1024 * 1024;
 const PAGE_BYTES = 4096;
 /** Rows that are removed in one transaction beyond those that were added. */
 const SWEEP_ROWS = 256;
@@ -43,7 +42,6 @@ export class PredictionDatabase {
     const { path } = options;
     try {
       prepareFolder(path);
-      makePrivate(path);
       const files = new KeptFiles(path, options.sync === "full");
       files.prepare();
       return new PredictionDatabase(connect(options), files, options);
@@ -68,7 +66,7 @@ export class PredictionDatabase {
   }
 
   /** Commits all of it or nothing. */
-  write(rows: Iterable<Row>, wallMs: number): Written {
+  write(rows: Iterable<Row>, told: ToldPack, wallMs: number): Written {
     const refused: string[] = [];
     const gone: string[] = [];
     this.#database
@@ -92,6 +90,12 @@ export class PredictionDatabase {
             if (row.file !== null) gone.push(row.file);
           }
         }
+        if (told.toldCount > 0) {
+          this.#tell(told, nowMs);
+          added += 1;
+          totalCount += told.toldCount;
+          totalBytes += told.toldBytes;
+        }
         const swept = this.#sweep({ totalCount, totalBytes }, { nowMs, limit: 2 * added + 16 });
         gone.push(...swept.files);
         this.#sql.setMeta.run(swept.totalCount, swept.totalBytes, nowMs, wallMs);
@@ -104,9 +108,19 @@ export class PredictionDatabase {
 
   get(id: string): StoredRecord | undefined {
     const ended = this.#sql.getEnded.get(id);
-    if (ended === null) return this.#sql.getUnfinished.get(id) ?? undefined;
+    if (ended === null) return this.#sql.getUnfinished.get(id) ?? this.#getTold(id);
     const { endedMs, ...record } = ended;
-    return this.#clock.now() - endedMs > this.#limits.maxAgeMs ? undefined : record;
+    return this.#isOld(endedMs) ? undefined : record;
+  }
+
+  #getTold(id: string): StoredRecord | undefined {
+    const pack = this.#sql.getTold.get(secondOf(id), `${id} `);
+    const row = pack === null ? undefined : findInPack(pack, id);
+    return pack === null || row === undefined || this.#isOld(pack.writtenMs - row.ageMs) ? undefined : row;
+  }
+
+  #isOld(endedMs: number): boolean {
+    return this.#clock.now() - endedMs > this.#limits.maxAgeMs;
   }
 
   owners(): Owners {
@@ -148,7 +162,7 @@ export class PredictionDatabase {
 
   /** When the oldest record will have been kept long enough, in milliseconds from now; undefined where there is none. */
   msUntilExpiry(): number | undefined {
-    const [oldest] = this.#sql.oldest.all(1);
+    const [oldest] = this.#oldest(1);
     return oldest === undefined ? undefined : oldest.endedMs + this.#limits.maxAgeMs - this.#clock.now();
   }
 
@@ -176,6 +190,11 @@ export class PredictionDatabase {
     if (changes === 0 && file !== null) gone.push(file);
   }
 
+  #tell(pack: ToldPack, nowMs: number): void {
+    const { firstSecond, lastSecond, toldCount, toldBytes, toldIds, toldHeads, toldTexts } = pack;
+    this.#sql.tell.run(firstSecond, lastSecond, toldCount, toldBytes, nowMs, toldIds, toldHeads, toldTexts);
+  }
+
   /** False where there was an outcome. */
   #end(row: EndRow, nowMs: number): boolean {
     const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status } = row;
@@ -193,7 +212,7 @@ export class PredictionDatabase {
 
   /** One transaction in which retention alone is seen to; true when there is more of it. */
   #forget(): boolean {
-    const [nowMs, oldest] = [this.#clock.now(), this.#sql.oldest.all(1)[0]];
+    const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];
     if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
     const { files } = this.#database
       .transaction(() => {
@@ -211,18 +230,36 @@ export class PredictionDatabase {
   #sweep(before: Totals, { nowMs, limit }: { nowMs: number; limit: number }): Totals & { files: string[] } {
     let { totalCount, totalBytes } = before;
     const files: string[] = [];
-    let last: number | undefined;
-    const [first] = this.#sql.oldest.all(1);
-    const candidates = first !== undefined && this.#isOver(before, first, nowMs) ? this.#sql.oldest.all(limit) : [];
+    const last = { row: 0, pack: 0 };
+    const [first] = this.#oldest(1);
+    const candidates = first !== undefined && this.#isOver(before, first, nowMs) ? this.#oldest(limit) : [];
     for (const old of candidates) {
       if (!this.#isOver({ totalCount, totalBytes }, old, nowMs)) break;
-      totalCount -= 1;
+      totalCount -= old.count;
       totalBytes -= old.bytes;
       if (old.file !== null) files.push(old.file);
-      last = old.seq;
+      last[old.isPack ? "pack" : "row"] = old.seq;
     }
-    if (last !== undefined) this.#sql.removeUpTo.run(last);
+    if (last.row > 0) this.#sql.removeUpTo.run(last.row);
+    if (last.pack > 0) this.#sql.removeToldUpTo.run(last.pack);
     return { totalCount, totalBytes, files };
+  }
+
+  /** Rows and packs from the oldest on, each kind in the order of its table. */
+  #oldest(limit: number): (Oldest & { isPack: boolean })[] {
+    const rows = this.#sql.oldest.all(limit);
+    const packs = this.#sql.oldestTold.all(limit);
+    const merged: (Oldest & { isPack: boolean })[] = [];
+    for (let [row, pack] = [0, 0]; merged.length < limit; ) {
+      const [ended, told] = [rows[row], packs[pack]];
+      const isPack = ended === undefined || (told !== undefined && told.endedMs < ended.endedMs);
+      const oldest = isPack ? told : ended;
+      if (oldest === undefined) break;
+      merged.push({ ...oldest, isPack });
+      if (isPack) pack += 1;
+      else row += 1;
+    }
+    return merged;
   }
 
   #isOver({ totalCount, totalBytes }: Totals, oldest: { endedMs: number }, nowMs: number): boolean {
@@ -246,33 +283,5 @@ export class PredictionDatabase {
   #pragma(name: string): number {
     const [[value] = []] = this.#database.query(`PRAGMA ${name}`).values();
     return Number(value);
-  }
-}
-
-function connect({ path, sync }: OpenMessage): Database {
-  const database = new Database(path, { readwrite: true, create: true });
-  try {
-    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    prepareSchema(database, path);
-    database.run("PRAGMA journal_mode = WAL");
-    database.run(`PRAGMA synchronous = ${sync}`);
-    database.run("PRAGMA wal_autocheckpoint = 0");
-    database.run(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
-    database.run("PRAGMA cache_size = -16000");
-    return database;
-  } catch (error) {
-    database.close();
-    throw error;
-  }
-}
-
-/** SQLite gives its other files the mode of this one. */
-function makePrivate(path: string): void {
-  try {
-    // Only where it is new: closing a file takes this process's locks of it away.
-    closeSync(openSync(path, "wx", 0o600));
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-    chmodSync(path, 0o600);
   }
 }

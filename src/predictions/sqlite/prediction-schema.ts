@@ -29,6 +29,17 @@ const tables = `
     members TEXT NOT NULL, logs TEXT NOT NULL
   ) STRICT;
 `;
+/**
+ * Small outcomes that their clients were told with the answer, hundreds a row, as told-pack.ts makes them: nearly nobody asks for one again.
+ * `first_s` and `last_s` are seconds of their ids.
+ */
+const toldTable = `
+  CREATE TABLE IF NOT EXISTS told (
+    seq INTEGER PRIMARY KEY, first_s INTEGER NOT NULL, last_s INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS told_by_second ON told (last_s, first_s);
+`;
 
 /**
  * Makes the tables in an empty database.
@@ -45,6 +56,7 @@ export function prepareSchema(database: Database, path: string): void {
       const hasTables = database.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== null;
       if (application === 0 && version === 0 && !hasTables) {
         database.run(tables);
+        database.run(toldTable);
         database.run(`PRAGMA application_id = ${APPLICATION_ID}`);
         database.run(`PRAGMA user_version = ${VERSION}`);
         return;
@@ -55,7 +67,8 @@ export function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw unusable(path, `a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of earlier releases have no such column, and these releases do without it.
+      // Files of earlier releases have no such table and column, and these releases do without them.
+      database.run(toldTable);
       const hasOrigin = database.query("SELECT 1 FROM pragma_table_info('unfinished') WHERE name = 'origin'").get();
       if (hasOrigin === null) database.run("ALTER TABLE unfinished ADD COLUMN origin TEXT NOT NULL DEFAULT ''");
     })

@@ -5,11 +5,19 @@ import type { StoredRecord, StoredRequest, Totals } from "./sqlite-messages.ts";
 type Name = string | null;
 type Taken = Omit<StoredRequest, "leftMs"> & { readonly deadlineMs: number; readonly begunAtMs: number | null };
 
-interface Oldest {
+/** Outcomes that retention forgets together. */
+export interface Oldest {
   readonly seq: number;
+  readonly count: number;
   readonly bytes: number;
   readonly endedMs: number;
   readonly file: Name;
+}
+
+interface Pack {
+  readonly writtenMs: number;
+  readonly heads: string;
+  readonly texts: string;
 }
 
 const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
@@ -60,9 +68,20 @@ export function statements(database: Database) {
     "DELETE FROM unfinished WHERE id = ? RETURNING file",
   );
   const oldest: Statement<Oldest, [number]> = database.prepare(
-    "SELECT seq, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?",
+    "SELECT seq, 1 count, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?",
   );
   const removeUpTo: Statement<null, [number]> = database.prepare("DELETE FROM ended WHERE seq <= ?");
+  const tell: Statement<null, [number, number, number, number, number, string, string, string]> = database.prepare(
+    "INSERT INTO told (first_s, last_s, count, bytes, written_ms, ids, heads, texts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+  );
+  const oldestTold: Statement<Oldest, [number]> = database.prepare(
+    "SELECT seq, count, bytes, written_ms endedMs, NULL file FROM told ORDER BY seq LIMIT ?",
+  );
+  const removeToldUpTo: Statement<null, [number]> = database.prepare("DELETE FROM told WHERE seq <= ?");
+  const getTold: Statement<Pack, [number, string]> = database.prepare(
+    `SELECT written_ms writtenMs, heads, texts FROM told
+     WHERE last_s >= ?1 AND first_s <= ?1 AND instr(ids, ?2) > 0 LIMIT 1`,
+  );
   const getEnded: Statement<StoredRecord & { endedMs: number }, [string]> = database.prepare(
     `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, file,
        file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
@@ -84,6 +103,7 @@ export function statements(database: Database) {
     "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
   );
   const ofRecords = { getEnded, getUnfinished, end, oldest, removeUpTo };
+  const ofTold = { tell, getTold, oldestTold, removeToldUpTo };
   const ofRequests = { create, begun, died, removeUnfinished, owners, newest, oldestOf };
-  return { meta, setMeta, files, ...ofRecords, ...ofRequests };
+  return { meta, setMeta, files, ...ofRecords, ...ofTold, ...ofRequests };
 }

@@ -15,11 +15,25 @@ export interface OpenMessage {
 }
 
 /** Changes that are committed together; the texts are those of sqlite-batch.ts. */
-export interface WriteMessage {
+export interface WriteMessage extends ToldPack {
   readonly type: "write";
   readonly heads: string;
   readonly texts: string;
   readonly wallMs: number;
+}
+
+/** Outcomes that go into one row, see told-pack.ts. */
+export interface ToldPack {
+  readonly toldCount: number;
+  /** That they count with. */
+  readonly toldBytes: number;
+  /** Each followed by a blank. */
+  readonly toldIds: string;
+  readonly toldHeads: string;
+  readonly toldTexts: string;
+  /** Of the ids. */
+  readonly firstSecond: number;
+  readonly lastSecond: number;
 }
 
 export interface GetMessage {

@@ -33,7 +33,7 @@ function answer(message: Numbered): Answer {
     if (database === undefined) return { number, fault: "it is not open" };
     switch (message.type) {
       case "write":
-        return { number, written: database.write(decodeBatch(message), message.wallMs) };
+        return { number, written: database.write(decodeBatch(message), message, message.wallMs) };
       case "get":
         return { number, record: database.get(message.id) };
       case "owners":

@@ -13,6 +13,7 @@ import type { KeptFiles } from "./kept-files.ts";
 import { encodeBatch } from "./sqlite-batch.ts";
 import type { SqliteLink } from "./sqlite-link.ts";
 import type { Totals } from "./sqlite-messages.ts";
+import { packOf } from "./told-pack.ts";
 
 /**
  * Ends that were told with the answer are written a few at a time: a thousand a second cost a hundredth of a core. Of more that wait a share is
@@ -160,17 +161,17 @@ export class SqliteWriter {
   readonly #post = (): void => {
     this.#isScheduled = false;
     const isFaulty = this.#retryTimer !== undefined;
-    const { changes, large } = isFaulty
+    const { changes, told, large } = isFaulty
       ? this.#queue.takeCreations()
       : this.#queue.take(MAX_FILING - this.#filing.size);
     for (const change of large) this.#attempt(this.#file(change));
     if (this.#queue.lazyCount > 0) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
-    if (changes.length === 0) {
+    if (changes.length + told.length === 0) {
       // Retention may have dropped all that was to be flushed.
       if (this.#filing.size === 0) this.#endFlushes();
       return;
     }
-    this.#attempt(this.#commit(changes));
+    this.#attempt(this.#commit(changes, told));
   };
 
   #attempt(attempt: Promise<void>): void {
@@ -178,11 +179,12 @@ export class SqliteWriter {
     void attempt.finally(() => this.#attempts.delete(attempt));
   }
 
-  async #commit(changes: readonly Change[]): Promise<void> {
+  async #commit(changes: readonly Change[], told: readonly EndChange[]): Promise<void> {
     const { wallClock, link, onRefused } = this.#options;
-    this.#posted = changes;
+    this.#posted = told.length === 0 ? changes : [...changes, ...told];
     try {
-      const batch = encodeBatch(changes, performance.now());
+      const nowMs = performance.now();
+      const batch = { ...encodeBatch(changes, nowMs), ...packOf(told, nowMs) };
       const { refused, ...totals } = await link.write({ ...batch, wallMs: wallClock() });
       this.#posted = [];
       this.#totals = totals;
@@ -193,7 +195,7 @@ export class SqliteWriter {
       this.#succeeded();
     } catch (error) {
       this.#posted = [];
-      this.#failed(messageOf(error), changes);
+      this.#failed(messageOf(error), [...changes, ...told]);
     }
     if (this.#queue.hasDue) this.#wake();
   }
