@@ -90,6 +90,20 @@ describe("an npm package", () => {
     });
   });
 
+  test("with a native part for each kind of machine is named when the model fails without it", async () => {
+    const { code, stderr } = await builtWith("parted", 'import "parted";', {
+      "parted/package.json":
+        '{ "name": "parted", "main": "index.js", "optionalDependencies": { "@fast/linux": "1.0.0" } }',
+      "parted/index.js": 'module.exports = require(["@fast", process.platform].join("/"));',
+      "@fast/linux/package.json": '{ "name": "@fast/linux", "main": "index.js", "os": ["linux"], "cpu": ["x64"] }',
+      "@fast/linux/index.js": "",
+    });
+    expect(stderr).toContain(
+      "; the native code of parted is not packaged: use a package without it, or let the weights do its work\n",
+    );
+    expect(code).toBe(1);
+  });
+
   test("that the bundle does not hold is not found at build either, though the author's folder has it", async () => {
     // As packages with a binary for each kind of machine do.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';

@@ -4,7 +4,7 @@ import { join, parse, resolve } from "node:path";
 import { z } from "zod";
 import { areThere } from "../engine/device.ts";
 import { exampleOrZeros } from "../engine/warm-up.ts";
-import { SconceError } from "../errors.ts";
+import { codedError, oneLine, SconceError } from "../errors.ts";
 import { AddressGuard } from "../fetching/address-guard.ts";
 import { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
@@ -70,15 +70,17 @@ export const build = command({
       throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
     }
     const weights = options.weights === undefined ? undefined : resolve(options.weights);
-    const bundle = await bundleModel(dir);
+    const { code, native } = await bundleModel(dir);
     const { model, example, files, pathOf } = await elsewhere(async () => {
-      const model = await loadModel(bundle, "build");
+      const model = await loadModel(code, "build");
       const example = await resolveExample(model, dir);
       const files = filesOf(model);
       const pathOf = pathsIn(dir, model, weights);
       for (const name of files.keys()) requireFile(dir, name);
       await tryOut(model, { pathOf, example, isRandom: options.allowRandom });
       return { model, example, files, pathOf };
+    }).catch((error: unknown) => {
+      throw native.length === 0 ? error : lacking(native, codedError(error));
     });
     const repository = options.name ?? model.name;
     const progress = new Progress({ verb: "Copying" });
@@ -87,7 +89,7 @@ export const build = command({
       tags: options.tag === undefined ? [] : [options.tag],
       config: configOf(model, { example, pathOf }),
       layers: [
-        { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(bundle) },
+        { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
         ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),
       ],
       onProgress: (step) => progress.update(step),
@@ -96,6 +98,12 @@ export const build = command({
     console.log(`${repository}:${options.tag ?? tag}`);
   },
 });
+
+/** What failed may well have failed for that. */
+function lacking(native: readonly string[], { code, message }: SconceError): SconceError {
+  const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
+  return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
+}
 
 /** Does a task in a folder from which the author's packages are not found: what the bundle lacks it would lack wherever it is served. */
 async function elsewhere<T>(task: () => Promise<T>): Promise<T> {

@@ -1,17 +1,24 @@
 /** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
 import { existsSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { suppliedModules } from "./load.ts";
+import { nativePackages } from "./native-packages.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 
+export interface Bundle {
+  /** The module's text, the same for the same content wherever the folder lies. */
+  readonly code: string;
+  /** npm packages whose native part it lacks: some do without. */
+  readonly native: readonly string[];
+}
+
 /**
  * @param dir the model's folder, absolute
- * @returns the module's text, the same for the same content wherever the folder lies
  * @throws SconceError `model_invalid` when there is no entry or it does not compile
  */
-export async function bundleModel(dir: string): Promise<string> {
+export async function bundleModel(dir: string): Promise<Bundle> {
   const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
   if (entry === undefined) {
     throw new SconceError(
@@ -31,10 +38,14 @@ export async function bundleModel(dir: string): Promise<string> {
     minify: { whitespace: true },
     naming: { asset: "[dir]/[name].[ext]" },
     throw: false,
+    metafile: true,
   });
   const [output, ...others] = result.outputs;
   for (const { path } of others) throw noCode(path);
-  if (result.success && output !== undefined) return output.text();
+  if (result.success && output !== undefined) {
+    const sources = Object.keys(result.metafile?.inputs ?? {}).map((path) => resolve(path));
+    return { code: await output.text(), native: nativePackages(sources) };
+  }
   const faults = result.logs
     .filter(({ level }) => level === "error")
     .map(({ message, position }) => (position ? `${position.file}:${position.line}: ${message}` : message));
