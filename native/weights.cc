@@ -13,20 +13,16 @@
 namespace sconce {
 namespace {
 
-enum class Format { torchscript, aotinductor, checkpoint, exported, unknown };
+enum class Format { torchscript, aotinductor, unknown };
 
 /** PyTorch's archives are zip files whose entries lie in one folder. */
 Format format_of(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (reader.hasRecord("constants.pkl")) return Format::torchscript;
-  bool exported = false;
   for (const auto& name : reader.getAllRecords()) {
     if (name.find("data/aotinductor/") != std::string::npos) return Format::aotinductor;
-    exported = exported || name.find("models/") != std::string::npos ||
-               name.find("serialized_exported_program") != std::string::npos;
   }
-  if (exported) return Format::exported;
-  return reader.hasRecord("data.pkl") ? Format::checkpoint : Format::unknown;
+  return Format::unknown;
 }
 
 }  // namespace
@@ -52,8 +48,6 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
     switch (format) {
       case Format::torchscript: return open_torchscript(options);
       case Format::aotinductor: return open_aotinductor(options);
-      case Format::checkpoint: return refuse("the file is a checkpoint of torch.save, which holds no code; " + expected);
-      case Format::exported: return refuse("the file is an exported program that is not compiled; " + expected);
       default: return refuse("the archive holds no model; " + expected);
     }
   } catch (const CodedError&) {

@@ -182,6 +182,21 @@ describe("weights whose results are not as declared", () => {
   });
 });
 
+/** The first bytes of what people take for weights. */
+const mistaken = {
+  "pointer.pt": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+  "page.pt": "\n<!DOCTYPE html>\n<html></html>",
+  "net.onnx": Buffer.from("\x08\x09\x12\x07pytorch", "latin1"),
+  "legacy.pt": Buffer.from("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02ccollections\nOrderedDict\n", "latin1"),
+};
+
+function safetensors(): Buffer {
+  const header = Buffer.from('{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}');
+  const size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(header.length));
+  return Buffer.concat([size, header, Buffer.alloc(4)]);
+}
+
 describe("weights that cannot be opened", () => {
   const expected = "expected a TorchScript file (torch.jit.save) or an AOTInductor package (aoti_compile_and_package)";
 
@@ -201,13 +216,33 @@ describe("weights that cannot be opened", () => {
     expect(await failure(session("", { path: folder }))).toContain("there is no such file");
   });
 
-  test("a checkpoint and an exported program are named as what they are", async () => {
-    expect(await failure(session("checkpoint.pt"))).toBe(
-      `weights_invalid: weights "checkpoint.pt": the file is a checkpoint of torch.save, which holds no code; ${expected}`,
-    );
-    expect(await failure(session("exported.pt2"))).toBe(
-      `weights_invalid: weights "exported.pt2": the file is an exported program that is not compiled; ${expected}`,
-    );
+  test("what is brought by mistake is named as what it is, with what to do", async () => {
+    const fix = (text: string) => expect.stringContaining(text);
+    const bytes = { ...mistaken, "numbers.safetensors": safetensors() };
+    for (const [name, content] of Object.entries(bytes)) await writeFile(join(folder, name), content);
+    const told = async (name: string) =>
+      (await failure(session("", { path: join(folder, name) }))).split(": ").slice(2).join(": ");
+    const made = async (name: string) => (await failure(session(name))).split(": ").slice(2).join(": ");
+    const named: Record<string, string> = {
+      "checkpoint.pt": await made("checkpoint.pt"),
+      "exported.pt2": await made("exported.pt2"),
+      ...Object.fromEntries(
+        await Promise.all(Object.keys(bytes).map(async (name) => [name, await told(name)] as const)),
+      ),
+    };
+    expect(named).toEqual({
+      "checkpoint.pt": fix(
+        "it is a state dict, numbers without the network; in Python: net.load_state_dict(torch.load(FILE)); ",
+      ),
+      "exported.pt2": fix(
+        "it is an exported program, which is not compiled; in Python: program = torch.export.load(FILE); ",
+      ),
+      "pointer.pt": "it is a pointer of Git LFS, not the file itself; run: git lfs pull",
+      "page.pt": fix("it is a web page"),
+      "net.onnx": fix("it is an ONNX model"),
+      "legacy.pt": fix("it is a state dict"),
+      "numbers.safetensors": fix("it is a safetensors file"),
+    });
   });
 
   test("forward's names differ from the declared inputs", async () => {

@@ -7,6 +7,7 @@ import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
 import { openNativeFile } from "./native-file.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
+import { describeFile } from "./weights-kind.ts";
 
 export { type NativeLocation, setNativeLocation } from "./addon.ts";
 
@@ -51,7 +52,7 @@ export class NativeSession {
     return told(async () => {
       // Kept until the weights are loaded; shared ones are not read again.
       await using file = await openNativeFile(share === undefined ? path : "", addon);
-      const handle = await addon.open({
+      const opening = addon.open({
         path: file.path,
         device,
         threads,
@@ -60,6 +61,11 @@ export class NativeSession {
         callable: inputs === undefined,
         instances,
         share: share === undefined ? undefined : share.#handle,
+      });
+      const handle = await opening.catch((error: unknown) => {
+        const { code } = coded(error);
+        const kind = code === "weights_invalid" && share === undefined ? describeFile(path) : undefined;
+        throw kind === undefined ? error : new SconceError(code, `weights "${basename(path)}": ${kind}`);
       });
       return new NativeSession(addon, handle, options);
     });
