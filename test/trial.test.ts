@@ -53,6 +53,12 @@ describe("outputs of an example", () => {
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
   });
 
+  test("that lack a row for each item of a batch are refused with what was tried", async () => {
+    expect(await refusal("firstrow.pt")).toStartWith(
+      "weights_invalid: forward failed with a batch of 4 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",
+    );
+  });
+
   test("are packaged where they are the same, where there are no batches, and with a warning where they are meant to differ", async () => {
     const env = { SCONCE_HOME: dir.join("home") };
     const builds = await Promise.all([

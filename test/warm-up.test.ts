@@ -1,5 +1,6 @@
 /** What is found out before the first request: threads, and the time of a forward pass. */
 import { describe, expect, test } from "bun:test";
+import { forwardFault } from "../src/engine/forward-fault.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
 import { SconceError } from "../src/errors.ts";
@@ -91,4 +92,19 @@ test("a batch that would take too long is not tried", async () => {
 test("the largest batch is halved until one fits into memory; when not even one item does, that is the fault", async () => {
   expect(await warmed((size) => size, { maxBatchSize: 48, fits: 13 })).toMatchObject({ maxBatchSize: 12 });
   expect(warmed((size) => size, { fits: 0 })).rejects.toThrow("too much");
+});
+
+describe("a forward pass that fails", () => {
+  const told = (message: string) =>
+    forwardFault(new SconceError("run_failed", message), { size: 1, worked: 0 }).message;
+
+  test("tells the usual cause of libtorch's words", () => {
+    expect(told("mat1 and mat2 must have the same dtype, but got Float and Half")).toStartWith(
+      "forward failed: the weights and what they are given have other dtypes: ",
+    );
+    expect(told("Could not run 'aten::empty.memory_format' with arguments from the 'CUDA' backend.")).toStartWith(
+      "forward failed: a device is written into the network ",
+    );
+    expect(told("something else")).toBe("something else");
+  });
 });

@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import { hasCode } from "../errors.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
@@ -85,6 +86,8 @@ class Trials {
   readonly #one: readonly Tensor[];
   readonly #now: () => number;
   readonly #everySize: boolean;
+  /** The largest batch that was run. */
+  #worked = 0;
 
   constructor(
     runner: Runner,
@@ -142,13 +145,17 @@ class Trials {
   /** The shortest of a few runs; of fewer where those take `enoughMs` together. */
   async #time(size: number, enoughMs: number): Promise<number> {
     const batch = Array<readonly Tensor[]>(size).fill(this.#one);
+    const worked = this.#worked;
     const begun = this.#now();
     let shortest = Infinity;
     for (let i = 0; i < RUNS && (i === 0 || this.#now() - begun < enoughMs); i++) {
       const begin = this.#now();
-      await this.#runner.run(batch);
+      await this.#runner.run(batch).catch((error: unknown) => {
+        throw forwardFault(error, { size, worked });
+      });
       shortest = Math.min(shortest, this.#now() - begin);
     }
+    this.#worked = Math.max(worked, size);
     return shortest;
   }
 }
