@@ -71,8 +71,10 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
       reference: expect.stringMatching(/^digits:/),
     });
     expect(proxy.of("GET", /blobs/).length).toBe(3);
+    const index = await Bun.file(`${store.home}/index.json`).text();
     expect((await pulledModel(store, remote, {})).digest).toBe(first);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
+    expect(await Bun.file(`${store.home}/index.json`).text()).toBe(index);
     served = "v2";
     expect((await pulledModel(store, remote, {})).digest).toBe(second);
     expect((await store.resolve("digits:live")).digest).toBe(second);
