@@ -49,7 +49,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       if ("socket" in news) engine.ready(news.socket);
       else engine.ended(news.ended);
     });
-    const packaged = await sourceOf(argv).resolve(reference);
+    const packaged = await sourceOf(argv).resolve(reference, { weights: config.role !== "front" });
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
     const counted = new SharedCounters({ path: counts, names: slots, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);

@@ -2,11 +2,15 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { ModelStore } from "../src/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
-import { cli, clientOf } from "./helpers/cli.ts";
+import { cli, clientOf, follow } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
 import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { hasRegistry, startRegistry } from "./helpers/registry.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { pushTo } from "./helpers/transfer.ts";
 
 setDefaultTimeout(120_000);
 
@@ -25,6 +29,19 @@ beforeAll(async () => {
 afterAll(async () => {
   await digits[Symbol.asyncDispose]();
   await upscale[Symbol.asyncDispose]();
+});
+
+test.skipIf(!hasRegistry)("an executable serves a registry's model in place of its own", async () => {
+  await using registry = await startRegistry();
+  await using store = await storeWith("lab");
+  await using home = await tempDir();
+  const remote = `${registry.host}/team/lab:v1`;
+  await pushTo(new ModelStore(store.home), "lab", remote);
+  const env = { HOME: home.path, SCONCE_HOME: home.join("models"), SCONCE_STORE: "memory" };
+  const command = [digits.path, "serve", remote, "--port=0", "--host=127.0.0.1"];
+  await using server = follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+  const client = await clientOf(server);
+  expect(await client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
 });
 
 async function rootWith(path: string): Promise<BareRoot> {

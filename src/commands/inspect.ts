@@ -15,12 +15,12 @@ export function inspectCommand(source: ModelSource, example: string): Command {
     name: "inspect",
     description: "Print what a packaged model is made of, as JSON",
     details:
-      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, what compiled weights need of a processor, the example. On a terminal data URIs are cut short.",
+      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, what compiled weights need of a processor, the example. A model that was pulled for a front alone is without weights. On a terminal data URIs are cut short.",
     example,
     options: {},
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ positionals: [reference] }) {
-      const model = await source.resolve(reference);
+      const model = await source.resolve(reference, { weights: false });
       const { config, layers } = model;
       const described = {
         reference: model.reference,
@@ -28,6 +28,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
         tags: await source.tagsOf(model),
         digest: model.digest,
         size: model.size,
+        ...(model.lacking.length > 0 && { withoutWeights: true }),
         created: model.created?.toISOString(),
         config,
         layers: layers.map(({ title, mediaType, digest, size }) => ({ title, mediaType, digest, size })),

@@ -11,8 +11,11 @@ export interface ModelSource {
   readonly reference: Positional | undefined;
   /** Options that every command takes which loads libtorch. */
   readonly libraryOptions: OptionTable;
-  /** @throws SconceError when there is no such model, or it cannot be read */
-  resolve(reference: string | undefined): Promise<PackagedModel>;
+  /**
+   * @param options.weights whether they must be there: a front does without
+   * @throws SconceError when there is no such model, or it cannot be read
+   */
+  resolve(reference: string | undefined, options?: { weights?: boolean }): Promise<PackagedModel>;
   /** Every tag that stands for the model. */
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
   /**
@@ -35,7 +38,7 @@ export const modelStore: ModelSource = {
     required: false,
   },
   libraryOptions: {},
-  resolve: (reference) => new ModelStore().resolve(reference),
+  resolve: (reference, options) => new ModelStore().resolve(reference, options),
   async tagsOf({ repository, digest, tag }) {
     const all = await new ModelStore().list();
     return all.find((one) => one.repository === repository && one.digest === digest)?.tags ?? [tag];

@@ -12,7 +12,7 @@ export const models = command({
   name: "models",
   description: "List the models of the store, the most recent build first",
   details:
-    "The first tag of a model is made of its content, the others were given to it. Sizes count all that a model needs, also what it shares with others. --json prints tags, whole digests, sizes in bytes and times; a model that can't be read has a problem.",
+    "The first tag of a model is made of its content, the others were given to it. Sizes count all that a model needs, also what it shares with others, and weights that a model is without since it was pulled for a front. --json prints tags, whole digests, sizes in bytes and times; a model that can't be read has a problem.",
   example: `sconce models
 sconce models --json | jq -r '.[].repository'`,
   options: {
@@ -26,11 +26,11 @@ sconce models --json | jq -r '.[].repository'`,
     } else if (summaries.length === 0) {
       console.log(`There are no models in ${store.home}; build one with: ${programName} build DIR`);
     } else {
-      const rows = summaries.map(({ repository, tags, digest, size, created, problem }) => [
+      const rows = summaries.map(({ repository, tags, digest, size, withoutWeights, created, problem }) => [
         repository,
         tags.join(", "),
         digest.slice("sha256:".length, "sha256:".length + 12),
-        problem === undefined ? formatBytes(size) : "damaged",
+        problem === undefined ? `${formatBytes(size)}${withoutWeights ? " without weights" : ""}` : "damaged",
         created === undefined ? "unknown" : formatAge(Date.now() - created.getTime()),
       ]);
       console.log(formatTable(["REPOSITORY", "TAGS", "DIGEST", "SIZE", "CREATED"], rows));

@@ -1,17 +1,13 @@
 /** `sconce pull HOST/repo[:tag]` */
 import { z } from "zod";
-import { formatBytes } from "../bytes.ts";
 import { SconceError } from "../errors.ts";
-import { log } from "../log.ts";
 import { openOption } from "../option.ts";
-import { pull as pullModel } from "../registry/pull.ts";
-import { Registry } from "../registry/registry.ts";
-import { formatRemote, isLoopback, parseRemoteReference, type RemoteReference } from "../registry/remote-reference.ts";
-import { latestTag, parseReference, type TagReference } from "../store/reference.ts";
+import { parseRemoteReference } from "../registry/remote-reference.ts";
+import { parseReference, type TagReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
-import { Progress } from "./progress.ts";
-import { abortable, credentialsHelp, registryOptions } from "./registry-options.ts";
+import { credentialsHelp, registryOptions } from "./registry-options.ts";
+import { type LocalName, localName, pullModel } from "./registry-pull.ts";
 
 export const pull = command({
   name: "pull",
@@ -35,28 +31,14 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
   ],
   async run({ options: { as, plainHttp }, positionals: [given = ""] }) {
     const remote = parseRemoteReference(given);
-    const own = localName(remote, as);
-    const name = formatRemote(remote);
-    const progress = new Progress({ verb: "Pulling" });
-    const result = await abortable("interrupted; pull again to go on", (signal) =>
-      pullModel({
-        registry: new Registry({ remote, actions: "pull", isPlain: plainHttp || isLoopback(remote.host), signal }),
-        store: new ModelStore(),
-        repository: own.repository,
-        tags: own.tag === undefined ? [] : [own.tag],
-        onProgress: (step) => progress.update({ title: name, ...step }),
-      }),
-    ).finally(() => progress.end());
-    const fetched = result.receivedBytes === 0 ? "all of it was here" : formatBytes(result.receivedBytes);
-    log.info(`Pulled ${name}: ${fetched}`);
-    console.log(`${own.repository}:${own.tag ?? result.tag}`);
+    const name = as === undefined ? localName(remote) : nameAs(as, localName(remote));
+    const { tag } = await pullModel({ store: new ModelStore(), remote, name, plainHttp });
+    console.log(`${name.repository}:${name.tag ?? tag}`);
   },
 });
 
-/** A model that was asked for by its digest has no tag but the generated one. */
-function localName(remote: RemoteReference, as: string | undefined): { repository: string; tag: string | undefined } {
-  const tag = remote.digest === undefined ? (remote.tag ?? latestTag) : undefined;
-  if (as === undefined) return { repository: remote.repository.split("/").at(-1) ?? remote.repository, tag };
+/** The name that was given, with the tag of the model where it has none. */
+function nameAs(as: string, { tag }: LocalName): LocalName {
   const name = parseReference(as);
   if (!("tag" in name)) throw new SconceError("usage", `--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);
   return isTagged(as, name) ? name : { repository: name.repository, tag };

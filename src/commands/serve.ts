@@ -1,26 +1,46 @@
-/** `sconce serve [repo[:tag]]`, and what a compiled executable does by itself. */
+/** `sconce serve [[HOST/]repo[:tag]]`, and what a compiled executable does by itself. */
 import { serveGroups, serveOptions } from "../config.ts";
 import { log } from "../log.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
+import { isRemote } from "../registry/remote-reference.ts";
 import { type Server, startServer } from "../server.ts";
+import { ModelStore } from "../store/store.ts";
 import { type Command, command } from "./command.ts";
 import { type ModelSource, modelStore } from "./model-source.ts";
+import { credentialsHelp, registryOptions } from "./registry-options.ts";
+import { pulledModel } from "./registry-pull.ts";
 import { tuneModel } from "./serve/tune.ts";
 
-export const serve = serveCommand(modelStore, "sconce serve digits --batch-size 16 --port 8080");
+export const serve = serveCommand(
+  modelStore,
+  `sconce serve digits --batch-size 16 --port 8080
+sconce serve registry.example.com/team/digits:v1`,
+);
 
 export function serveCommand(source: ModelSource, example: string): Command {
+  const { port, host, verify, ...others } = serveOptions;
   return command({
     name: "serve",
     description: "Serve a model over HTTP",
-    details:
-      "The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.",
+    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
+
+A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
-    options: { ...source.libraryOptions, ...serveOptions },
-    positionals: source.reference === undefined ? [] : [source.reference],
+    options: { ...source.libraryOptions, port, host, verify, ...registryOptions, ...others },
+    positionals: [
+      {
+        name: "model",
+        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry`,
+        required: false,
+      },
+    ],
     async run({ options, positionals: [reference] }) {
-      const packaged = await source.resolve(reference);
+      const withoutWeights = options.role === "front";
+      const packaged =
+        reference !== undefined && isRemote(reference)
+          ? await pulledModel(new ModelStore(), reference, { plainHttp: options.plainHttp, withoutWeights })
+          : await source.resolve(reference, { weights: !withoutWeights });
       if (options.tune) {
         if (options.verify) await source.verify(packaged);
         await source.prepareLibraries();

@@ -4,7 +4,7 @@ import { version } from "../../package.json";
 import { peekOptions } from "../commands/arguments.ts";
 import { type Command, command } from "../commands/command.ts";
 import { inspectCommand } from "../commands/inspect.ts";
-import type { ModelSource } from "../commands/model-source.ts";
+import { type ModelSource, modelStore } from "../commands/model-source.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
 import type { Contents, EmbeddedModel } from "../compile/contents.ts";
@@ -65,10 +65,14 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
   return {
     reference: undefined,
     libraryOptions: optionsOf(contents),
-    resolve: () => modelOf(contents),
+    resolve: async (reference, options) => {
+      const own = await modelOf(contents);
+      return reference === undefined || reference === own.byDigest ? own : modelStore.resolve(reference, options);
+    },
     tagsOf: async ({ tag }) => [tag],
     // What is in the executable, or in its image, is as trusted as the program itself.
-    verify: async () => ({}),
+    verify: async (model, known) =>
+      model.digest === (await modelOf(contents)).digest ? {} : modelStore.verify(model, known),
     unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
     prepareLibraries: () => prepareLibraries(contents, { cacheDir, libtorch }),
   };

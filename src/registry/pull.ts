@@ -4,7 +4,7 @@ import { oneLine, SconceError } from "../errors.ts";
 import { digestOf } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { ReceiveProgress } from "../store/receiving.ts";
-import { latestTag } from "../store/reference.ts";
+import { generatedTag, latestTag } from "../store/reference.ts";
 import type { ModelStore, PutResult } from "../store/store.ts";
 import { downloadBlob } from "./blob-download.ts";
 import { boundedBytes, boundedJson } from "./bounded-body.ts";
@@ -17,6 +17,10 @@ export interface PullOptions {
   /** What the model is called in the store. */
   readonly repository: string;
   readonly tags: readonly string[];
+  /** Leaves out what a front does not need. */
+  readonly withoutWeights?: boolean;
+  /** Of the model that the store has by that name, complete: when the registry has no other one, nothing is done. */
+  readonly held?: string | undefined;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
 
@@ -41,15 +45,21 @@ const accepted = [
  * @throws SconceError `model_not_found`, `model_invalid`, `registry_…` as `Registry.ask`, `registry_corrupt`; then the store's
  * index is as it was
  */
-export async function pull({ registry, store, repository, tags, onProgress }: PullOptions): Promise<PullResult> {
+export async function pull(options: PullOptions): Promise<PullResult> {
+  const { registry, store, repository, tags, withoutWeights = false, held, onProgress } = options;
   const { manifest, name } = await fetchManifest(registry);
   let receivedBytes = 0;
+  if (held !== undefined && held === digestOf(manifest)) {
+    const tag = generatedTag(held);
+    return { digest: held, tag, reference: `${repository}:${tag}`, receivedBytes };
+  }
   const put = await store.receive({
     repository,
     tags,
     source: formatRemote({ ...registry.remote, tag: undefined, digest: undefined }),
     name,
     manifest,
+    withoutWeights,
     atOnce: blobsAtOnce,
     signal: registry.signal,
     onProgress,

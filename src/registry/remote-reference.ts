@@ -14,6 +14,12 @@ export interface RemoteReference {
 const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
 const example = "registry.example.com/team/digits:v1";
 
+/** Whether a reference begins with a registry's host. */
+export function isRemote(text: string): boolean {
+  const [host = "", rest] = text.split("/", 2);
+  return rest !== undefined && (/[.:]/.test(host) || host === "localhost");
+}
+
 /**
  * Reads a reference whose first part is a host: one with a dot or a port, or `localhost`, so that `team/digits` is not taken for one.
  *
@@ -22,8 +28,8 @@ const example = "registry.example.com/team/digits:v1";
 export function parseRemoteReference(text: string): RemoteReference {
   if (/^[a-z]+:\/\//i.test(text)) throw misspelled(text, "leave out what stands before the host");
   const slash = text.indexOf("/");
-  const host = slash < 0 ? "" : text.slice(0, slash);
-  if (!/[.:]/.test(host) && host !== "localhost") throw misspelled(text, "it does not begin with a registry's host");
+  const host = text.slice(0, Math.max(slash, 0));
+  if (!isRemote(text)) throw misspelled(text, "it does not begin with a registry's host");
   const port = hostPattern.exec(host);
   const isHost = port !== null && Number(port[1] ?? 1) <= 65535 && URL.canParse(`https://${host}/`);
   if (!isHost) throw misspelled(text, `${JSON.stringify(host)} is not a host`);

@@ -1,5 +1,5 @@
 /** Files named by the digest of their content. A blob is complete from the moment it has its name. */
-import { readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SconceError } from "../errors.ts";
@@ -44,6 +44,11 @@ export class Blobs {
   /** Whether the blob is there with its size. Synchronous, so that it can be asked while the store is locked. */
   has(blob: BlobRef): boolean {
     return statSync(this.path(blob.digest), { throwIfNoEntry: false })?.size === blob.size;
+  }
+
+  /** Whether there is no such blob at all. */
+  lacks({ digest }: BlobRef): boolean {
+    return !existsSync(this.path(digest));
   }
 
   /**

@@ -17,6 +17,11 @@ export const mediaTypes = {
 const layerMediaTypes = [mediaTypes.bundle, mediaTypes.weights, mediaTypes.operators, mediaTypes.asset] as const;
 export type LayerMediaType = (typeof layerMediaTypes)[number];
 
+/** Whether only a process that runs the model opens the layer: a front needs neither weights nor operators. */
+export function isForWorkers({ mediaType }: { readonly mediaType: LayerMediaType }): boolean {
+  return mediaType === mediaTypes.weights || mediaType === mediaTypes.operators;
+}
+
 export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",

@@ -25,6 +25,7 @@ interface PackagedModelInit {
   manifest: Manifest;
   config: ModelConfig;
   layers: readonly PackagedLayer[];
+  lacking?: readonly PackagedLayer[];
 }
 
 export class PackagedModel {
@@ -43,6 +44,8 @@ export class PackagedModel {
   readonly config: ModelConfig;
   /** In the manifest's order, by title. */
   readonly layers: readonly PackagedLayer[];
+  /** Those that the store lacks, since it pulled the model for a front. */
+  readonly lacking: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
     this.repository = init.repository;
@@ -54,6 +57,7 @@ export class PackagedModel {
     this.manifest = init.manifest;
     this.config = init.config;
     this.layers = init.layers;
+    this.lacking = init.lacking ?? [];
   }
 
   /** As another process finds the same model, whatever its tags stand for by then. */

@@ -1,8 +1,12 @@
 /** Reads the manifest and the config of a packaged model, which may come from a registry and are checked like any input. */
 import { z } from "zod";
 import { SconceError } from "../errors.ts";
+import { programName } from "../program-name.ts";
 import type { BlobRef, Blobs } from "./blobs.ts";
+import type { IndexEntry } from "./index-file.ts";
 import {
+  isForWorkers,
+  type LayerMediaType,
   type Manifest,
   type ModelConfig,
   manifestSchema,
@@ -58,6 +62,23 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
     );
   }
   return parse(modelConfigSchema, content, name, "config");
+}
+
+/** Of these layers, those that the store never fetched: only a model of a registry is there without weights. */
+export function lackingLayers<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
+  blobs: Blobs,
+  { copies = [] }: Pick<IndexEntry, "copies">,
+  layers: readonly L[],
+): readonly L[] {
+  return copies.length === 0 ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
+}
+
+/** Of a model that is asked for to be run, or copied. */
+export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
+  return new SconceError(
+    "model_not_found",
+    `${repository}:${tag} is in the store without weights, enough for --role front alone; fetch the rest with "${programName} pull ${copy}@${digest}"`,
+  );
 }
 
 const kindSchema = z.looseObject({

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { SconceError } from "../errors.ts";
 import { inParallel } from "../parallel.ts";
 import { type BlobRef, type Blobs, digestOf, type StagedBlob } from "./blobs.ts";
-import { annotations, type Manifest, mediaTypes } from "./manifest.ts";
+import { annotations, isForWorkers, type Manifest, mediaTypes } from "./manifest.ts";
 import type { StagedPackage } from "./packaging.ts";
 import { PartialBlob } from "./partial-blob.ts";
 import { checkConfig, checkManifest, maxJsonBytes } from "./read-model.ts";
@@ -24,6 +24,8 @@ export interface ReceiveOptions {
   readonly name: string;
   /** The bytes of the manifest, whose digest the caller has checked if it was asked for by one. */
   readonly manifest: Uint8Array;
+  /** Leaves out what a front does not need. */
+  readonly withoutWeights?: boolean;
   /** How many blobs may come at the same time. */
   readonly atOnce: number;
   /** Appends to the blob what it lacks; `onProgress` is to be called now and then. */
@@ -60,9 +62,9 @@ export function parseReceived(bytes: Uint8Array, name: string): Manifest {
  * @param folder with what an earlier run left
  * @throws SconceError `model_invalid`
  */
-export function missingBytes(blobs: Blobs, { manifest, name }: ReceiveOptions, folder: string): number {
-  const { config, layers } = parseReceived(manifest, name);
-  const sizes = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
+export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: string): number {
+  const manifest = parseReceived(options.manifest, options.name);
+  const sizes = new Map([manifest.config, ...wantedLayers(manifest, options)].map((blob) => [blob.digest, blob.size]));
   return [...sizes]
     .filter(([digest, size]) => !blobs.has({ digest, size }))
     .reduce((sum, [digest, size]) => sum + Math.max(0, size - PartialBlob.sizeOf(digest, folder)), 0);
@@ -80,7 +82,7 @@ export async function stageReceived(
   { folder, reuse }: { folder: string; reuse: boolean },
 ): Promise<StagedPackage> {
   const manifest = parseReceived(options.manifest, options.name);
-  const byDigest = Map.groupBy(manifest.layers, ({ digest }) => digest);
+  const byDigest = Map.groupBy(wantedLayers(manifest, options), ({ digest }) => digest);
   byDigest.delete(manifest.config.digest);
   const layers = [...byDigest.values()].flatMap(([layer]) => layer ?? []);
   const tally = new Tally([manifest.config, ...layers], options.onProgress);
@@ -102,6 +104,10 @@ export async function stageReceived(
   const named = { digest: digestOf(options.manifest), size: options.manifest.length };
   staged.push(await blobs.stage(options.manifest, folder, { reuse }));
   return { manifest: named, blobs: staged };
+}
+
+function wantedLayers({ layers }: Manifest, { withoutWeights = false }: ReceiveOptions): Manifest["layers"] {
+  return withoutWeights ? layers.filter((layer) => !isForWorkers(layer)) : layers;
 }
 
 interface BlobContext {

@@ -13,7 +13,7 @@ import { findEntry } from "./lookup.ts";
 import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
-import { readConfig, readManifest } from "./read-model.ts";
+import { lackingLayers, readConfig, readManifest, withoutWeights } from "./read-model.ts";
 import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
@@ -152,10 +152,11 @@ export class ModelStore {
    * Finds a model; without a reference, the most recent build of all. Checks that every blob is there with its size, and the
    * digests of manifest and config; `verify` checks those of the layers.
    *
+   * @param options.weights whether those of a model that came from a registry must be there: a front does without
    * @throws SconceError `usage`, `model_not_found` (saying what there is), `model_invalid` (not a sconce model, or a newer one),
    * `store_corrupt`
    */
-  async resolve(reference?: string): Promise<PackagedModel> {
+  async resolve(reference?: string, { weights = true }: { weights?: boolean } = {}): Promise<PackagedModel> {
     const entry = this.#find(reference);
     const manifest = await readManifest(this.#blobs, entry);
     const config = await readConfig(this.#blobs, entry, manifest);
@@ -166,8 +167,10 @@ export class ModelStore {
       size: layer.size,
       path: this.#blobs.path(layer.digest),
     }));
-    await Promise.all(layers.map((layer) => this.#blobs.check(layer)));
-    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers });
+    const lacking = lackingLayers(this.#blobs, entry, layers);
+    if (weights && lacking.length > 0) throw withoutWeights(entry);
+    await Promise.all(layers.filter((layer) => !lacking.includes(layer)).map((layer) => this.#blobs.check(layer)));
+    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers, lacking });
   }
 
   /**
@@ -177,7 +180,7 @@ export class ModelStore {
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
   verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
-    return verifyLayers(model.layers, { ...options, blobs: this.#blobs, home: this.home });
+    return verifyLayers(model, { ...options, blobs: this.#blobs, home: this.home });
   }
 
   /** Every model, the most recent build first. What other tools put there that isn't a sconce model is left out. */

@@ -4,7 +4,7 @@ import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";
 import { newest } from "./lookup.ts";
 import type { Manifest } from "./manifest.ts";
-import { readManifest } from "./read-model.ts";
+import { lackingLayers, readManifest } from "./read-model.ts";
 import { generatedTag, latestTag } from "./reference.ts";
 
 /** One model of the store with all its tags. */
@@ -16,6 +16,8 @@ export interface ModelSummary {
   /** All blobs together, in bytes; 0 when the manifest can't be read. */
   readonly size: number;
   readonly created: Date | undefined;
+  /** Whether it was pulled for a front, which needs none. */
+  readonly withoutWeights: boolean;
   /** Why it can't be served, when its manifest can't be read. */
   readonly problem: string | undefined;
 }
@@ -33,10 +35,14 @@ export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): P
     created: entry.created,
   };
   try {
-    return { ...summary, size: sizeOf(entry, await readManifest(blobs, entry)), problem: undefined };
+    const manifest = await readManifest(blobs, entry);
+    const withoutWeights = lackingLayers(blobs, entry, manifest.layers).length > 0;
+    return { ...summary, size: sizeOf(entry, manifest), withoutWeights, problem: undefined };
   } catch (error) {
     if (!(error instanceof SconceError)) throw error;
-    return error.code === "model_invalid" ? undefined : { ...summary, size: 0, problem: error.message };
+    return error.code === "model_invalid"
+      ? undefined
+      : { ...summary, size: 0, withoutWeights: false, problem: error.message };
   }
 }
 

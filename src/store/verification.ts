@@ -8,7 +8,7 @@ import { z } from "zod";
 import type { Blobs } from "./blobs.ts";
 import { replaceFile } from "./durable.ts";
 import { tryLock } from "./lock.ts";
-import type { PackagedLayer } from "./packaged-model.ts";
+import type { PackagedModel } from "./packaged-model.ts";
 import type { CopyProgress } from "./packaging.ts";
 
 export const stampsSchema = z.record(z.string(), z.string());
@@ -25,17 +25,17 @@ export interface VerifyOptions {
 const fileName = ".verified";
 
 /**
- * @returns the stamps of all layers
+ * @returns the stamps of all layers that are there
  * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
  */
 export async function verifyLayers(
-  layers: readonly PackagedLayer[],
+  { layers, lacking }: PackagedModel,
   { blobs, home, known, onProgress, signal }: VerifyOptions & { readonly blobs: Blobs; readonly home: string },
 ): Promise<Stamps> {
   const right: Stamps = { ...readStamps(home), ...known };
   const stamps: Record<string, string> = {};
   let isAllKnown = true;
-  for (const layer of layers) {
+  for (const layer of layers.filter((one) => !lacking.includes(one))) {
     // Taken before the file is read: what is written meanwhile has another one.
     const stamp = stampOf(layer.path);
     if (stamp === undefined || right[layer.digest] !== stamp) {

@@ -1,0 +1,152 @@
+/** Models that `serve` takes from a registry, with and without their weights; the registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { pulledModel } from "../src/commands/registry-pull.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { registryProxy } from "./helpers/registry-proxy.ts";
+import { storeWith } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { pushTo, putModel } from "./helpers/transfer.ts";
+
+setDefaultTimeout(60_000);
+
+const weightBytes = 50_000;
+let registry: TestRegistry;
+let dir: TempDir;
+/** Of the model in the registry, and of a later one. */
+let first: string;
+let second: string;
+
+beforeAll(async () => {
+  if (!hasRegistry) return;
+  [registry, dir] = await Promise.all([startRegistry(), tempDir()]);
+  const source = new ModelStore(dir.join("source"));
+  first = (await putModel(source, "one", weightBytes)).digest;
+  await pushTo(source, "digits:v1", `${registry.host}/team/digits:v1`);
+  second = (await putModel(source, "two", weightBytes)).digest;
+  await pushTo(source, "digits:v1", `${registry.host}/team/digits:v2`);
+});
+
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
+const run = (store: ModelStore, ...args: string[]) => cli(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });
+
+describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () => {
+  test("serve pulls the model, and serves what it has when the registry is gone", async () => {
+    await using built = await storeWith("lab");
+    await pushTo(new ModelStore(built.home), "lab", `${registry.host}/team/lab:v1`);
+    await using proxy = await registryProxy(registry.port);
+    const remote = `${proxy.host}/team/lab:v1`;
+    const store = emptyStore();
+    const args = ["serve", remote, "--host", "127.0.0.1", "-p", "0", "--no-isolate"];
+    for (const isGone of [false, true]) {
+      if (isGone) await proxy[Symbol.asyncDispose]();
+      await using server = startCli(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });
+      const client = await clientOf(server);
+      expect((await client.predict([{ x: 1 }])).outputs?.[0]?.y).toBe(3);
+      expect(server.lines.some((line) => line.includes(`Pulled ${remote}`))).toBe(!isGone);
+      expect(server.lines.some((line) => line.includes("as the store has it") && line.includes("refuses"))).toBe(
+        isGone,
+      );
+    }
+  });
+
+  test("what the store has is not fetched again, and a tag that moved is", async () => {
+    let served = "v1";
+    await using proxy = await registryProxy(registry.port, ({ path }) =>
+      path.endsWith("/manifests/live")
+        ? { status: 307, headers: { Location: `http://${registry.host}/v2/team/digits/manifests/${served}` } }
+        : undefined,
+    );
+    const store = emptyStore();
+    const remote = `${proxy.host}/team/digits:live`;
+    expect(await pulledModel(store, remote, {})).toMatchObject({
+      digest: first,
+      reference: expect.stringMatching(/^digits:/),
+    });
+    expect(proxy.of("GET", /blobs/).length).toBe(3);
+    const index = await Bun.file(`${store.home}/index.json`).text();
+    expect((await pulledModel(store, remote, {})).digest).toBe(first);
+    expect(proxy.of("GET", /blobs/).length).toBe(3);
+    expect(await Bun.file(`${store.home}/index.json`).text()).toBe(index);
+    served = "v2";
+    expect((await pulledModel(store, remote, {})).digest).toBe(second);
+    expect((await store.resolve("digits:live")).digest).toBe(second);
+  });
+
+  test("a model by its digest needs no registry once it is there", async () => {
+    const store = emptyStore();
+    await using proxy = await registryProxy(registry.port);
+    const remote = `${proxy.host}/team/digits@${first}`;
+    expect((await pulledModel(store, remote, {})).digest).toBe(first);
+    const { length } = proxy.requests;
+    expect((await pulledModel(store, remote, {})).digest).toBe(first);
+    expect(proxy.requests.length).toBe(length);
+  });
+
+  test("a registry that is away, with nothing from there in the store, is one line", async () => {
+    const store = emptyStore();
+    // Of the same name, but built here.
+    await putModel(store, "built here");
+    expect(await run(store, "serve", "127.0.0.1:1/team/digits:v1")).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "sconce: 127.0.0.1:1 refuses connections; check the name and the port, and that the registry runs\n",
+    });
+    expect(await failure(pulledModel(store, `${registry.host}/team/digits:v9`, {}))).toContain(
+      "model_not_found: no model",
+    );
+  });
+
+  test("a front gets all but the weights, and whoever needs them is told where they are", async () => {
+    await using proxy = await registryProxy(registry.port);
+    const store = emptyStore();
+    const remote = `${proxy.host}/team/digits:v1`;
+    const front = await pulledModel(store, remote, { withoutWeights: true });
+    expect({ digest: front.digest, lacking: front.lacking.map(({ title }) => title) }).toEqual({
+      digest: first,
+      lacking: ["digits.pt"],
+    });
+    expect(await front.code()).toBe("// one");
+    // Again without fetching.
+    await pulledModel(store, remote, { withoutWeights: true });
+    expect(proxy.of("GET", /blobs/).length).toBe(2);
+    expect(Object.keys(await store.verify(front))).toEqual([front.bundle.digest]);
+
+    expect(await failure(store.resolve("digits:v1"))).toBe(
+      `model_not_found: digits:v1 is in the store without weights, enough for --role front alone; fetch the rest with "sconce pull ${proxy.host}/team/digits@${first}"`,
+    );
+    expect((await run(store, "serve", "digits:v1")).stderr).toContain("is in the store without weights");
+    expect((await run(store, "models")).stdout).toMatch(/^digits .* KiB without weights /m);
+    expect(JSON.parse((await run(store, "inspect", "digits:v1")).stdout)).toMatchObject({ withoutWeights: true });
+
+    // A worker fetches the rest.
+    expect((await pulledModel(store, remote, {})).lacking).toEqual([]);
+    expect(proxy.of("GET", /blobs/).length).toBe(3);
+    expect((await store.list())[0]).toMatchObject({ withoutWeights: false });
+  });
+
+  test("a model without weights is removed whole, and what others share with it stays", async () => {
+    const store = emptyStore();
+    const remote = `${registry.host}/team/digits:v1`;
+    await pulledModel(store, remote, { withoutWeights: true });
+    store.tag("digits:v1", "other:v1");
+    await run(store, "rm", "--all-tags", "digits:v1");
+    expect((await store.resolve("other:v1", { weights: false })).digest).toBe(first);
+    expect(store.remove("other:v1", { allTags: true }).freedBytes).toBeGreaterThan(0);
+    expect(await store.list()).toEqual([]);
+  });
+
+  test("weights that were built here and are gone are damage, for a front, too", async () => {
+    const store = emptyStore();
+    await putModel(store, "built here");
+    await Bun.file((await store.resolve("digits")).layer("digits.pt").path).delete();
+    expect(await failure(store.resolve("digits", { weights: false }))).toContain("store_corrupt");
+  });
+});
