@@ -58,17 +58,22 @@ describe("tag", () => {
 
 describe("rm", () => {
   test("removes one tag, says which others keep the model, and that nothing was freed", async () => {
+    store.tag("digits", "digits:v1");
     const { code, stdout, stderr } = await run("rm", "digits");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "Untagged digits:latest\nFreed 0 B\n" });
-    expect(stderr).toContain(`${digits.reference} still stands for it; --all-tags removes all`);
-    expect(await tags()).toEqual({ digits: [digits.tag] });
+    expect(stderr).toContain(`${digits.reference}, digits:v1 still stand for it; --all-tags removes all`);
+    expect(await tags()).toEqual({ digits: [digits.tag, "v1"] });
   });
 
-  test("removes the model with its last tag and says how much was freed", async () => {
-    await run("rm", "digits");
-    const { stdout } = await run("rm", digits.reference);
-    expect(stdout).toMatch(new RegExp(`^Untagged ${digits.reference}\nFreed [1-9][\\d.]* (B|KiB)\n$`));
+  test("removes the model with the last tag that was given, or with the generated one, and says how much was freed", async () => {
+    const { stdout } = await run("rm", "digits");
+    expect(stdout).toMatch(
+      new RegExp(`^Untagged ${digits.reference}\nUntagged digits:latest\nFreed [1-9][\\d.]* (B|KiB)\n$`),
+    );
     expect(await store.list()).toEqual([]);
+    const old = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("old") });
+    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("new") });
+    expect((await run("rm", old.reference)).stdout).toMatch(/^Untagged .*\nFreed [1-9]/);
   });
 
   test("--all-tags, as a digest does, removes all tags of the model in the repository and no other model", async () => {
@@ -83,6 +88,7 @@ describe("rm", () => {
   });
 
   test("of several removes those that are there, and fails with what is not", async () => {
+    store.tag("digits", "digits:v1");
     const { code, stdout, stderr } = await run("rm", "nope", "digits", "digits:v9");
     expect({ code, stdout }).toEqual({ code: 1, stdout: "Untagged digits:latest\nFreed 0 B\n" });
     expect(stderr).toContain('sconce: no model "nope" in the store (models: digits); model "digits" has no tag "v9"');

@@ -98,7 +98,7 @@ describe("tagging", () => {
 });
 
 describe("removing", () => {
-  test("a tag leaves the model under its others; the last one frees its blobs and no others", async () => {
+  test("a tag leaves the model under others that were given; the last one takes the generated tag along and frees its blobs and no others", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const one = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -108,10 +108,12 @@ describe("removing", () => {
       layers: modelLayers("one"),
     });
     const { size } = await store.resolve(one.reference);
-    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], left: [one.reference], freedBytes: 0 });
+    store.tag("digits", "digits:v1");
+    const left = [one.reference, "digits:v1"];
+    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], left, freedBytes: 0 });
     const model = await store.resolve(one.reference);
-    const { removed, freedBytes } = store.remove(one.reference);
-    expect(removed).toEqual([one.reference]);
+    const { removed, freedBytes } = store.remove("digits:v1");
+    expect(removed).toEqual(left);
     // The layers are shared with the other model.
     expect(freedBytes).toBe(size - model.layers.reduce((sum, layer) => sum + layer.size, 0));
     expect((await failureOf(store.resolve("digits"))).message).toContain("(models: upscale)");
@@ -168,10 +170,9 @@ describe("removing", () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const broken = await store.put({ repository: "broken", config: modelConfig(), layers: modelLayers("one") });
-    const { reference } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("two") });
+    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("two") });
     await Bun.write(blobPath(store, broken.digest), "{");
-    store.remove("digits");
-    expect(store.remove(reference).freedBytes).toBe(0);
+    expect(store.remove("digits").freedBytes).toBe(0);
     expect(store.remove(`broken@${broken.digest}`).freedBytes).toBeGreaterThan(0);
     expect(await readdir(dir.join("blobs/sha256"))).toEqual([]);
   });

@@ -11,7 +11,7 @@ import { command } from "./command.ts";
 export const rm = command({
   name: "rm",
   description: "Remove tags, and the models that no tag is left of",
-  details: `Every build has a generated tag and latest: while one tag is left the model stays, and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. What other models share stays.
+  details: `With the last of the tags that were given, latest too, its generated tag goes and the model with it; while another is left the model stays, and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. What other models share stays.
 
 Removes all that it can and then tells what it could not. A server that has the model open keeps it.`,
   example: `sconce rm digits:v1

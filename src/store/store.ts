@@ -236,7 +236,10 @@ export class ModelStore {
     const ofModel = index
       .entries()
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
-    const gone = ofModel.filter((entry) => byDigest || entry.tag === found.tag);
+    const own = generatedTag(found.digest);
+    const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
+    // A tag that nobody gave keeps nothing.
+    const gone = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
     for (const entry of gone) index.delete(entry);
     let freedBytes = 0;
     try {
