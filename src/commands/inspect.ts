@@ -1,4 +1,5 @@
 /** `sconce inspect [repo[:tag]]` */
+import { flag, option } from "../option.ts";
 import { type Command, command } from "./command.ts";
 import { type ModelSource, modelStore } from "./model-source.ts";
 import { shorten } from "./predict/output-files.ts";
@@ -15,11 +16,13 @@ export function inspectCommand(source: ModelSource, example: string): Command {
     name: "inspect",
     description: "Print what a packaged model is made of, as JSON",
     details:
-      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, what compiled weights need of a processor, the example. A model that was pulled for a front alone is without weights. On a terminal data URIs are cut short.",
+      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, what compiled weights need of a processor, the example. A model that was pulled for a front alone is without weights. Data URIs in the example are cut short.",
     example,
-    options: {},
+    options: {
+      full: option({ description: "Print the example's data URIs whole", default: false, parse: flag }),
+    },
     positionals: source.reference === undefined ? [] : [source.reference],
-    async run({ positionals: [reference] }) {
+    async run({ options, positionals: [reference] }) {
       const model = await source.resolve(reference, { weights: false });
       const { config, layers } = model;
       const described = {
@@ -33,7 +36,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
         config,
         layers: layers.map(({ title, mediaType, digest, size }) => ({ title, mediaType, digest, size })),
       };
-      console.log(formatJson(process.stdout.isTTY ? shorten(described).output : described));
+      console.log(formatJson(options.full ? described : shorten(described).output));
     },
   });
 }
