@@ -33,6 +33,12 @@ const fullAt = {
 } as const;
 type Asking = keyof typeof fullAt;
 
+/**
+ * Who asks for less than this part of what is left of the account always has room: large requests must not keep small ones out. A fixed part for
+ * small ones would need a size that is small (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
+ */
+const OF_FREE = 1 / 256;
+
 /** Bytes of memory that a byte of an output is counted with: its text, the one text that is made of all, and what that is sent from. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
@@ -134,12 +140,15 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits.
+   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits; so does what is small beside what is left.
    * @param own bytes that who asks holds already
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
-    return held + this.#results.sum() + bytes <= fullAt[part] * this.maxBytes || held <= own;
+    const used = held + this.#results.sum();
+    if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
+    // What is not known yet is not small.
+    return bytes > 0 && bytes <= OF_FREE * (this.maxBytes - used);
   }
 
   /** @returns undefined where there is no room: then nothing was taken */
