@@ -198,7 +198,7 @@ export class MemoryAccount {
     this.#parts[part] += bytes;
     this.#counterOf(part).add(bytes);
     if (bytes < 0) {
-      this.#collectLater(-bytes);
+      this.dropped(-bytes);
       this.#wakeLater();
     } else if (this.isOver) for (const relieve of this.#relievers) relieve();
   }
@@ -238,19 +238,25 @@ export class MemoryAccount {
   }
 
   /**
-   * What was given back is memory still, until the engine of JavaScript looks: by itself it lets the heap double before. So it is made to, as soon
-   * as what is held and what may be garbage are more than half of the account.
+   * So many bytes were let go of, whether or not they were counted. They are memory still, until the engine of JavaScript looks: by itself it lets the
+   * heap double before. So it is made to, as soon as what is held and what may be garbage are more than half of the account; at once
+   * where they are more than all of it, as one turn of the loop may make a whole batch of outputs.
    */
-  #collectLater(bytes: number): void {
+  dropped(bytes: number): void {
     this.#garbage += bytes;
-    if (this.#willCollect || this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
-    if (this.used + this.#garbage < this.maxBytes / 2) return;
-    this.#willCollect = true;
-    setImmediate(() => {
-      this.#willCollect = false;
-      this.#garbage = 0;
-      Bun.gc(true);
-    });
+    if (this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
+    const { used, maxBytes } = this;
+    if (used + this.#garbage > maxBytes) this.#collect();
+    else if (!this.#willCollect && used + this.#garbage > maxBytes / 2) {
+      this.#willCollect = true;
+      setImmediate(() => this.#collect());
+    }
+  }
+
+  #collect(): void {
+    this.#willCollect = false;
+    this.#garbage = 0;
+    Bun.gc(true);
   }
 
   /** Once for all that is given back in one turn of the loop. */
