@@ -47,8 +47,7 @@ describe("what can be refused", () => {
     expect([account.hasRoom("bodies", 50), account.hasRoom("bodies", 51)]).toEqual([true, false]);
     account.add("outputs", 12_000);
     expect([account.hasRoom("bodies", 3), account.hasRoom("bodies", 4)]).toEqual([true, false]);
-    // Of unknown size.
-    expect(account.hasRoom("tensors", 0)).toBe(false);
+    expect(account.hasRoom("tensors", 1)).toBe(false);
   });
 
   test("is kept out by what was added", () => {

@@ -140,15 +140,15 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits; so does what is small beside what is left.
+   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits; so does what would be refused and is small beside what is left.
    * @param own bytes that who asks holds already
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
-    // What is not known yet is not small.
-    return bytes > 0 && bytes <= OF_FREE * (this.maxBytes - used);
+    // Others are not refused, but have their turns.
+    return part !== "files" && part !== "tensors" && bytes <= OF_FREE * (this.maxBytes - used);
   }
 
   /** @returns undefined where there is no room: then nothing was taken */
