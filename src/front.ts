@@ -130,7 +130,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const { engine, pipeline, facts } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
   opened.defer(() => engine.close());
   const decoder = new InputDecoder(model.input);
-  const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder)));
+  const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
   const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
   const service = new PredictionService({
     unfinished,
@@ -206,6 +206,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
       logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
     // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
     onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
+    addressOf: (request) => listener?.addressOf(request),
   });
   if (options.siblings !== undefined) {
     const fetch = named(app.fetch, { accessLog: false });

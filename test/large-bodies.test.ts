@@ -11,6 +11,7 @@ import { LargeBodies } from "../src/inputs/large-bodies.ts";
 import { checkLargeBody } from "../src/inputs/large-body.ts";
 import { LateInputs } from "../src/inputs/late-inputs.ts";
 import { scanList } from "../src/inputs/list-scan.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import type { PackagedModel } from "../src/store/packaged-model.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
@@ -119,7 +120,7 @@ describe("threads that check large bodies", () => {
     await dir[Symbol.asyncDispose]();
   });
 
-  const open = (options: { maxThreads?: number; timeoutMs?: number }) => {
+  const open = (options: ConstructorParameters<typeof LargeBodies>[2]) => {
     return new LargeBodies(packaged.bundle, new InputDecoder(z.object({ x: z.number() })), options);
   };
   const xOf = async (body: Promise<DecodedBody>) => allOf((await body).inputs);
@@ -152,6 +153,22 @@ describe("threads that check large bodies", () => {
     expect(await xOf(bodies.read(bodyOf(-2), 10))).toEqual([{ x: -2 }]);
   });
 
+  test("are given bodies one at a time where there is no memory for several", async () => {
+    const body = bodyOf(1);
+    const perBody = 9 * (body[0]?.length ?? 0);
+    for (const { maxBytes, begun } of [
+      { maxBytes: perBody, begun: 1 },
+      { maxBytes: 10 * perBody, begun: 2 },
+    ]) {
+      const memory = new MemoryAccount({ maxBytes });
+      using bodies = open({ maxThreads: 2, memory });
+      const reading = [xOf(bodies.read(bodyOf(1), 10)), xOf(bodies.read(bodyOf(1), 10))];
+      expect(memory.parts.bodies).toBe(begun * perBody);
+      expect(await Promise.all(reading)).toEqual([[{ x: 1 }], [{ x: 1 }]]);
+      expect(memory.parts.bodies).toBe(0);
+    }
+  });
+
   test("tell every body that the server is stopping", async () => {
     const bodies = open({ maxThreads: 1 });
     const reading = [-1, 1].map((x) => bodies.read(bodyOf(x), 10));
@@ -170,7 +187,7 @@ async function peakOf(body: string): Promise<{ body: number; peak: number; messa
     import type { DecodedBody } from "../src/inputs/bodies.ts";
 import { InputDecoder } from ${from("../src/inputs/input-decoder.ts")};
     import { checkLargeBody } from ${from("../src/inputs/large-body.ts")};
-    const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()) }));
+    const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()).default([]) }));
     const bytes = new TextEncoder().encode(${body});
     Bun.gc(true);
     const before = process.resourceUsage().maxRSS;
@@ -208,6 +225,12 @@ describe("memory for a body of wrong inputs", () => {
     // What a process takes for anything at all stands beside it.
     expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
   });
+});
+
+test("memory for a list of numbers is that for its values, and none for each of them on its way", async () => {
+  const { body, peak, message } = await peakOf(`'[{"x":1,"numbers":[' + "1,".repeat(6e6) + '1]}]'`);
+  expect(message).toBe("");
+  expect(peak).toBeLessThan(12 * body + 64 * 2 ** 20);
 });
 
 describe.concurrent("a server", () => {

@@ -41,6 +41,15 @@ describe("what can be refused", () => {
     expect([account.hasRoom("outputs", 25), account.hasRoom("outputs", 26)]).toEqual([true, false]);
   });
 
+  test("has room beside large things as long as it is small beside what they leave", () => {
+    const account = new MemoryAccount({ maxBytes: 25_600 });
+    account.add("outputs", 12_800);
+    expect([account.hasRoom("bodies", 50), account.hasRoom("bodies", 51)]).toEqual([true, false]);
+    account.add("outputs", 12_000);
+    expect([account.hasRoom("bodies", 3), account.hasRoom("bodies", 4)]).toEqual([true, false]);
+    expect(account.hasRoom("tensors", 1)).toBe(false);
+  });
+
   test("is kept out by what was added", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     using outputs = account.add("outputs", 10);

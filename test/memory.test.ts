@@ -1,5 +1,5 @@
 /** `--max-memory`: what clients send, fetch and read stays within one account of bytes, and is given back. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { decodings } from "../src/model/decoding-gate.ts";
 import { problemOf } from "./helpers/client.ts";
@@ -69,11 +69,35 @@ describe("bodies on their way", () => {
     await until(async () => (await held(server, "bodies")) === 0);
   });
 
-  test("alone are taken, however little memory there is", async () => {
-    await using server = await store.serve("lab", { maxMemory: 1000 });
+  test("alone are taken, if they need no more than all of it", async () => {
+    await using server = await store.serve("lab", { maxMemory: 3 * large.length });
     expect((await server.client.predict(JSON.parse(large))).status).toBe("success");
-    expect(await server.client.metric("sconce_memory_limit_bytes")).toBe(1000);
+    expect(await server.client.metric("sconce_memory_limit_bytes")).toBe(3 * large.length);
+    const detail = `a body may have at most ${large.length} bytes (--max-memory)`;
+    for (const body of [`${large} `, new Blob([large, " "]).stream()]) {
+      const headers = { "Content-Type": "application/json" };
+      const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
+      expect(await problemOf(response)).toMatchObject({ status: 413, detail });
+    }
   });
+});
+
+test("a server is not ready while pictures have been decoded for half a minute and none was done", async () => {
+  await using server = await store.serve("picture");
+  const status = async () => (await server.client.fetch("/health/ready")).status;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const decoding = decodings.run(1, () => promise);
+  const now = performance.now.bind(performance);
+  const clock = spyOn(performance, "now").mockImplementation(() => now() + 30_000);
+  try {
+    expect(await status()).toBe(503);
+    resolve();
+    await decoding;
+    expect(await status()).toBe(200);
+  } finally {
+    clock.mockRestore();
+  }
+  expect(await status()).toBe(200);
 });
 
 describe("fetched files", () => {

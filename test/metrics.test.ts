@@ -144,7 +144,7 @@ describe("a request that is refused", () => {
     const large = [{ x: 1, note: { text: "n".repeat(100) } }];
     expect(await growth(refused(429, "bytes"), () => heavy.client.post(large), heavy)).toBe(1);
     await narrow.client.create([{ x: 1, before: gate.url("a") }]);
-    const heavier = [{ x: 1, note: { text: "n".repeat(400) } }];
+    const heavier = [{ x: 1, note: { text: "n".repeat(250) } }];
     expect(await growth(refused(429, "memory"), () => narrow.client.post(heavier), narrow)).toBe(1);
   });
 });

@@ -10,6 +10,8 @@ export type { Rows } from "./rows.ts";
 export interface Item {
   /** Whose item it is: lanes have their turns, and are cancelled as a whole. */
   readonly lane: object;
+  /** It goes behind the items of others. */
+  readonly isLate?: boolean;
   readonly index: number;
 }
 

@@ -20,6 +20,8 @@ export interface Queued extends Lengths {
    * nothing beside it on any runner.
    */
   readonly isAlone?: boolean;
+  /** Its lane goes behind all others. */
+  readonly isLate?: boolean | undefined;
 }
 
 /** The items of one lane in one bucket, in order. */

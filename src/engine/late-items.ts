@@ -37,6 +37,7 @@ export class LateItems<T extends Queued> {
 
   /** False for an item of another lane. */
   add(item: T): boolean {
+    if (item.isLate) this.#lanes.add(item.lane);
     const isLate = this.#lanes.has(item.lane);
     if (isLate) this.#queue.add(item);
     return isLate;

@@ -29,9 +29,10 @@ const SMALL_BYTES = 16 * 1024;
  *
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
-export async function readBody(request: Request, { maxBytes, memory, uploads }: BodyLimits): Promise<ReadBody> {
+export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
+  const { memory, uploads } = limits;
   checkMediaType(request.headers);
-  const length = lengthOf(request, maxBytes);
+  const length = lengthOf(request, limits);
   const charge = uploads.taken(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw noRoom();
   try {
@@ -44,7 +45,7 @@ export async function readBody(request: Request, { maxBytes, memory, uploads }: 
     }
     const isAnnounced = length !== undefined;
     const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
-      readChunks(request, { maxBytes, upload, uploads, isAnnounced }),
+      readChunks(request, { limits, upload, isAnnounced }),
     );
     return { body: chunks, bytes, charge };
   } catch (error) {
@@ -67,10 +68,10 @@ function checkMediaType(headers: Headers): void {
 }
 
 /** @returns undefined for a body in chunks, which tells its size only by coming to its end */
-function lengthOf({ headers }: Request, maxBytes: number): number | undefined {
+function lengthOf({ headers }: Request, limits: BodyLimits): number | undefined {
   const length = headers.get("content-length");
   if (length === null) return undefined;
-  if (Number(length) > maxBytes) throw tooLarge(maxBytes);
+  checkSize(Number(length), limits);
   return Number(length);
 }
 
@@ -80,9 +81,8 @@ async function readText(reading: Promise<Uint8Array>): Promise<string> {
 }
 
 interface Chunked {
-  readonly maxBytes: number;
+  readonly limits: BodyLimits;
   readonly upload: Upload;
-  readonly uploads: Uploads;
   /** All of its bytes were charged before; else each is as it comes. */
   readonly isAnnounced: boolean;
 }
@@ -90,7 +90,7 @@ interface Chunked {
 /** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
 async function readChunks(
   request: Request,
-  { maxBytes, upload, uploads, isAnnounced }: Chunked,
+  { limits, upload, isAnnounced }: Chunked,
 ): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   const reader = request.body?.getReader();
@@ -99,8 +99,9 @@ async function readChunks(
       const { done, value } = await upload.part(reader.read()).catch(refuseIncomplete);
       if (done) break;
       upload.bytes += value.length;
-      if (upload.bytes > maxBytes) throw tooLarge(maxBytes);
-      if (!isAnnounced && !uploads.taken(() => upload.charge.tryGrow(HELD_PER_BYTE * value.length))) throw noRoom();
+      checkSize(upload.bytes, limits);
+      if (!isAnnounced && !limits.uploads.taken(() => upload.charge.tryGrow(HELD_PER_BYTE * value.length)))
+        throw noRoom();
       chunks.push(value);
     }
   } catch (error) {
@@ -129,6 +130,10 @@ function unsupported(detail: string, headers: Readonly<Record<string, string>> =
   return new ProblemError({ status: 415, code: "unsupported_media_type", detail, headers });
 }
 
-function tooLarge(maxBytes: number): ProblemError {
-  return new ProblemError({ status: 413, code: "body_too_large", detail: `a body may have at most ${maxBytes} bytes` });
+/** A body alone is taken as long as it needs no more than the whole account. @throws ProblemError 413 */
+function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
+  const heldBytes = Math.floor(memory.maxBytes / HELD_PER_BYTE);
+  if (bytes <= Math.min(maxBytes, heldBytes)) return;
+  const limit = heldBytes < maxBytes ? `${heldBytes} bytes (--max-memory)` : `${maxBytes} bytes (--max-body-bytes)`;
+  throw new ProblemError({ status: 413, code: "body_too_large", detail: `a body may have at most ${limit}` });
 }

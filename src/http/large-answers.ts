@@ -70,6 +70,8 @@ export class LargeAnswers {
     let shared = this.#shared.get(id);
     if (shared === undefined) {
       const bytes = encode();
+      // The text that they were made of.
+      this.#memory.dropped(bytes.length);
       shared = { kind, bytes, charge: this.#memory.add("answers", bytes.length), readers: 0 };
       this.#shared.set(id, shared);
     }

@@ -63,6 +63,12 @@ export class Listener {
     server?.timeout(request, seconds);
   }
 
+  /** Of the connection of a request that was not answered yet. */
+  addressOf(request: Request): string | undefined {
+    const [server = this.#server] = this.#closed;
+    return server?.requestIP(request)?.address;
+  }
+
   /** @param areEnded whether connections are closed that still carry a request */
   async stop(areEnded = false): Promise<void> {
     clearInterval(this.#look);

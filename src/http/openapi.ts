@@ -37,7 +37,7 @@ const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 
   413: {
     description: "The body is too large",
     code: "body_too_large",
-    detail: "a body may have at most 67108864 bytes",
+    detail: "a body may have at most 67108864 bytes (--max-body-bytes)",
   },
   415: {
     description: "The body is not application/json",

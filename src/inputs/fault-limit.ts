@@ -1,4 +1,5 @@
 /** Makes a schema stop at the first so many faults: zod makes an object for every fault before anybody can count them. */
+import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import * as z from "../model/z.ts";
 
 /** Elements that are checked together: so many faults beyond the limit there can be. */
@@ -13,7 +14,10 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   for (const each of schemasOf(schema)) {
     if (limited.has(each)) continue;
     limited.add(each);
-    if (each instanceof z.core.$ZodArray) change(each, (parse) => slicedList(parse, max, longest(each)));
+    if (each instanceof z.core.$ZodArray) {
+      const isPlain = plainCheck(each);
+      change(each, (parse) => slicedList(parse, max, { maxLength: longest(each), isPlain }));
+    }
     if (each instanceof z.core.$ZodRecord && isOfAnyText(each._zod.def.keyType)) {
       change(each, (parse) => slicedRecord(parse, max));
     }
@@ -45,10 +49,17 @@ function longest({ _zod }: z.core.$ZodArray): number {
   return Math.min(...sizes, Number.POSITIVE_INFINITY);
 }
 
-function slicedList(parse: Parse, max: number, maxLength: number): Parse {
+interface ListRule {
+  readonly maxLength: number;
+  readonly isPlain: PlainCheck | undefined;
+}
+
+function slicedList(parse: Parse, max: number, { maxLength, isPlain }: ListRule): Parse {
   return (payload, context) => {
     const list = payload.value;
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
+    // zod makes an object for each element: of twelve million numbers half a gigabyte of garbage.
+    if (isPlain?.(list)) return payload;
     // Of a list that is too long zod looks at no element.
     if (list.length > maxLength) return parse(payload, context);
     const values = new Array<unknown>(list.length);

@@ -2,6 +2,8 @@
 import { availableParallelism } from "node:os";
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
+import type { Charge } from "../memory/charge.ts";
+import { MemoryAccount } from "../memory/memory-account.ts";
 import { threadTimeMs } from "../processes/thread-time.ts";
 import type { DecodedBody } from "./bodies.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
@@ -42,6 +44,8 @@ export interface Hello {
 }
 
 interface LargeBodiesOptions {
+  /** Counts what threads take; by default there is no limit. */
+  readonly memory?: MemoryAccount;
   /** Threads at most. */
   readonly maxThreads?: number;
   /** How much time of a processor a body may take, beside a second for each megabyte. */
@@ -50,6 +54,9 @@ interface LargeBodiesOptions {
 
 /** A thread that gets a tenth of a processor or less, or waits for something, is not waited for any longer. */
 const MAX_SHARES = 10;
+
+/** Bytes that a thread takes for a byte of a body at most while it checks it: measured 9 for a list of numbers of one digit. */
+const CHECKED_PER_BYTE = 9;
 
 /** A body that waits for a thread, or is with one. */
 interface Task {
@@ -61,10 +68,11 @@ interface Task {
 export class LargeBodies {
   readonly #bundle: BundleSource;
   readonly #decoder: InputDecoder;
+  readonly #memory: MemoryAccount;
   readonly #maxThreads: number;
   readonly #timeoutMs: number;
   /** One body at a time is with a thread: one that is slow holds up nobody who is not waiting for all of them. */
-  readonly #busy = new Map<Worker, { readonly task: Task; timer: Timer }>();
+  readonly #busy = new Map<Worker, { readonly task: Task; readonly charge: Charge; timer: Timer }>();
   readonly #idle: Worker[] = [];
   readonly #threads = new WeakMap<Worker, string>();
   readonly #waiting = new Set<Task>();
@@ -72,6 +80,7 @@ export class LargeBodies {
   constructor(bundle: BundleSource, decoder: InputDecoder, options: LargeBodiesOptions = {}) {
     this.#bundle = bundle;
     this.#decoder = decoder;
+    this.#memory = options.memory ?? new MemoryAccount();
     this.#maxThreads = options.maxThreads ?? Math.min(4, Math.max(2, availableParallelism()));
     this.#timeoutMs = options.timeoutMs ?? 10_000;
   }
@@ -107,16 +116,19 @@ export class LargeBodies {
     return answer.promise;
   }
 
-  /** Gives the body that has waited the longest to a thread that is idle, or to a new one. */
+  /** Gives the body that has waited the longest to a thread that is idle, or to a new one; only one at a time where memory is scarce. */
   #next(): void {
     const [task] = this.#waiting;
     if (task === undefined || (this.#idle.length === 0 && this.#busy.size >= this.#maxThreads)) return;
+    const takenBytes = CHECKED_PER_BYTE * task.bytes;
+    if (this.#busy.size > 0 && !this.#memory.hasRoom("bodies", takenBytes)) return;
     this.#waiting.delete(task);
+    const charge = this.#memory.add("bodies", takenBytes);
     const worker = this.#idle.pop() ?? this.#start();
     const timeoutMs = this.#timeoutMs + task.bytes / 1000;
     const hadMs = threadTimeMs(this.#threads.get(worker)) ?? 0;
     const timer = setTimeout(() => this.#look(worker, timeoutMs, { hadMs, since: performance.now() }), timeoutMs);
-    this.#busy.set(worker, { task, timer });
+    this.#busy.set(worker, { task, charge, timer });
     worker.postMessage(
       task.request,
       task.request.chunks.map(({ buffer }) => buffer),
@@ -167,6 +179,7 @@ export class LargeBodies {
   #taken(worker: Worker): Task | undefined {
     const busy = this.#busy.get(worker);
     clearTimeout(busy?.timer);
+    busy?.charge[Symbol.dispose]();
     this.#busy.delete(worker);
     return busy?.task;
   }

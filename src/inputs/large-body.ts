@@ -65,7 +65,7 @@ function hasFaultsOfKind(
   const text = textOf(bytes, scan, part);
   if (text.length < LARGE_PART_BYTES && part !== scan.deepPart) return false;
   const left = withoutWrongKinds(text, decoder.expected, MAX_FAULTS);
-  const elements = left && parseElements(left);
+  const elements = left && parseElements(left, rangeOf(scan, part).count);
   if (elements === undefined) return false;
   const before = faults.count;
   decoder.list(elements, rangeOf(scan, part).first, faults);
@@ -96,7 +96,7 @@ export function rangeOf({ parts }: ListScan, part: number): { readonly first: nu
 
 /** @returns the elements of a part; undefined if it isn't JSON */
 export function parsePart(bytes: Uint8Array, scan: ListScan, part: number): unknown[] | undefined {
-  return parseElements(textOf(bytes, scan, part));
+  return parseElements(textOf(bytes, scan, part), rangeOf(scan, part).count);
 }
 
 function textOf(bytes: Uint8Array, { parts }: ListScan, part: number): Uint8Array {
@@ -104,9 +104,11 @@ function textOf(bytes: Uint8Array, { parts }: ListScan, part: number): Uint8Arra
   return bytes.subarray(begin, next - 1);
 }
 
-function parseElements(bytes: Uint8Array): unknown[] | undefined {
+function parseElements(bytes: Uint8Array, count: number): unknown[] | undefined {
   const text = utf8(bytes);
   try {
+    // With brackets the text would be copied.
+    if (count === 1) return [JSON.parse(text)];
     const elements: unknown = JSON.parse(`[${text}]`);
     return Array.isArray(elements) ? elements : undefined;
   } catch {

@@ -33,6 +33,12 @@ const fullAt = {
 } as const;
 type Asking = keyof typeof fullAt;
 
+/**
+ * Who asks for less than this part of what is left of the account always has room: large requests must not keep small ones out. A fixed part for
+ * small ones would need a size that is small (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
+ */
+const OF_FREE = 1 / 256;
+
 /** Bytes of memory that a byte of an output is counted with: its text, the one text that is made of all, and what that is sent from. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
@@ -134,12 +140,15 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits.
+   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits; so does what would be refused and is small beside what is left.
    * @param own bytes that who asks holds already
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
-    return held + this.#results.sum() + bytes <= fullAt[part] * this.maxBytes || held <= own;
+    const used = held + this.#results.sum();
+    if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
+    // Others are not refused, but have their turns.
+    return part !== "files" && part !== "tensors" && bytes <= OF_FREE * (this.maxBytes - used);
   }
 
   /** @returns undefined where there is no room: then nothing was taken */
@@ -189,7 +198,7 @@ export class MemoryAccount {
     this.#parts[part] += bytes;
     this.#counterOf(part).add(bytes);
     if (bytes < 0) {
-      this.#collectLater(-bytes);
+      this.dropped(-bytes);
       this.#wakeLater();
     } else if (this.isOver) for (const relieve of this.#relievers) relieve();
   }
@@ -229,19 +238,25 @@ export class MemoryAccount {
   }
 
   /**
-   * What was given back is memory still, until the engine of JavaScript looks: by itself it lets the heap double before. So it is made to, as soon
-   * as what is held and what may be garbage are more than half of the account.
+   * So many bytes were let go of, whether or not they were counted. They are memory still, until the engine of JavaScript looks: by itself it lets the
+   * heap double before. So it is made to, as soon as what is held and what may be garbage are more than half of the account; at once
+   * where they are more than all of it, as one turn of the loop may make a whole batch of outputs.
    */
-  #collectLater(bytes: number): void {
+  dropped(bytes: number): void {
     this.#garbage += bytes;
-    if (this.#willCollect || this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
-    if (this.used + this.#garbage < this.maxBytes / 2) return;
-    this.#willCollect = true;
-    setImmediate(() => {
-      this.#willCollect = false;
-      this.#garbage = 0;
-      Bun.gc(true);
-    });
+    if (this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
+    const { used, maxBytes } = this;
+    if (used + this.#garbage > maxBytes) this.#collect();
+    else if (!this.#willCollect && used + this.#garbage > maxBytes / 2) {
+      this.#willCollect = true;
+      setImmediate(() => this.#collect());
+    }
+  }
+
+  #collect(): void {
+    this.#willCollect = false;
+    this.#garbage = 0;
+    Bun.gc(true);
   }
 
   /** Once for all that is given back in one turn of the loop. */

@@ -8,12 +8,14 @@ export interface ItemWorkOptions extends OutputListOptions {
   readonly flow: ItemFlow;
   /** Whether its client waits for its end. */
   readonly isWaitedFor: boolean;
+  /** Whose inputs they are, where that matters. */
+  readonly client?: string | undefined;
 }
 
 export function workOnItems(inputs: InputList, options: ItemWorkOptions): void {
-  const { live, flow, isWaitedFor } = options;
+  const { live, flow, isWaitedFor, client } = options;
   const outputs = new OutputList(options);
-  const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor });
+  const list = new ItemList(inputs, outputs, { deadlineMs: live.deadlineMs, isWaitedFor, client });
   live.items = list;
   live.begin({
     failure: (message) => outputs.failure(message),

@@ -25,6 +25,8 @@ export class OutputMemory implements Disposable {
     const { live, memory } = this.#options;
     const maxBytes = Math.min(this.#options.maxResultBytes, memory.maxOutputBytes);
     this.#bytes += bytes;
+    // What the model made is another copy.
+    memory.dropped(bytes);
     if (this.#bytes > maxBytes) {
       const message = `The outputs have more than ${Math.floor(maxBytes)} bytes; send fewer inputs in one request`;
       return { message, reason: "size" };

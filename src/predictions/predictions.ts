@@ -7,6 +7,8 @@ import type { Kind, PredictionRecord } from "./record.ts";
 export interface Client {
   /** Fires when it leaves. */
   readonly signal: AbortSignal;
+  /** Of the connection that the request came by; undefined where it has none. */
+  readonly address: string | undefined;
   /** Told when its answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
   held(isHeld: boolean): void;
 }

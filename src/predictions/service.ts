@@ -13,7 +13,7 @@ import { Admission, type AdmissionLimits, type Asking, type Unfinished } from ".
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
-import { workOnItems } from "./item-work.ts";
+import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
@@ -113,7 +113,13 @@ export class PredictionService implements Predictions {
           body: decoded.body,
           origin,
         },
-        { inputs: decoded.inputs, bytes, charge, isWaitedFor: waitMs > 0 },
+        {
+          inputs: decoded.inputs,
+          bytes,
+          charge,
+          isWaitedFor: waitMs > 0,
+          address: this.#options.flow.suspects.isWatching ? client.address : undefined,
+        },
       );
     } catch (error) {
       charge[Symbol.dispose]();
@@ -232,9 +238,18 @@ export class PredictionService implements Predictions {
       readonly leftMs?: number;
       readonly isHeldBack?: boolean;
       readonly isWaitedFor?: boolean;
+      readonly address?: string | undefined;
     },
   ): LivePrediction {
-    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false, isWaitedFor = false } = work;
+    const {
+      inputs,
+      bytes,
+      charge,
+      leftMs = request.timeoutMs,
+      isHeldBack = false,
+      isWaitedFor = false,
+      address,
+    } = work;
     const isKept = work.leftMs !== undefined;
     const live = new LivePrediction({
       request,
@@ -249,16 +264,21 @@ export class PredictionService implements Predictions {
     this.#deadlines.add(live);
     if (isHeldBack) return live;
     if (live.kind === "demo") this.#runDemo(live, inputs);
-    else this.#run(live, inputs, isWaitedFor);
+    else this.#run(live, inputs, { isWaitedFor, client: address });
     return live;
   }
 
-  #run(live: LivePrediction, inputs: InputList, isWaitedFor: boolean): void {
+  #run(
+    live: LivePrediction,
+    inputs: InputList,
+    { isWaitedFor, client }: Pick<ItemWorkOptions, "isWaitedFor" | "client">,
+  ): void {
     const { flow, pipeline, limits, memory, metrics, onFault } = this.#options;
     workOnItems(inputs, {
       live,
       flow,
       isWaitedFor,
+      client,
       encode: (output) => pipeline.encode(output),
       onEncoded: (ms) => metrics.took("encode", ms),
       onBegun: () => this.#hasBegun(live),

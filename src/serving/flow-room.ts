@@ -7,7 +7,7 @@ import type { ItemList, ListItem } from "./item-list.ts";
 const MAX_PREPARING = 512;
 
 interface FlowRoomOptions {
-  /** Most items that wait for a batch. */
+  /** Most items that wait for a batch; those that go behind all others hold up none of them. */
   readonly maxReady: number;
   readonly maxReadyBytes: number;
   readonly memory: MemoryAccount;
@@ -57,7 +57,7 @@ export class FlowRoom {
   /** An item waits for a batch. */
   enter({ lane, bytes, tensorBytes }: ListItem): void {
     lane.ready += 1;
-    this.#ready += 1;
+    if (!lane.isLate) this.#ready += 1;
     this.hold(lane, bytes, tensorBytes);
   }
 
@@ -68,7 +68,7 @@ export class FlowRoom {
     const { lane, bytes } = item;
     if (lane.ready === 0) return;
     lane.ready -= 1;
-    this.#ready -= 1;
+    if (!lane.isLate) this.#ready -= 1;
     this.hold(lane, -bytes, 0);
   }
 
@@ -110,7 +110,7 @@ export class FlowRoom {
 
   /** Forgets all that a list has. */
   clear(list: ItemList): void {
-    this.#ready -= list.ready;
+    if (!list.isLate) this.#ready -= list.ready;
     this.#preparing -= list.preparing;
     this.hold(list, -list.bytes, -list.tensorBytes);
     list.ready = 0;

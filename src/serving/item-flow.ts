@@ -11,6 +11,7 @@ import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { Suspects } from "./suspects.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
@@ -55,6 +56,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
+  readonly suspects = new Suspects();
   readonly counts = new ItemCounts();
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
@@ -110,6 +112,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
+    if (this.suspects.isWatching) list.isLate = this.suspects.isLate(list.client);
     this.counts.came(list);
     this.#queue(list);
     this.#begin();
@@ -142,7 +145,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         this.#observer?.took("queue", now - readyAtMs);
       }
       lane.dispatched();
-      if (lane.hasFailed) this.#queue(lane);
+      if (lane.isLast) this.#queue(lane);
     }
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.#room.isThere());
@@ -150,6 +153,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   finished(item: ListItem, rows: Rows): void {
     const { lane, index, readyAtMs } = item;
+    this.suspects.ended(lane.client, false);
     const beganMs = performance.now();
     const tookMs = beganMs - readyAtMs;
     const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
@@ -172,6 +176,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   failed(item: ListItem, error: SconceError): void {
     const { lane, isWaiting } = item;
+    this.suspects.ended(lane.client, true);
     this.#room.leave(item);
     this.#room.ended(item);
     this.counts.ended(lane, !isWaiting);
@@ -257,7 +262,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
-    if (list.hasFailed && list.ready >= this.#maxReadyOfFailed) return;
+    if (list.isLast && list.ready >= this.#maxReadyOfFailed) return;
     const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
     if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }

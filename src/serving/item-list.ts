@@ -13,6 +13,8 @@ export interface ItemListOptions {
   readonly deadlineMs?: number;
   /** Whether a client waits for the outputs, and is not known to come back for them. */
   readonly isWaitedFor?: boolean;
+  /** The address of the client, where that matters. */
+  readonly client?: string | undefined;
 }
 
 /** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
@@ -40,6 +42,9 @@ export class ItemList implements InRing<ItemList> {
   readonly count: number;
   readonly deadlineMs: number;
   isWaitedFor: boolean;
+  readonly client: string | undefined;
+  /** Its items go behind those of others. */
+  isLate = false;
   /** Its place among all turns, and when it began to wait for its first one. */
   turn = 0;
   queuedAtMs = 0;
@@ -72,14 +77,20 @@ export class ItemList implements InRing<ItemList> {
   constructor(
     inputs: InputList,
     receiver: OutputReceiver,
-    { deadlineMs = Infinity, isWaitedFor = false }: ItemListOptions = {},
+    { deadlineMs = Infinity, isWaitedFor = false, client }: ItemListOptions = {},
   ) {
     this.deadlineMs = deadlineMs;
     this.isWaitedFor = isWaitedFor;
+    this.client = client;
     this.count = inputs.length;
     this.#left = inputs.length;
     this.#inputs = inputs;
     this.#receiver = receiver;
+  }
+
+  /** Whether only few of its items may wait in the engine. */
+  get isLast(): boolean {
+    return this.isLate || this.hasFailed;
   }
 
   /** Nobody waits for its outputs any more. */
@@ -189,5 +200,9 @@ export class ListItem implements Item {
     this.bytes = bytes;
     this.tensorBytes = tensorBytes;
     this.readyAtMs = readyAtMs;
+  }
+
+  get isLate(): boolean {
+    return this.lane.isLate;
   }
 }

@@ -155,6 +155,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       readonly key?: string;
       readonly isBad?: boolean;
       readonly isAlone?: boolean;
+      readonly isLate?: boolean;
     } = {},
   ): Item[] {
     const items = Array.from({ length: count }, () => ({
@@ -164,6 +165,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       readyAtMs: this.clock.now(),
       isBad: options.isBad ?? false,
       isAlone: options.isAlone ?? false,
+      isLate: options.isLate ?? false,
     }));
     for (const item of items) this.batcher.add(item);
     this.batcher.pump();

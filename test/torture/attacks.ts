@@ -64,51 +64,19 @@ export const attacks: readonly Attack[] = [
   },
   {
     name: "6 MB of texts for a list of numbers",
-    run: (target) =>
-      together(8, () =>
-        send(
-          target,
-          `[{"numbers":[${Array(2 * MB)
-            .fill('""')
-            .join(",")}]}]`,
-        ),
-      ),
+    run: (target) => sendTogether(8, target, `[{"numbers":[${repeated('""', 2 * MB)}]}]`),
   },
   {
     name: "12 MB of empty objects",
-    run: (target) =>
-      together(4, () =>
-        send(
-          target,
-          `[{"numbers":[${Array(4 * MB)
-            .fill("{}")
-            .join(",")}]}]`,
-        ),
-      ),
+    run: (target) => sendTogether(4, target, `[{"numbers":[${repeated("{}", 4 * MB)}]}]`),
   },
   {
     name: "12 MB of empty inputs",
-    run: (target) =>
-      together(4, () =>
-        send(
-          target,
-          `[${Array(4 * MB)
-            .fill("{}")
-            .join(",")}]`,
-        ),
-      ),
+    run: (target) => sendTogether(4, target, `[${repeated("{}", 4 * MB)}]`),
   },
   {
     name: "24 MB of numbers, eight times",
-    run: (target) =>
-      together(8, () =>
-        send(
-          target,
-          `[{"numbers":[${Array(12 * MB)
-            .fill("1")
-            .join(",")}]}]`,
-        ),
-      ),
+    run: (target) => sendTogether(8, target, `[{"numbers":[${repeated("1", 12 * MB)}]}]`),
   },
   {
     name: "60 uploads of 60 MB that stop after 3 MB",
@@ -186,6 +154,17 @@ function times<T>(count: number, value: T): T[] {
   return Array<T>(count).fill(value);
 }
 
+/** Elements of a list. */
+function repeated(element: string, count: number): string {
+  return `${`${element},`.repeat(count - 1)}${element}`;
+}
+
+/** The same body, made once. */
+function sendTogether(count: number, target: Target, body: string): Promise<unknown> {
+  const bytes = Buffer.from(body);
+  return together(count, () => send(target, bytes));
+}
+
 function together(count: number, task: () => Promise<unknown>): Promise<unknown> {
   return Promise.all(Array.from({ length: count }, task));
 }
@@ -195,7 +174,11 @@ function post(target: Target, inputs: readonly unknown[], path?: string): Promis
 }
 
 /** @returns the path of the prediction, at its end; undefined if there is none */
-async function send({ url, signal }: Target, body: string, path = "/predictions"): Promise<string | undefined> {
+async function send(
+  { url, signal }: Target,
+  body: string | Buffer<ArrayBuffer>,
+  path = "/predictions",
+): Promise<string | undefined> {
   try {
     const headers = { "Content-Type": "application/json", Prefer: "wait=60", "Cancel-After": String(CANCEL_AFTER_S) };
     const response = await fetch(new URL(path, url), { method: "POST", body, signal, headers });

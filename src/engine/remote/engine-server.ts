@@ -4,7 +4,7 @@ import type { SconceError } from "../../errors.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
-import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, KIND_MASK } from "./frame.ts";
+import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";
 import { FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
@@ -153,6 +153,7 @@ export class EngineServer {
   #submit(front: Front, memory: FrameMemory, at: number): void {
     const { words } = memory;
     const { tensors, key, padded, length } = this.#itemFrames.read(memory, at);
+    const kind = words[at / 4 + 1] ?? 0;
     const laneNumber = words[at / 4 + 3] ?? 0;
     let lane = front.lanes.get(laneNumber);
     if (lane === undefined) {
@@ -167,7 +168,8 @@ export class EngineServer {
       length,
       lane,
       number: words[at / 4 + 2] ?? 0,
-      isAlone: ((words[at / 4 + 1] ?? 0) & IS_ALONE) !== 0,
+      isAlone: (kind & IS_ALONE) !== 0,
+      isLate: (kind & IS_LATE) !== 0,
       readyAtMs: this.#engine.now(),
       dispatchedAtMs: 0,
     });

@@ -31,6 +31,8 @@ export const HEADER_BYTES = 8;
 export const KIND_MASK = 0xff;
 /** Flag of `submit` and `dispatched`: the item is run with no other beside it. */
 export const IS_ALONE = 0x100;
+/** Flag of `submit`: the item goes behind those of other clients. */
+export const IS_LATE = 0x200;
 
 /** Where a frame lies. It stays there for as long as anything refers to the memory. */
 export interface FrameMemory {

@@ -2,7 +2,7 @@
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
 import { aligned, setAt } from "../../model/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
-import { type FrameMemory, frameKinds, IS_ALONE } from "./frame.ts";
+import { type FrameMemory, frameKinds, IS_ALONE, IS_LATE } from "./frame.ts";
 import { type Block, beginFrame } from "./frame-blocks.ts";
 
 /** What a frame says of an item beside its tensors. */
@@ -10,6 +10,7 @@ export interface ItemHead {
   readonly number: number;
   readonly lane: number;
   readonly isAlone: boolean;
+  readonly isLate?: boolean | undefined;
 }
 
 interface Plan {
@@ -55,7 +56,11 @@ export class ItemFrames {
   write(block: Block, bytes: number, head: ItemHead, tensors: readonly Tensor[]): void {
     const { memory } = block;
     let offset = block.end + this.#headBytes;
-    let word = beginFrame(block, bytes, frameKinds.submit | (head.isAlone ? IS_ALONE : 0));
+    let word = beginFrame(
+      block,
+      bytes,
+      frameKinds.submit | (head.isAlone ? IS_ALONE : 0) | (head.isLate ? IS_LATE : 0),
+    );
     const { words } = memory;
     words[word + 2] = head.number;
     words[word + 3] = head.lane;

@@ -147,7 +147,12 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const from = block.end;
     const number = this.#pending.nextNumber();
     const ownLane = this.#pending.laneOf(item.lane);
-    this.#itemFrames.write(block, bytes, { number, lane: ownLane.number, isAlone: false }, checked.tensors);
+    this.#itemFrames.write(
+      block,
+      bytes,
+      { number, lane: ownLane.number, isAlone: false, isLate: item.isLate },
+      checked.tensors,
+    );
     this.#pending.add({
       item,
       number,

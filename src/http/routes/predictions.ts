@@ -18,6 +18,8 @@ import { Uploads } from "../uploads.ts";
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 type OnHold = (request: Request, isHeld: boolean) => void;
 
+type AddressOf = (request: Request) => string | undefined;
+
 export interface PredictionRoutes {
   readonly predictions: Predictions;
   /** The other fronts of this server, which may have a prediction that this one is asked for. */
@@ -25,10 +27,12 @@ export interface PredictionRoutes {
   readonly maxBodyBytes: number;
   readonly memory: MemoryAccount;
   readonly onHold?: OnHold;
+  /** Of the connection of a request. */
+  readonly addressOf?: AddressOf;
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, onHold = () => {} } = options;
+  const { predictions, siblings, memory, onHold = () => {}, addressOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
   const large = new LargeAnswers(memory);
   for (const family of families) {
@@ -38,7 +42,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
-      const client = new RequestClient(raw, onHold);
+      const client = new RequestClient(raw, { onHold, addressOf });
       const origin = contextOf(c);
       const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client, origin });
       return answer(family, record, large, origin, `${path}/${record.id}`);
@@ -48,7 +52,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const { raw } = c.req;
       const id = c.req.param("id");
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const client = new RequestClient(raw, onHold);
+      const client = new RequestClient(raw, { onHold, addressOf });
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       const shared = large.streamOf(id, family);
@@ -64,22 +68,28 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   }
 }
 
+type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "addressOf">>;
+
 /** A class, as the signal of a request is made when it is asked for. */
 class RequestClient implements Client {
   readonly #request: Request;
-  readonly #onHold: OnHold;
+  readonly #options: ClientOptions;
 
-  constructor(request: Request, onHold: OnHold) {
+  constructor(request: Request, options: ClientOptions) {
     this.#request = request;
-    this.#onHold = onHold;
+    this.#options = options;
   }
 
   get signal(): AbortSignal {
     return this.#request.signal;
   }
 
+  get address(): string | undefined {
+    return this.#options.addressOf(this.#request);
+  }
+
   held(isHeld: boolean): void {
-    this.#onHold(this.#request, isHeld);
+    this.#options.onHold(this.#request, isHeld);
   }
 }
 

@@ -1,0 +1,124 @@
+/** Clients whose inputs fail in batches: theirs run apart from those of others, and after them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect } from "node:net";
+import { Suspects } from "../src/serving/suspects.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { Simulation } from "./helpers/simulation.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(60_000);
+
+describe("a client", () => {
+  const after = (ends: readonly (readonly [client: string, hasFailed: boolean])[]) => {
+    let now = 0;
+    const suspects = new Suspects(() => now);
+    for (const [client, hasFailed] of ends) suspects.ended(client, hasFailed);
+    return { suspects, pass: (ms: number) => (now += ms) };
+  };
+  const times = <T>(count: number, value: T) => Array<T>(count).fill(value);
+
+  test("goes last when more than a quarter of its items fail, until they do no longer", () => {
+    const { suspects } = after(times(5, ["bad", true]));
+    expect([suspects.isLate("good"), suspects.isLate("bad"), suspects.isLate(undefined)]).toEqual([false, true, false]);
+    for (let i = 0; i < 20; i++) suspects.ended("bad", false);
+    expect(suspects.isLate("bad")).toBe(false);
+  });
+
+  test("does not go last for a few that fail among many", () => {
+    const { suspects } = after(times(20, [["mixed", true], ...times(9, ["mixed", false] as const)] as const).flat());
+    expect([suspects.isLate("good"), suspects.isLate("mixed")]).toEqual([false, false]);
+  });
+
+  test("does not go last while there are no others, as behind a proxy that all come by", () => {
+    const { suspects, pass } = after(times(50, ["proxy", true]));
+    expect(suspects.isLate("proxy")).toBe(false);
+    for (let i = 0; i < 50; i++) suspects.ended("proxy", false);
+    expect(suspects.isLate("proxy")).toBe(false);
+    for (let i = 0; i < 50; i++) suspects.ended("proxy", true);
+    expect(suspects.isLate("proxy")).toBe(false);
+    suspects.isLate("other");
+    expect(suspects.isLate("proxy")).toBe(true);
+    pass(2000);
+    expect(suspects.isLate("proxy")).toBe(false);
+  });
+
+  test("need not be known while nothing fails", () => {
+    const { suspects, pass } = after([["good", false]]);
+    expect(suspects.isWatching).toBe(false);
+    suspects.ended(undefined, true);
+    expect(suspects.isWatching).toBe(true);
+    pass(60_000);
+    expect(suspects.isWatching).toBe(false);
+  });
+
+  test("is forgotten for a thousand others", () => {
+    const { suspects } = after([...times(9, ["first", true] as const), ["good", false]]);
+    for (let i = 0; i < 1000; i++) suspects.ended(`client ${i}`, true);
+    suspects.isLate("good");
+    expect(suspects.isLate("first")).toBe(false);
+  });
+});
+
+test("items that go last share no batch with others, from the first one on", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8 });
+  simulation.add({}, 1);
+  const late = [{}, {}, {}, {}].flatMap((lane) => simulation.add(lane, 1, { isBad: true, isLate: true }));
+  const good = Array.from({ length: 20 }, () => simulation.add({}, 4)).flat();
+  await simulation.clock.drain();
+  expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(late.map(({ id }) => id));
+  expect(simulation.done.length).toBe(good.length + 1);
+  for (const { items } of simulation.batches) expect(new Set(items.map(({ isBad }) => isBad)).size).toBe(1);
+});
+
+describe("a server", () => {
+  let store: TestStore;
+  beforeAll(async () => {
+    store = await storeWith("lab");
+  });
+  afterAll(() => store[Symbol.asyncDispose]());
+
+  /** Resolves with the answer to one input that was sent from an address of this machine. */
+  const sendFrom = (localAddress: string, { url }: Client, input: object) => {
+    const body = JSON.stringify([input]);
+    const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close`;
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const socket = connect({ host: url.hostname, port: Number(url.port), localAddress });
+    let answer = "";
+    socket.on("connect", () => socket.write(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`));
+    socket.on("data", (chunk) => (answer += chunk));
+    socket.on("error", reject);
+    socket.on("close", () => resolve(answer));
+    return promise;
+  };
+  const [bad, good] = [{ x: 1, steps: -1 }, { x: 1 }];
+
+  const expectLate = async (client: Client) => {
+    const late = () => client.metric('sconce_batches_total{cause="late"}');
+    for (let i = 0; i < 8; i++) expect(await sendFrom("127.0.0.5", client, bad)).toContain('"status":"failed"');
+    expect(await sendFrom("127.0.0.5", client, good)).toContain('"status":"success"');
+    expect(await late()).toBe(0);
+    // On a machine that stands still the other one may be long gone.
+    for (let tries = 0; (await late()) === 0 && tries < 20; tries++) {
+      expect(await sendFrom("127.0.0.1", client, good)).toContain('"status":"success"');
+      expect(await late()).toBe(0);
+      expect(await sendFrom("127.0.0.5", client, good)).toContain('"status":"success"');
+    }
+    expect(await late()).toBe(1);
+  };
+  // Elsewhere loopback has one address.
+  const onLinux = test.skipIf(process.platform !== "linux");
+
+  onLinux("lets items of an address that sent bad ones go last, and of no other", async () => {
+    await using server = await store.serve("lab");
+    await expectLate(server.client);
+  });
+
+  onLinux("does so with an engine in a process of its own", async () => {
+    await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "--port", "0"], {
+      env: { SCONCE_HOME: store.home },
+    });
+    await expectLate(await clientOf(server));
+  });
+});
