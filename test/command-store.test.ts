@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
-import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
