@@ -59,7 +59,7 @@ test("every command of the README does what it says, in its order", async () => 
     const shown: unknown = JSON.parse(next.content);
     expect(shapeOf(abridgedAs(shown, JSON.parse(output)))).toEqual(shapeOf(shown));
   }
-}, 400_000);
+}, 900_000);
 
 test("every model of the README type-checks", async () => {
   const models = blocks.filter(({ language, path }) => language === "ts" && path !== undefined);
@@ -98,6 +98,8 @@ function environment(port: number): Record<string, string | undefined> {
     ...process.env,
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+    // Has libtorch's headers compiled, since the fixtures.
+    TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     PATH: path,
     SCONCE_HOME: store.path,
     SCONCE_CACHE_DIR: cacheFolder,
