@@ -31,7 +31,7 @@ beforeAll(async () => {
   for (const file of files.trim().split("\n")) await cp(join(root, file), checkout.join(file)).catch(() => {});
   for (const made of ["node_modules", "build", ".sconce"]) await symlink(join(root, made), checkout.join(made));
   await copyPreparedImages(checkout.join("images"));
-}, 60_000);
+}, 120_000);
 
 afterAll(async () => {
   await stop();
@@ -76,7 +76,7 @@ test("every model of the README type-checks", async () => {
     .nothrow()
     .quiet();
   expect({ exitCode, output: stdout.toString() }).toEqual({ exitCode: 0, output: "" });
-}, 60_000);
+}, 120_000);
 
 test("the README's test command is the one that CI runs", async () => {
   expect(blocks.some(({ language, content }) => language === "sh" && content === "npm test\n")).toBe(true);
