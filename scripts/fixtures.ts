@@ -14,9 +14,10 @@ import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // One after the other what keeps a core busy, the longest first; beside them what waits for the network.
+  // Those that compile weights share what they compile of libtorch's headers; beside them what is short, and what waits for the network.
   await Promise.all([
-    inTurn([fixtures, compiledUpscale]),
+    fixtures(),
+    compiledUpscale(),
     inTurn([compiledOperators, fakeCuda, preparedModel]),
     fetchDebianTools().then((problem) => {
       if (problem !== undefined) console.error(line(" ", "fixtures", `without Debian's tools: ${problem}`));
