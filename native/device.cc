@@ -37,7 +37,7 @@ const std::string& load_cuda() {
   return failure;
 }
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+[[noreturn]] void refuse_device(const std::string& name, const std::string& why) {
   throw CodedError("device_unavailable", "device \"" + name + "\": " + why);
 }
 
@@ -54,14 +54,14 @@ c10::Device find_device(const std::string& name) {
   if (name != "cuda") {
     const bool numbered = name.size() > 5 && name.size() <= 7 && name.rfind("cuda:", 0) == 0 &&
                           name.find_first_not_of("0123456789", 5) == std::string::npos;
-    if (!numbered) refuse(name, "expected cpu, cuda or cuda:N");
+    if (!numbered) refuse_device(name, "expected cpu, cuda or cuda:N");
     index = std::stoi(name.substr(5));
   }
   const int count = cuda_device_count();
   if (count == 0) {
-    refuse(name, load_cuda().empty() ? "no CUDA device was found" : "CUDA is not available (" + load_cuda() + ")");
+    refuse_device(name, load_cuda().empty() ? "no CUDA device was found" : "CUDA is not available (" + load_cuda() + ")");
   }
-  if (index >= count) refuse(name, "the last of the CUDA devices here is cuda:" + std::to_string(count - 1));
+  if (index >= count) refuse_device(name, "the last of the CUDA devices here is cuda:" + std::to_string(count - 1));
   return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
 }
 

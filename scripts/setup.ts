@@ -15,17 +15,23 @@ import { isDone, perform } from "./setup/step.ts";
 export interface SetupOptions {
   /** Shows what the commands of the steps print, which is otherwise shown only when they fail. */
   verbose?: boolean;
+  /** Called when a step is done, now or before; with its name. */
+  onDone?: (name: string) => void;
 }
 
 /** Does the steps that are not done, in order. Ends the process with code 1, and says why, if one cannot be done. */
-export async function setup({ verbose = false }: SetupOptions = {}): Promise<void> {
-  if (isSetUp()) return;
+export async function setup({ verbose = false, onDone = () => {} }: SetupOptions = {}): Promise<void> {
+  if (isSetUp()) {
+    for (const step of steps) onDone(step.name);
+    return;
+  }
   try {
     await withLock(async () => {
       await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
       for (const step of steps) {
         // Asked again, in turn: another set-up may have done it while this one waited, or the step before changed its inputs.
         if (!isDone(step)) await perform(step, { verbose });
+        onDone(step.name);
       }
     });
   } catch (error) {

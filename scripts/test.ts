@@ -6,17 +6,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { preparedModel } from "../examples/minilm/prepared.ts";
-import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
-import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
-import { packedLibraries } from "../test/helpers/executable.ts";
-import { fakeCuda } from "../test/helpers/fake-cuda.ts";
-import { compiledOperators } from "../test/helpers/operators.ts";
-import { preparedImages } from "../test/helpers/prepared-images.ts";
-import { fixtures } from "../test/helpers/weights.ts";
-import { check } from "./check.ts";
 import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
+import { setup } from "./setup.ts";
+
+/** What scripts/check.ts checks: types and style. Its exit code says how many fail. */
+const CHECKS = 2;
 
 /** Of a test that sets none: the machine may be busy with something else. */
 const LIMIT_MS = 120_000;
@@ -27,35 +22,38 @@ interface Counts {
   skipped: number;
 }
 
-const checks = await check();
-await makeFixtures();
+// Imports nothing from node_modules, which is not there when it begins: what needs it is a child. Both cores are kept at work: types and
+// style are checked while libtorch is downloaded, and fixtures are made while the addon is compiled.
+const meanwhile: Record<string, Promise<number>> = {};
+await setup({
+  onDone(step) {
+    if (step === "packages") meanwhile.checks = child("check.ts");
+    if (step === "libtorch") meanwhile.fixtures = child("fixtures.ts", "libtorch");
+  },
+});
+const step = new StepLine("fixtures", "compiling weights takes a few minutes, once");
+if ((await Promise.all([meanwhile.fixtures, child("fixtures.ts", "addon")])).some((code) => code !== 0))
+  process.exit(1);
+step.done("weights made by PyTorch, packed libraries, tools of Debian");
+const failedChecks = Math.min((await meanwhile.checks) ?? CHECKS, CHECKS);
 const tests = await runTests(process.argv.slice(2));
-const [passed, failed] = [checks.passed + tests.passed, checks.failed + tests.failed];
+const [passed, failed] = [CHECKS - failedChecks + tests.passed, failedChecks + tests.failed];
 if (tests.skipped > 0)
   console.log(`\n${tests.skipped} skipped, which need what this machine lacks (their names say what)`);
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
 
-/**
- * What the tests compare with: weights of PyTorch, whose compiling takes minutes, and programs of Debian. Made once, and no
- * part of any test.
- */
-async function makeFixtures(): Promise<void> {
-  const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
-  const noteProblem = (problem: string | undefined) => {
-    if (problem !== undefined) step.note(`without Debian's tools: ${problem}`);
-  };
-  // One after the other what keeps a core busy, the longest first; beside them what one thing waits for another, or the network.
-  await Promise.all([
-    inTurn([fixtures, compiledUpscale, fakeCuda]),
-    inTurn([preparedModel, compiledOperators, packedLibraries, preparedImages]),
-    fetchDebianTools().then(noteProblem),
-  ]);
-  step.done("weights made by PyTorch, tools of Debian");
-}
-
-async function inTurn(tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
-  for (const task of tasks) await task();
+/** Runs a script beside this one, and shows what it says when it ends. @returns its exit code */
+async function child(script: string, ...options: string[]): Promise<number> {
+  const command = [process.execPath, "--no-install", join(import.meta.dir, script), ...options];
+  const running = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "inherit", stderr: "pipe" });
+  const end = () => running.kill();
+  process.on("exit", end);
+  const said = await new Response(running.stderr).text();
+  const code = await running.exited;
+  process.off("exit", end);
+  process.stderr.write(process.stderr.isTTY ? `\r\x1b[2K${said}` : said);
+  return code;
 }
 
 async function runTests(options: string[]): Promise<Counts> {
@@ -68,6 +66,8 @@ async function runTests(options: string[]): Promise<Counts> {
         process.execPath,
         "test",
         ...parallel(),
+        // What took longest goes first, so that no long file is left to one core at the end. Made anew by `npm test -- --update-timings`.
+        `--timings=${join("test", "timings.json")}`,
         `--timeout=${LIMIT_MS}`,
         "--reporter=junit",
         `--reporter-outfile=${report}`,
@@ -88,12 +88,12 @@ async function runTests(options: string[]): Promise<Counts> {
 }
 
 /**
- * Files run side by side, one more than there are cores, as many tests wait for processes and timers. Each worker loads its
+ * Files run side by side, two more than there are cores, as many tests wait for processes and timers. Each worker loads its
  * modules once: what Bun does by default with `--parallel`, a fresh global for each file, would load the addon again and again
  * into one process.
  */
 function parallel(): string[] {
-  return [`--parallel=${Math.min(4, availableParallelism() + 1)}`, "--no-isolate"];
+  return [`--parallel=${Math.min(4, availableParallelism() + 2)}`, "--no-isolate"];
 }
 
 /** What went wrong beyond the tests that the report counts as failed. */

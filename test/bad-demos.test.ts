@@ -8,7 +8,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** 2 x + 1; what else the demo does is asked for with `act`. */
 const model = modelText({

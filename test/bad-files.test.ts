@@ -7,7 +7,7 @@ import { rawServer } from "./helpers/raw-server.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const white = Bun.file(fileURLToPath(new URL("./models/picture/white.png", import.meta.url)));
 const huge = Bun.file(fileURLToPath(new URL("./data/media/huge.png", import.meta.url)));

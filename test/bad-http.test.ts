@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let store: TestStore;
 let server: TestServer;

@@ -12,7 +12,7 @@ import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let home: TempDir;
 const outerHome = process.env.SCONCE_HOME;

@@ -10,7 +10,7 @@ import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;

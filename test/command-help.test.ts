@@ -10,7 +10,7 @@ import { flag, listOption, openOption, option } from "../src/option.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const folder = join(import.meta.dir, "snapshots");
 const names = Object.keys(commands);

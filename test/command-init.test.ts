@@ -7,7 +7,7 @@ import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // The compiler reads all that the types refer to.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", "README.md", "export.py", "model.pt", "model.ts", "tsconfig.json"];

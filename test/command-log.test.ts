@@ -6,7 +6,7 @@ import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const entry = (level: string, message: unknown) => ({
   time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),

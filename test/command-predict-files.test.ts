@@ -10,7 +10,7 @@ import { writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;

@@ -6,7 +6,7 @@ import { type CliResult, cli } from "./helpers/cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let home: TempDir;
 let store: ModelStore;

@@ -8,7 +8,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const freeSizes = '{ inputs: { x: float32("n"), steps: int64() }, outputs: { y: float32("n"), together: int64() } }';
 

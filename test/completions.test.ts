@@ -4,7 +4,7 @@ import { chmod } from "node:fs/promises";
 import { cli } from "./helpers/cli.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const shells = ["bash", "zsh", "fish"] as const;
 let dir: TempDir;

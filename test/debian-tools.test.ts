@@ -4,7 +4,7 @@ import { mkdir, readdir, stat } from "node:fs/promises";
 import { debianTool, fetchDebianTools } from "./helpers/debian-tools.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const lacking = ["apt-get", "dpkg", "dpkg-deb"].filter((name) => Bun.which(name) === null);
 

@@ -8,7 +8,7 @@ import { modelFolder } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** Processor time of a process so far, in seconds. */
 function cpuSeconds(pid: number): number {

@@ -15,7 +15,7 @@ import { withMetadata } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("the device that is asked for", () => {
   test.each(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:all", "cuda:0,cuda:1", "cuda,cuda:1"])(

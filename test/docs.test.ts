@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 type Json = Readonly<Record<string, unknown>>;
 

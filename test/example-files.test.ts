@@ -9,7 +9,7 @@ import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "../examples");
 const read = (name: string) => Bun.file(join(import.meta.dir, name)).bytes();

@@ -11,7 +11,7 @@ import { Family, paths } from "./helpers/family.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const data = join(import.meta.dir, "data");
 const examples = join(import.meta.dir, "../examples");

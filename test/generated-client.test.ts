@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 

@@ -11,7 +11,7 @@ import { platform, readImage, smallImage, writeBase } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let home: TempDir;
 

@@ -10,7 +10,7 @@ import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let home: TempDir;
 let dir: TempDir;

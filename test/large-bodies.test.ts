@@ -23,7 +23,7 @@ import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const anything = new InputDecoder(z.unknown());
 const MAX_INPUTS = 50;
@@ -103,7 +103,7 @@ describe("threads that check large bodies", () => {
   const text = modelText({
     name: '"slow"',
     input:
-      "z.object({ x: z.number().refine((x) => { while (x === -1 && !Bun.isMainThread); if (x === -2) Bun.sleepSync(2500); return true; }) })",
+      "z.object({ x: z.number().refine((x) => { while (x === -1 && !Bun.isMainThread); if (x === -2) Bun.sleepSync(1300); return true; }) })",
   });
   const bodyOf = (x: number) => [new TextEncoder().encode(JSON.stringify([{ x }]))];
   let store: TestStore;
@@ -138,18 +138,18 @@ describe("threads that check large bodies", () => {
   });
 
   test("are ended with a body that takes too long, which is refused, and the next has a new one", async () => {
-    using bodies = open({ maxThreads: 1, timeoutMs: 3000 });
+    using bodies = open({ maxThreads: 1, timeoutMs: 1500 });
     const slow = failureOf(bodies.read(bodyOf(-1), 10));
     const next = xOf(bodies.read(bodyOf(1), 10));
     const error = await slow;
     expect(`${error.code}: ${error.message}`).toBe(
-      "inputs_invalid: the inputs could not be checked within 4 s; send them in smaller requests",
+      "inputs_invalid: the inputs could not be checked within 2 s; send them in smaller requests",
     );
     expect(await next).toEqual([{ x: 1 }]);
   });
 
   test.skipIf(process.platform !== "linux")("have the time that a busy machine does not give them", async () => {
-    using bodies = open({ maxThreads: 1, timeoutMs: 2000 });
+    using bodies = open({ maxThreads: 1, timeoutMs: 1000 });
     expect(await xOf(bodies.read(bodyOf(-2), 10))).toEqual([{ x: -2 }]);
   });
 

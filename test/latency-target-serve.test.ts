@@ -4,11 +4,11 @@ import { cli, startCli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Some milliseconds for an item, at least. */
 const slow = {
-  preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(100n), []) })",
+  preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(20n), []) })",
   batchSize: "4",
 };
 

@@ -5,7 +5,7 @@ import { LogLimit } from "../src/log-limit.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 describe("lines of one kind", () => {
   function limited() {

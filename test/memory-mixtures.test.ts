@@ -7,7 +7,7 @@ import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let store: TestStore;
 

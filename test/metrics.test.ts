@@ -6,7 +6,7 @@ import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let store: TestStore;
 let server: TestServer;

@@ -55,14 +55,14 @@ describe("50 sentences of 1 to 250 words have the original's embeddings, to a co
     const embeddings: number[][] = [];
     for (const { text } of model.sentences) embeddings.push(...(await embed([text])));
     expect(Math.min(...similarities(embeddings, model.sentences))).toBeGreaterThanOrEqual(0.9999);
-  }, 60_000);
+  }, 120_000);
 
   test("all in one request, mixed", async () => {
     const mixed = shuffled(model.sentences);
     expect(new Set(mixed).size).toBe(50);
     const embeddings = await embed(mixed.map(({ text }) => text));
     expect(Math.min(...similarities(embeddings, mixed))).toBeGreaterThanOrEqual(0.9999);
-  }, 60_000);
+  }, 120_000);
 
   test("over several requests at once", async () => {
     const mixed = shuffled(model.sentences);
@@ -71,13 +71,13 @@ describe("50 sentences of 1 to 250 words have the original's embeddings, to a co
       requests.map(async (request) => similarities(await embed(request.map(({ text }) => text)), request)),
     );
     expect(Math.min(...answers.flat())).toBeGreaterThanOrEqual(0.9999);
-  }, 60_000);
+  }, 120_000);
 });
 
 test("texts of any kind have the original's embeddings: empty, very long, other scripts, emoji, control characters", async () => {
   const embeddings = await embed(model.others.map(({ text }) => text));
   expect(Math.min(...similarities(embeddings, model.others))).toBeGreaterThanOrEqual(0.9999);
-}, 60_000);
+}, 120_000);
 
 test("a text is cut into the original's word pieces, the first 256 of a long one", async () => {
   const wordPieces = new WordPieces(await Bun.file(join(model.folder, "tokenizer.json")).json());
@@ -166,5 +166,5 @@ describe.each(paths)("POST %s", (path) => {
       if (cosine(embeddings[i] ?? [], plain[i] ?? []) < 0.9999) expect([name, embeddings[i]]).toEqual([name, plain[i]]);
     }
     expect(cosine(neighbour ?? [], alone ?? [])).toBeGreaterThan(0.9999);
-  }, 60_000);
+  }, 120_000);
 });

@@ -261,7 +261,7 @@ describe("weights that cannot be opened", () => {
   });
 
   test("a compiled package's inputs and outputs differ from the declared ones", async () => {
-    const several = made.get("aotinductor float32 several dict");
+    const several = made.get("aotinductor int64 several dict");
     const { left, right, gain } = several.inputs;
     const { first, second } = several.outputs;
     if (!left || !right || !gain || !first || !second) throw new Error("three inputs and two outputs");

@@ -45,6 +45,6 @@ for (const [way, code] of Object.entries(codes)) {
       for (const ended of await Promise.all(disposals.map((disposal) => leave(way, disposal, batches)))) {
         expect(ended).toEqual({ code, signal: null, errors: code === 1 ? false : "" });
       }
-    }, 60_000);
+    }, 120_000);
   }
 }

@@ -60,9 +60,9 @@ const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
   ),
 );
 /** As in weights.py. */
-const compiled = ["float32 one tensor", "float32 one tuple", "float32 several dict"]
-  .concat(["int64 one dict", "uint8 several list"])
-  .map((combination) => `aotinductor ${combination}`);
+const compiled = ["float32 one tensor", "float32 one tuple", "int64 several dict", "uint8 several list"].map(
+  (combination) => `aotinductor ${combination}`,
+);
 
 test.each([...combinations, ...compiled])("%s has PyTorch's values, together and alone", async (name) => {
   const fixture = made.get(name);
@@ -90,7 +90,7 @@ test("inputs are matched by name when they are declared in another order than fo
 });
 
 test("outputs of a dict and of a NamedTuple are matched by name", async () => {
-  const fixture = made.get("aotinductor int64 one dict");
+  const fixture = made.get("aotinductor int64 several dict");
   const outputs = Object.fromEntries(Object.entries(fixture.outputs).reverse());
   const opened = await session({ ...fixture, outputs });
   expectClose(await opened.run(fixture.items), fixture.expected.toReversed());

@@ -8,7 +8,7 @@ import { compiledOperators } from "./helpers/operators.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Executables are compiled beside whatever else is tested.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let made: string;

@@ -7,7 +7,7 @@ import { modelFolder } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("a batch that does not fit is run in halves, and no other is as large again", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20 });

@@ -12,7 +12,7 @@ import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Instructions that inductor writes code for, as packages name them, the flag that Linux shows for each, and what a person is told. */
 const vectorIsas = [

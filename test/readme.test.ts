@@ -31,7 +31,7 @@ beforeAll(async () => {
   for (const file of files.trim().split("\n")) await cp(join(root, file), checkout.join(file)).catch(() => {});
   for (const made of ["node_modules", "build", ".sconce"]) await symlink(join(root, made), checkout.join(made));
   await copyPreparedImages(checkout.join("images"));
-}, 60_000);
+}, 120_000);
 
 afterAll(async () => {
   await stop();
@@ -59,7 +59,7 @@ test("every command of the README does what it says, in its order", async () => 
     const shown: unknown = JSON.parse(next.content);
     expect(shapeOf(abridgedAs(shown, JSON.parse(output)))).toEqual(shapeOf(shown));
   }
-}, 400_000);
+}, 900_000);
 
 test("every model of the README type-checks", async () => {
   const models = blocks.filter(({ language, path }) => language === "ts" && path !== undefined);
@@ -76,7 +76,7 @@ test("every model of the README type-checks", async () => {
     .nothrow()
     .quiet();
   expect({ exitCode, output: stdout.toString() }).toEqual({ exitCode: 0, output: "" });
-}, 60_000);
+}, 120_000);
 
 test("the README's test command is the one that CI runs", async () => {
   expect(blocks.some(({ language, content }) => language === "sh" && content === "npm test\n")).toBe(true);
@@ -98,6 +98,8 @@ function environment(port: number): Record<string, string | undefined> {
     ...process.env,
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+    // Has libtorch's headers compiled, since the fixtures.
+    TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     PATH: path,
     SCONCE_HOME: store.path,
     SCONCE_CACHE_DIR: cacheFolder,

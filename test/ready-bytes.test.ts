@@ -5,7 +5,7 @@ import { Image } from "../src/model/media.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** No two inputs have the same shape, so none fills a batch: what is ready stays ready. */
 const config = { maxReadyBytes: 20_000, maxQueueDelay: 600_000 };

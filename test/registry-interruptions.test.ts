@@ -9,7 +9,7 @@ import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const weightBytes = 600_000;
 

@@ -12,7 +12,7 @@ import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let dir: TempDir;
 

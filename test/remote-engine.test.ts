@@ -411,5 +411,5 @@ describe("when the engine process ends,", () => {
     expect([...front.errors].map(([index, { message }]) => [index, message])).toEqual([
       [-9, "the engine was ended by SIGKILL while it ran this input alone"],
     ]);
-  }, 20_000);
+  }, 120_000);
 });

@@ -11,7 +11,7 @@ import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let store: TestStore;
 let server: RunningCli;

@@ -6,7 +6,7 @@ import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 let store: TestStore;
 let server: TestServer;
@@ -117,5 +117,5 @@ describe("a connection", () => {
     await sendRaw(strict.url, stalled);
     gate.release("a");
     expect((await waiting).status).toBe("success");
-  }, 30_000);
+  }, 120_000);
 });

@@ -88,7 +88,7 @@ describe("a process that is killed", () => {
     }
     for (const id of mine) expect(left.has(id)).toBe(false);
     await store.close();
-  }, 60_000);
+  }, 120_000);
 });
 
 describe("a thread that dies", () => {
@@ -160,7 +160,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       warn.mockRestore();
       info.mockRestore();
     }
-  }, 30_000);
+  }, 120_000);
 
   test("that is read-only is told at the start in one line, whether there is a database or not", async () => {
     await using dir = await tempDir();

@@ -237,7 +237,7 @@ describe("the thread of clients", () => {
     expect(await next.get("a2")).toEqual(end);
     expect((await leftOf(next))[0]?.body.length).toBe(60_000_000);
     await next.close();
-  }, 60_000);
+  }, 120_000);
 
   test("keeps what it need not write: retention has dropped it by then", async () => {
     await using dir = await tempDir();
@@ -371,7 +371,7 @@ describe("what retention does not allow is removed", () => {
     expect(await sizeOf("-wal")).toBeLessThan(32_000_000);
     await store.close();
     expect((await readdir(dir.path)).sort()).toEqual(["predictions.db", "predictions.db-files", "predictions.db-lock"]);
-  }, 30_000);
+  }, 120_000);
 });
 
 describe("the request that a prediction came by", () => {

@@ -42,7 +42,7 @@ describe("a build that is killed", () => {
       const bytes = await Bun.file(dir.join("store/blobs/sha256", name)).bytes();
       expect(new Bun.CryptoHasher("sha256").update(bytes).digest("hex")).toBe(name);
     }
-  }, 60_000);
+  }, 120_000);
 
   test("has its unfinished files left alone as long as it lives", async () => {
     await using dir = await tempDir();
@@ -86,7 +86,7 @@ describe("builds at the same time", () => {
     expect(list.filter(({ tags }) => tags.includes("latest")).length).toBe(8);
     expect(list.flatMap(({ tags }) => tags).filter((tag) => tag.startsWith("build-")).length).toBe(24);
     await expectReadable(store);
-  }, 60_000);
+  }, 120_000);
 
   test("of the same content by four processes are one model", async () => {
     await using dir = await tempDir();
@@ -95,7 +95,7 @@ describe("builds at the same time", () => {
     expect(await Promise.all(children.map((child) => child.exited))).toEqual([0, 0, 0, 0]);
     expect((await store.list()).length).toBe(3);
     await expectReadable(store);
-  }, 60_000);
+  }, 120_000);
 
   test("keep their blobs while another process removes models that share them", async () => {
     await using dir = await tempDir();
@@ -122,5 +122,5 @@ describe("builds at the same time", () => {
     const references = (await outputs).flatMap((text) => text.split("\n").filter((line) => line.includes(":")));
     expect(references.length).toBe(10);
     for (const reference of references) await store.verify(await store.resolve(reference));
-  }, 60_000);
+  }, 120_000);
 });

@@ -10,7 +10,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let weights: Fixtures;
 let dir: TempDir;

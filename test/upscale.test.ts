@@ -14,7 +14,7 @@ let server: TestServer;
 beforeAll(async () => {
   store = await storeWith(example);
   server = await store.serve("upscale");
-}, 60_000);
+}, 120_000);
 
 afterAll(async () => {
   await server?.[Symbol.asyncDispose]();

@@ -8,7 +8,7 @@ import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** Another byte at the end, and the times as they were. */
 async function changeOneByte(path: string): Promise<void> {

@@ -54,15 +54,18 @@ export async function preparedModel(): Promise<PreparedModel> {
   );
   const env = {
     ...process.env,
-    PYTHONPATH: [installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
+    PYTHONPATH: [here, installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
     HF_HUB_OFFLINE: "1",
     // A second thread would mostly wait for the first, at work.
     OMP_NUM_THREADS: "1",
   };
   const key = digest([...packages, ...(await Promise.all(sources))]);
   const folder = await made(join(state, "fixtures", `minilm-${key}`), async (unfinished) => {
-    await run([python.command, join(here, "export.py"), unfinished], env);
-    await run([python.command, join(here, "reference.py"), join(unfinished, "references.json")], env);
+    // In one process, as importing torch takes seconds.
+    const script =
+      "import sys, pathlib, export, reference; folder = pathlib.Path(sys.argv[1]); " +
+      "export.main(folder); reference.main(folder / 'references.json')";
+    await run([python.command, "-c", script, unfinished], env);
   });
   for (const name of ["model.ts", "word-pieces.ts"]) await cp(join(here, name), join(folder, name));
   return { folder, ...references.parse(await Bun.file(join(folder, "references.json")).json()) };

@@ -25,8 +25,7 @@ CONTAINERS = ["tensor", "tuple", "list", "dict"]
 COMPILED = [
     ("float32", "one", "tensor"),
     ("float32", "one", "tuple"),
-    ("float32", "several", "dict"),
-    ("int64", "one", "dict"),
+    ("int64", "several", "dict"),
     ("uint8", "several", "list"),
 ]
 

@@ -2,17 +2,21 @@
 // registered with libtorch as its CUDA library registers itself. Copies, and the operators `add` and `mul`, are late; every
 // other operator waits for its stream and runs on the CPU. A copy to the host that begins with -666 fails, as a device does:
 // when somebody waits for it.
-#include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/result_type.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/csrc/jit/codegen/fuser/interface.h>
 #include <torch/library.h>
 
 #include <array>
@@ -21,6 +25,11 @@
 
 #include "memory.h"
 #include "streams.h"
+
+// The header that has it brings all of TorchScript, half of the time of this file.
+namespace torch::jit {
+TORCH_API void overrideCanFuseOnGPU(bool value);
+}
 
 /** The most copies and operators that were done at the same time since this was asked last. */
 extern "C" int fake_cuda_most_at_work() { return fake::most_at_work.exchange(0); }

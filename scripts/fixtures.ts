@@ -1,0 +1,32 @@
+/**
+ * What the tests compare with, made once and no part of any test: `fixtures.ts libtorch` makes weights with PyTorch, libraries that use
+ * it and fetches programs of Debian, `fixtures.ts addon` compresses what executables and images contain.
+ */
+
+import { preparedModel } from "../examples/minilm/prepared.ts";
+import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
+import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
+import { packedLibraries } from "../test/helpers/executable.ts";
+import { fakeCuda } from "../test/helpers/fake-cuda.ts";
+import { compiledOperators } from "../test/helpers/operators.ts";
+import { preparedImages } from "../test/helpers/prepared-images.ts";
+import { fixtures } from "../test/helpers/weights.ts";
+import { line } from "./setup/report.ts";
+
+if (process.argv[2] === "libtorch") {
+  // Those that compile weights share what they compile of libtorch's headers; beside them what is short, and what waits for the network.
+  await Promise.all([
+    fixtures(),
+    compiledUpscale(),
+    inTurn([compiledOperators, fakeCuda, preparedModel]),
+    fetchDebianTools().then((problem) => {
+      if (problem !== undefined) console.error(line(" ", "fixtures", `without Debian's tools: ${problem}`));
+    }),
+  ]);
+} else {
+  await Promise.all([packedLibraries(), preparedImages()]);
+}
+
+async function inTurn(tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
+  for (const task of tasks) await task();
+}
