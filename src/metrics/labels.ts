@@ -77,6 +77,8 @@ export const refusals = {
   drain: 503,
   engine: 503,
   store: 503,
+  // The queue of the replicas is away.
+  replicas: 503,
 } as const;
 export type Refusal = keyof typeof refusals;
 
