@@ -112,7 +112,7 @@ export class QueuedPredictions implements Predictions {
     using awaited = this.#await(id);
     const record = await this.#options.queue.read(id, { isAwaited: true });
     if (record?.kind !== kind) return undefined;
-    return hasEnded(record) ? record : this.#end(awaited, client, waitMs);
+    return hasEnded(record) ? record : await this.#end(awaited, client, waitMs);
   }
 
   watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): () => void {

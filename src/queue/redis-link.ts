@@ -82,7 +82,8 @@ export class RedisLink implements Disposable {
 
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
-    this.#onFault(faultOf(message), message);
+    // A new queue has no group yet.
+    if (!message.startsWith("NOGROUP")) this.#onFault(faultOf(message), message);
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause: error,
     });
