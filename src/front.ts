@@ -205,6 +205,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const resumed = (await service?.resume(isOwn)) ?? 0;
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
   if (service !== undefined && engine !== undefined) replica?.work(service, engine);
+  await replica?.ready();
   const answer = named(app.fetch, { metrics, accessLog });
   listener = early ?? open(answer);
   listener.fetch = answer;

@@ -26,6 +26,9 @@ export interface ReplicaOptions {
   readonly large?: LargeValues | undefined;
 }
 
+/** How long a start waits for the queue. */
+const START_MS = 2000;
+
 export class Replica implements Disposable {
   /** Where a service keeps what this replica has of the queue. */
   readonly taken: TakenWork;
@@ -35,6 +38,7 @@ export class Replica implements Disposable {
   readonly #queue: Queue;
   readonly #mailbox: Mailbox;
   readonly #state: QueueState;
+  readonly #found = Promise.withResolvers<void>();
   #predictions: QueuedPredictions | undefined;
   #worker: QueueWorker | undefined;
 
@@ -96,6 +100,11 @@ export class Replica implements Disposable {
     });
   }
 
+  /** Resolves when the queue is there; soon where it is not, as it may come at any time. */
+  async ready(): Promise<void> {
+    await Promise.race([this.#found.promise, Bun.sleep(START_MS)]);
+  }
+
   /** Takes nothing new, ends or gives back what it has, and answers those that wait. */
   async drain(maxMs: number): Promise<void> {
     const beganMs = performance.now();
@@ -121,7 +130,7 @@ export class Replica implements Disposable {
   }
 
   #connected(): void {
-    void this.#state.look();
+    void this.#state.look().then(this.#found.resolve);
     void this.#worker?.renew();
   }
 }
