@@ -2,7 +2,7 @@
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
-import { recordOf, type StreamEntry, textOf } from "./replies.ts";
+import { type ReadRecord, recordOf, type StreamEntry, textOf } from "./replies.ts";
 
 export interface MailboxOptions {
   readonly queue: Queue;
@@ -11,9 +11,10 @@ export interface MailboxOptions {
 }
 
 export interface MailListener {
-  /** @param isWhole whether the members are there; else they are to be read */
-  ended?(record: PredictionRecord, isWhole: boolean): void;
-  cancelled?(id: string): void;
+  readonly ended?: (record: PredictionRecord) => void;
+  /** With more than mail takes: it is to be read. */
+  readonly endedLong?: (id: string) => void;
+  readonly cancelled?: (id: string) => void;
 }
 
 /** Before a read that failed is tried again: the connection is made anew meanwhile. */
@@ -52,15 +53,21 @@ export class Mailbox {
 
   #deliver({ id, fields }: StreamEntry): void {
     this.lastId = id;
-    const cancelled = fields.get("cancel");
-    if (cancelled !== undefined) {
-      for (const listener of this.#listeners) listener.cancelled?.(textOf(cancelled));
-      return;
+    for (let i = 0; i < fields.length; i += 2) {
+      const name = textOf(fields[i]);
+      const value = fields[i + 1];
+      if (name === "cancel") for (const { cancelled } of this.#listeners) cancelled?.(textOf(value));
+      else if (name === "long") for (const { endedLong } of this.#listeners) endedLong?.(textOf(value));
+      else if (name === "head") this.#ended(recordOf([value, fields[i + 3], fields[i + 5]]));
     }
-    const members = fields.get("members");
-    const read = recordOf([fields.get("head"), fields.get("logs"), members]);
+  }
+
+  #ended(read: ReadRecord | null): void {
     if (read === null) return;
-    const isWhole = members !== undefined && !read.isLarge;
-    for (const listener of this.#listeners) listener.ended?.(read.record, isWhole);
+    const { record, isLarge } = read;
+    for (const { ended, endedLong } of this.#listeners) {
+      if (isLarge) endedLong?.(record.id);
+      else ended?.(record);
+    }
   }
 }

@@ -7,7 +7,7 @@ import type { PredictionService } from "../predictions/service.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { Queue, Taken } from "./queue.ts";
 import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
-import type { StreamEntry } from "./replies.ts";
+import { idOf } from "./replies.ts";
 import type { TakenWork } from "./taken-work.ts";
 
 export interface QueueWorkerOptions {
@@ -123,7 +123,7 @@ export class QueueWorker {
     if (this.#isIdle && read.length === 0) return;
     const askedMs = performance.now();
     const got = await queue.take(read, count - read.length);
-    this.#isIdle = got.requests.length + got.givenUp < count;
+    this.#isIdle = got.requests.length + got.givenUp === 0;
     // Stopped for so long it may have lost what it was given.
     await this.#begin(got, 0, performance.now() - askedMs > queue.leaseMs / 2);
   }
@@ -168,7 +168,7 @@ export class QueueWorker {
           const count = this.#roomFor();
           if (count === 0) return;
           const { entries, next } = await queue.reclaim(after, count);
-          const others = entries.filter(({ fields }) => !taken.has(idOf(fields)));
+          const others = entries.filter((entry) => !taken.has(idOf(entry)));
           if (others.length > 0) {
             const got = await queue.take(others, 0);
             if (got.requests.length > 0)
@@ -205,7 +205,7 @@ export class QueueWorker {
   /** Entries that came as the connection was closed. */
   async #takeUnread(): Promise<void> {
     const { queue, taken } = this.#options;
-    const unread = (await queue.ownEntries()).filter(({ fields }) => !taken.has(idOf(fields)));
+    const unread = (await queue.ownEntries()).filter((entry) => !taken.has(idOf(entry)));
     if (unread.length > 0) await this.#begin(await queue.take(unread, 0), 0, false);
   }
 
@@ -216,9 +216,4 @@ export class QueueWorker {
     // Where the queue is away, others find them when the lease is over.
     if (given.length > 0) await queue.giveBack(given).catch(() => {});
   }
-}
-
-function idOf(fields: StreamEntry["fields"]): string {
-  const id = fields.get("id");
-  return id instanceof Uint8Array ? Buffer.from(id).toString() : "";
 }

@@ -10,6 +10,7 @@ import {
   bytesOf,
   entriesOf,
   entryOf,
+  idOf,
   kindOf,
   listOf,
   numberOf,
@@ -150,7 +151,7 @@ export class Queue {
 
   /** Takes entries that were read, and as many more as there are up to `count`. */
   async take(entries: readonly StreamEntry[], count: number): Promise<Taken> {
-    const read = entries.flatMap(({ id, fields }) => [id, textOf(fields.get("id"))]);
+    const read = entries.flatMap((entry) => [entry.id, idOf(entry)]);
     const args = [this.#retentionMs, this.node, count, ...read];
     const [givenUp, ...taken] = listOf(await this.#run(scripts.takeScript, args));
     return { givenUp: numberOf(givenUp), requests: await Promise.all(taken.map((each) => this.#requestOf(each))) };

@@ -43,10 +43,10 @@ export class QueuedPredictions implements Predictions {
   constructor(options: QueuedPredictionsOptions) {
     this.#options = options;
     options.mailbox.listen({
-      ended: (record, isWhole) => {
-        const awaited = this.#awaited.get(record.id);
-        if (isWhole) awaited?.end(record);
-        else if (awaited !== undefined) void this.#look(record.id, awaited);
+      ended: (record) => this.#awaited.get(record.id)?.end(record),
+      endedLong: (id) => {
+        const awaited = this.#awaited.get(id);
+        if (awaited !== undefined) void this.#look(id, awaited);
       },
     });
     options.state.onTick(() => this.#tick());

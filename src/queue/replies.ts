@@ -49,10 +49,10 @@ export function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
 
-/** An entry of the work, or of mail: its id, and its fields by name. */
+/** An entry of a stream: its id, and its fields in order, a name and a value each. */
 export interface StreamEntry {
   readonly id: string;
-  readonly fields: ReadonlyMap<string, unknown>;
+  readonly fields: readonly unknown[];
 }
 
 /** @param reply of XREAD or XREADGROUP for one stream; null where nothing came in time */
@@ -62,9 +62,11 @@ export function entriesOf(reply: unknown): StreamEntry[] {
 }
 
 export function entryOf(entry: unknown): StreamEntry {
-  const [id, pairs] = listOf(entry);
-  const list = listOf(pairs);
-  const fields = new Map<string, unknown>();
-  for (let i = 0; i + 1 < list.length; i += 2) fields.set(textOf(list[i]), list[i + 1]);
-  return { id: textOf(id), fields };
+  const [id, fields] = listOf(entry);
+  return { id: textOf(id), fields: listOf(fields) };
+}
+
+/** Of an entry of the work: that of its prediction. */
+export function idOf({ fields }: StreamEntry): string {
+  return textOf(fields[1]);
 }

@@ -30,7 +30,7 @@ local work, open, totals = KEYS[1], base .. 'open', base .. 'totals'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local items, bytes, ended = 0, 0, 0
-local done, closed = {}, {}
+local done, closed, mails = {}, {}, {}
 
 local function keyOf(id) return base .. 'p:' .. id end
 
@@ -38,29 +38,32 @@ local function keyOf(id) return base .. 'p:' .. id end
 local function freeing() redis.call('HDEL', totals, '-') end
 
 local function mail(node, ...)
-  local key = base .. 'mail:' .. node
-  redis.call('XADD', key, 'MAXLEN', '~', ${MAX_MAILS}, '*', ...)
-  redis.call('PEXPIRE', key, ${MAIL_MS})
+  local letter = mails[node]
+  if not letter then
+    letter = {}
+    mails[node] = letter
+  end
+  for _, each in ipairs({ ... }) do letter[#letter + 1] = each end
 end
-
-local fields = { 'kind', 'count', 'done', 'created', 'started', 'finished', 'status', 'large', 'logs', 'members' }
 
 -- Head, logs and members; false where there is none.
 local function recordOf(id)
-  local h = redis.call('HMGET', keyOf(id), unpack(fields))
+  local h = redis.call('HMGET', keyOf(id), 'kind', 'count', 'done', 'created', 'started', 'finished', 'status', 'large', 'logs',
+    'members')
   if not h[1] then return false end
   local head = { id }
   for i = 1, 8 do head[i + 1] = h[i] or '' end
   return { table.concat(head, ' '), h[9] or '', h[10] or '' }
 end
 
--- The first outcome stands. Takes what changes as further arguments, names and values.
-local function finish(id, retainMs, status, members, ...)
+-- The first outcome stands. What is not given stays as it was.
+local function finish(id, retainMs, status, members, inputs, logs, large, started)
   local key = keyOf(id)
-  local h = redis.call('HMGET', key, 'status', 'entry', 'count', 'bytes', 'fronts')
+  local h = redis.call('HMGET', key, 'status', 'entry', 'count', 'bytes', 'fronts', 'kind', 'created', 'done', 'logs', 'started')
   if not h[3] or h[1] then return false end
-  redis.call('HDEL', key, 'body', 'origin')
-  redis.call('HSET', key, 'status', status, 'members', members, 'finished', now, ...)
+  inputs, logs, large, started = inputs or h[8], logs or h[9] or '', large or '', started or h[10] or ''
+  redis.call('HSET', key, 'status', status, 'members', members, 'finished', now, 'done', inputs, 'logs', logs, 'large', large,
+    'started', started, 'body', '', 'origin', '')
   redis.call('PEXPIRE', key, retainMs)
   done[#done + 1] = h[2]
   closed[#closed + 1] = id .. ':' .. h[3] .. ':' .. h[4]
@@ -68,10 +71,10 @@ local function finish(id, retainMs, status, members, ...)
   bytes = bytes - h[4]
   ended = ended + h[3]
   if h[5] and h[5] ~= '' then
-    local r = recordOf(id)
+    local head = table.concat({ id, h[6], h[3], inputs or 0, h[7], started, now, status, large }, ' ')
+    local isLong = #logs + #members > ${MAX_MAIL_BYTES}
     for node in string.gmatch(h[5], '[^,]+') do
-      if #r[2] + #r[3] > ${MAX_MAIL_BYTES} then mail(node, 'head', r[1])
-      else mail(node, 'head', r[1], 'logs', r[2], 'members', r[3]) end
+      if isLong then mail(node, 'long', id) else mail(node, 'head', head, 'logs', logs, 'members', members) end
     end
   end
   return true
@@ -87,6 +90,11 @@ local function settle()
   if items ~= 0 then redis.call('HINCRBY', totals, 'items', items) end
   if bytes ~= 0 then redis.call('HINCRBY', totals, 'bytes', bytes) end
   if ended ~= 0 then redis.call('HINCRBY', totals, 'ended', ended) end
+  for node, letter in pairs(mails) do
+    local key = base .. 'mail:' .. node
+    redis.call('XADD', key, 'MAXLEN', '~', ${MAX_MAILS}, '*', unpack(letter))
+    redis.call('PEXPIRE', key, ${MAIL_MS})
+  end
 end
 
 -- Ends one whose time is up; the node that has it is given a little longer.
@@ -181,9 +189,8 @@ export const finishScript = script(`
 freeing()
 local answer = {}
 for i = 2, #ARGV, 7 do
-  local started = ARGV[i + 3] == '' and {} or { 'started', now - ARGV[i + 3] }
-  local stood = finish(ARGV[i], ARGV[1], ARGV[i + 1], ARGV[i + 2], 'done', ARGV[i + 4], 'logs', ARGV[i + 5], 'large', ARGV[i + 6],
-    unpack(started))
+  local started = ARGV[i + 3] ~= '' and now - ARGV[i + 3] or false
+  local stood = finish(ARGV[i], ARGV[1], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
   answer[#answer + 1] = stood and 1 or 0
 end
 settle()

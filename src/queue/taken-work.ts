@@ -6,7 +6,7 @@ import type { LeftRequest, PredictionStore } from "../predictions/store.ts";
 import type { End, Progress, Queue } from "./queue.ts";
 
 /** Of one call, which holds up everybody else's. */
-const MAX_ENDS = 256;
+const MAX_ENDS = 64;
 const MAX_BYTES = 2 ** 20;
 /** Before ends that could not be told are told again. */
 const RETRY_MS = 200;

@@ -7,7 +7,7 @@ export interface TurnBatchOptions<T, R> {
 }
 
 /** One call holds up everybody else's. */
-const MAX_COUNT = 256;
+const MAX_COUNT = 16;
 const MAX_BYTES = 2 ** 20;
 
 interface Asked<T, R> {
