@@ -61,7 +61,7 @@ local function finish(id, retainMs, status, members, inputs, logs, large, starte
   local key = keyOf(id)
   local h = redis.call('HMGET', key, 'status', 'entry', 'count', 'bytes', 'fronts', 'kind', 'created', 'done', 'logs', 'started')
   if not h[3] or h[1] then return false end
-  inputs, logs, large, started = inputs or h[8], logs or h[9] or '', large or '', started or h[10] or ''
+  inputs, logs, large, started = inputs or h[8] or 0, logs or h[9] or '', large or '', started or h[10] or ''
   redis.call('HSET', key, 'status', status, 'members', members, 'finished', now, 'done', inputs, 'logs', logs, 'large', large,
     'started', started, 'body', '', 'origin', '')
   redis.call('PEXPIRE', key, retainMs)
@@ -71,7 +71,7 @@ local function finish(id, retainMs, status, members, inputs, logs, large, starte
   bytes = bytes - h[4]
   ended = ended + h[3]
   if h[5] and h[5] ~= '' then
-    local head = table.concat({ id, h[6], h[3], inputs or 0, h[7], started, now, status, large }, ' ')
+    local head = table.concat({ id, h[6], h[3], inputs, h[7], started, now, status, large }, ' ')
     local isLong = #logs + #members > ${MAX_MAIL_BYTES}
     for node in string.gmatch(h[5], '[^,]+') do
       if isLong then mail(node, 'long', id) else mail(node, 'head', head, 'logs', logs, 'members', members) end
