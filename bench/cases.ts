@@ -16,7 +16,7 @@ import { rawAgainstPython } from "./raw-against-python.ts";
 import { resnetCuda } from "./resnet-cuda.ts";
 import { startUp } from "./start-up.ts";
 import { againstEcho, againstRaw } from "./under-load.ts";
-import { fronts, isolation, storing } from "./variants.ts";
+import { fronts, isolation, queueing, storing } from "./variants.ts";
 
 export type Cases = Readonly<Record<string, (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>>>;
 
@@ -49,6 +49,8 @@ const own: Cases = {
   "store-create-get": (options) =>
     storing("tiny", { ...options, connections: 64, way: "create-get", goal: atLeast(0.7) }),
   "store-mlp": (options) => storing("mlp", { ...options, connections: 256, goal: atLeast(0.98) }),
+  "queue-tiny": (options) => queueing("tiny", { ...options, connections: 64, goal: atLeast(0.4) }),
+  "queue-latency": (options) => queueing("tiny", { ...options, connections: 1, goal: atMost(3) }),
   "fronts-tiny": (options) => fronts("tiny", { ...options, connections: 64 }),
   "fronts-mlp": (options) => fronts("mlp", { ...options, connections: 256 }),
   "fronts-pictures": (options) => fronts("mean", { ...options, connections: 64 }),

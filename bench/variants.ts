@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Image } from "../src/model/media.ts";
+import { startRedis } from "../test/helpers/redis.ts";
 import type { Way } from "./load.ts";
 import type { CaseOptions, Goal, Measurement } from "./measurement.ts";
 import { buildNetwork, buildOwnModel, madeBy, type NetworkName, writeAsked } from "./networks.ts";
@@ -43,6 +44,14 @@ export async function storing(
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** A replica that shares predictions through Redis, alone with it, of one server alone. */
+export async function queueing(name: NetworkName, options: CaseOptions & { connections: number; goal: Goal }) {
+  await using redis = await startRedis();
+  const flags = ["--fronts", "1", "--queue", redis.url];
+  const compared = "replica with Redis, of one alone";
+  return await ofVariants(name, compared, { ...options, flags, beside: TWO_PROCESSES });
 }
 
 /** Two fronts, of one. */

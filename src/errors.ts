@@ -40,6 +40,7 @@ export const errorCodes = [
   "processes_unavailable", // the server's other processes cannot be started, or have no folder to meet in
   "predictions_unusable", // the database of predictions cannot be opened or read
   "predictions_unwritable", // a prediction cannot be kept now: a full disk, a folder that is read-only
+  "queue_unavailable", // the queue of the replicas cannot be reached, or does not take what it is given
 ] as const;
 
 export type ErrorCode = (typeof errorCodes)[number];

@@ -74,7 +74,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
       }),
-      run: (tools) => engine.open(packaged, tools),
+      run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
       openStore: (memory) => openStore(store, config, "member", memory),
     });
     link.ready();

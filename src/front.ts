@@ -2,22 +2,22 @@
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
 import { MAX_PADDED_BYTES } from "./engine/fair-queue.ts";
-import { type ErrorCode, oneLine, type SconceError } from "./errors.ts";
 import { AddressGuard } from "./fetching/address-guard.ts";
 import { Fetcher } from "./fetching/fetcher.ts";
+import { maxInputsOf, openService } from "./front-service.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
-import { fieldsOf } from "./http/request-context.ts";
 import { named } from "./http/requests.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { listenForSiblings } from "./http/sibling-listener.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
+import { createWorkerApp } from "./http/worker-app.ts";
 import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 
-import { type LogFields, log } from "./log.ts";
+import { log } from "./log.ts";
 import { logLimit } from "./log-limit.ts";
 
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
@@ -28,11 +28,11 @@ import type { Model } from "./model/define.ts";
 import { loadModel } from "./model/load.ts";
 
 import type { Unfinished } from "./predictions/admission.ts";
-import { type Logged, PredictionService } from "./predictions/service.ts";
 
+import type { PredictionService } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import { EventLoopLag } from "./processes/event-loop-lag.ts";
-import { ItemFlow } from "./serving/item-flow.ts";
+import { Replica } from "./queue/replica.ts";
 import type { FileCaps } from "./serving/item-pipeline.ts";
 import type { RunningModel } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
@@ -72,12 +72,11 @@ export interface FrontOptions {
   readonly memory?: MemoryAccountOptions["siblings"];
   /** Called when the port is open, before anything else is done. */
   readonly onListening?: () => void;
-  /** Opens the engine; called once the port is open. */
-  readonly run: (tools: FrontTools) => Promise<RunningModel>;
+  /** Opens the engine; called once the port is open. Undefined for a front of replicas, which runs nothing. */
+  readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
 
-const DEFAULT_MAX_INPUTS = 10_000;
 /** How long the last answers may take to be sent once all that was accepted has ended; then connections are closed. */
 const LAST_ANSWERS_MS = 2000;
 
@@ -120,100 +119,94 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const maxBytes = maxMemoryOf(config);
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
   opened.defer(decodings.countIn(memory.pictures));
-  const store = opened.adopt(await openStore(memory), (it) => it.close());
-  const model = await loadModel(await packaged.code(), packaged.digest);
   const { metrics = new Metrics() } = options;
+  const replica = opened.use(replicaOf(options, { memory, metrics }));
+  const store = replica?.taken ?? opened.adopt(await openStore(memory), (it) => it.close());
+  const model = await loadModel(await packaged.code(), packaged.digest);
   const fetcher = opened.use(fetcherFor(config));
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();
   opened.defer(() => lag.stop());
-  const { engine, pipeline, facts } = await run({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
-  opened.defer(() => engine.close());
+  const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
+  const engine = running?.engine;
+  opened.defer(() => engine?.close());
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
-  const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
-  const service = new PredictionService({
-    unfinished,
-    others,
-    bodies,
-    flow,
-    pipeline,
-    store,
-    metrics,
-    memory,
-    owner,
-    onFault: logFault,
-    onTrace: (line, about) => log.trace(line, fieldsAbout(about)),
-    limits: {
-      maxInputs: maxInputsOf(model, config),
-      maxQueuedItems: config.maxQueuedItems,
-      maxQueuedBytes: config.maxQueuedBytes,
-      timeoutMs: config.timeout * 1000,
-      maxLogBytes: config.maxLogBytes,
-      maxResultBytes: config.maxResultBytes,
-    },
-  });
+  const work =
+    running && openService({ config, model, running, unfinished, others, bodies, store, metrics, memory, owner });
+  const { flow, service } = work ?? {};
+  const front =
+    config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config) });
+  const batchSize = () => engine?.maxBatchSize ?? config.batchSize ?? model.settings.batchSize ?? 1;
   metrics.watch(() => ({
-    active: service.unfinished.predictions,
-    waitingItems: flow.counts.unsent,
-    runningItems: flow.counts.running,
-    oldestItemSeconds: service.oldestWaitMs / 1000,
-    queuedBytes: service.unfinished.bytes,
+    active: service?.unfinished.predictions ?? 0,
+    waitingItems: flow?.counts.unsent ?? 0,
+    runningItems: flow?.counts.running ?? 0,
+    oldestItemSeconds: (service?.oldestWaitMs ?? 0) / 1000,
+    queuedBytes: service?.unfinished.bytes ?? 0,
     retained: countsStore ? store.retained.count : 0,
     retainedBytes: countsStore ? store.retained.bytes : 0,
-    readyItems: flow.ready.items,
-    readyBytes: flow.ready.bytes,
+    readyItems: flow?.ready.items ?? 0,
+    readyBytes: flow?.ready.bytes ?? 0,
     memory: memory.parts,
+    queue: replica?.gauges,
     limits: {
       memoryBytes: memory.maxBytes,
-      batchItems: engine.maxBatchSize,
+      batchItems: batchSize(),
       queuedItems: config.maxQueuedItems,
       queuedBytes: config.maxQueuedBytes,
       readyBytes: config.maxReadyBytes,
       predictionSeconds: config.timeout,
     },
-    build: { version, torch: facts.torch, device: facts.devices.join(",") },
+    build: { version, torch: running?.facts.torch ?? "", device: running?.facts.devices.join(",") ?? "" },
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
-    processes: { ...options.processes(), ...(engine.pid === undefined ? {} : { engine: engine.pid }) },
+    processes: { ...options.processes(), ...(engine?.pid === undefined ? {} : { engine: engine.pid }) },
   }));
   const siblings = options.siblings && new Siblings(options.siblings);
   let listener = early;
-  const app = createApp({
-    model: {
-      name: packaged.repository,
-      // Of this build and no other: `latest` would say nothing a minute later.
-      tag: generatedTag(packaged.digest),
-      digest: packaged.digest,
-      description: model.description,
-      // Halved where the device has too little memory.
-      get batchSize() {
-        return engine.maxBatchSize;
-      },
-      inputSchema: packaged.config.inputSchema,
-      outputSchema: packaged.config.outputSchema,
-      demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
-      example: packaged.config.example,
-    },
-    predictions: service,
-    metrics,
-    siblings,
-    isReady: () => engine.isReady && decodings.stuckForMs < STUCK_MS,
-    lifecycle,
-    maxBodyBytes: config.maxBodyBytes,
-    memory,
-    version,
-    onInternalError: (error, context) =>
-      logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
-    // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
-    onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
-    addressOf: (request) => listener?.addressOf(request),
-  });
+  const isReady = () => (engine?.isReady ?? true) && (replica?.isConnected ?? true) && decodings.stuckForMs < STUCK_MS;
+  const predictions = replica === undefined ? service : front;
+  const app =
+    predictions === undefined
+      ? createWorkerApp({ lifecycle, isReady, metrics, siblings })
+      : createApp({
+          model: {
+            name: packaged.repository,
+            // Of this build and no other: `latest` would say nothing a minute later.
+            tag: generatedTag(packaged.digest),
+            digest: packaged.digest,
+            description: model.description,
+            // Halved where the device has too little memory.
+            get batchSize() {
+              return batchSize();
+            },
+            inputSchema: packaged.config.inputSchema,
+            outputSchema: packaged.config.outputSchema,
+            demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
+            example: packaged.config.example,
+          },
+          predictions,
+          metrics,
+          siblings,
+          isReady,
+          lifecycle,
+          maxBodyBytes: config.maxBodyBytes,
+          memory,
+          version,
+          onInternalError: (error, context) =>
+            logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
+          // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
+          onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
+          addressOf: (request) => listener?.addressOf(request),
+        });
   if (options.siblings !== undefined) {
     const fetch = named(app.fetch, { accessLog: false });
     opened.use(listenForSiblings(options.siblings, fetch, metrics));
   }
-  const resumed = await service.resume(isOwn);
+  const resumed = (await service?.resume(isOwn)) ?? 0;
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
+  if (service !== undefined && engine !== undefined) replica?.work(service, engine);
+  await replica?.ready();
   const answer = named(app.fetch, { metrics, accessLog });
   listener = early ?? open(answer);
   listener.fetch = answer;
@@ -222,22 +215,36 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
-    const { drainTimeout, shutdownDelay, linger } = config;
+    const { drainTimeout, shutdownDelay } = config;
     if (shutdownDelay > 0) {
       lifecycle.phase = "leaving";
       await Bun.sleep(1000 * shutdownDelay);
     }
     lifecycle.phase = "draining";
-    engine.hurry();
-    await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
-    const { predictions } = service.unfinished;
-    if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
-    service.abandon();
-    await service.allRead(1000 * linger);
+    engine?.hurry();
+    if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
+    else if (service !== undefined) await drainAlone(service, config);
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };
   return { url, stop: () => (stopped ??= stop()) };
+}
+
+/** Finishes what was accepted, within the time for it, and lets it be read for a while. */
+async function drainAlone(service: PredictionService, { drainTimeout, linger }: ServeConfig): Promise<void> {
+  await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
+  const { predictions } = service.unfinished;
+  if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
+  service.abandon();
+  await service.allRead(1000 * linger);
+}
+
+function replicaOf(
+  { config, packaged }: FrontOptions,
+  own: { readonly memory: MemoryAccount; readonly metrics: Metrics },
+): Replica | undefined {
+  const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
+  return url === undefined ? undefined : new Replica({ ...own, config, url, name });
 }
 
 /** Fetches files as the operator allows it. */
@@ -265,33 +272,4 @@ export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
     ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
     ...(maxPixels === undefined ? {} : { maxPixels }),
   };
-}
-
-function maxInputsOf(model: Model, config: ServeConfig): { prediction: number; demo: number } {
-  const prediction = Math.min(
-    config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS,
-    config.maxQueuedItems,
-  );
-  return { prediction, demo: Math.min(config.maxDemoInputs, prediction) };
-}
-
-/** What a client did wrong is for the client; what the model did is for the operator too, with its stack for who debugs. */
-const clientFaults: ReadonlySet<ErrorCode> = new Set([
-  "file_refused",
-  "file_unavailable",
-  "file_too_large",
-  "file_invalid",
-  "canceled",
-]);
-
-function fieldsAbout({ id, origin }: Logged): LogFields {
-  return fieldsOf(origin, { prediction_id: id });
-}
-
-function logFault(where: string, error: SconceError, about: Logged): void {
-  const fields = fieldsAbout(about);
-  if (!clientFaults.has(error.code)) {
-    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more, fields));
-  }
-  log.debug(`${where}:`, error.cause ?? error, fields);
 }

@@ -18,6 +18,8 @@ import {
   batchCauses,
   type FailureReason,
   failureReasons,
+  type QueueFault,
+  queueFaults,
   type Refusal,
   type Route,
   refusals,
@@ -45,8 +47,20 @@ export interface Gauges {
   readonly limits: Limits;
   readonly build: Labels;
   readonly model: Labels;
+  /** The queue that replicas share. */
+  readonly queue?: QueueGauges | undefined;
   /** Pids of the processes of the whole server, by what they are. */
   readonly processes: Readonly<Record<string, number>>;
+}
+
+/** The same at every replica, but for whether it can be reached. */
+export interface QueueGauges {
+  readonly isConnected: boolean;
+  readonly items: number;
+  readonly waiting: number;
+  readonly taken: number;
+  readonly ageMs: number;
+  readonly workers: number;
 }
 
 export interface Limits {
@@ -116,6 +130,17 @@ export class Metrics implements BatchObserver {
     observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000, count);
   }
 
+  queueFailed(reason: QueueFault): void {
+    add(this.#own, places.queueFaults + queueFaults.indexOf(reason), 1);
+  }
+
+  /** What a worker took from the queue. */
+  queueTook({ taken, reclaimed, givenUp }: Readonly<Record<"taken" | "reclaimed" | "givenUp", number>>): void {
+    add(this.#own, places.queueTaken, taken);
+    add(this.#own, places.queueReclaimed, reclaimed);
+    add(this.#own, places.queueGivenUp, givenUp);
+  }
+
   loopHeld(heldSeconds: number): void {
     observe(this.#own, places.lag, seconds, heldSeconds);
   }
@@ -171,6 +196,7 @@ function gaugesOf(read: Gauges): Family[] {
     sum("sconce_retained_predictions", "Ended predictions that can still be read.", read.retained),
     sum("sconce_retained_bytes", "Bytes of their results.", read.retainedBytes),
     gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memory),
+    ...(read.queue === undefined ? [] : queueGauges(read.queue)),
     max("sconce_memory_limit_bytes", "Most bytes that are held for clients.", limits.memoryBytes),
     max("sconce_batch_limit_items", "Most items of a batch.", limits.batchItems),
     max("sconce_queue_limit_items", "Most inputs that are accepted and have not ended.", limits.queuedItems),
@@ -179,6 +205,20 @@ function gaugesOf(read: Gauges): Family[] {
     max("sconce_prediction_limit_seconds", "Longest time that a prediction may take.", limits.predictionSeconds),
     max("sconce_build_info", "The server; always 1.", 1, read.build),
     max("sconce_model_info", "The model; always 1.", 1, read.model),
+  ];
+}
+
+function queueGauges({ isConnected, items, waiting, taken, ageMs, workers }: QueueGauges): Family[] {
+  const max = (name: string, help: string, value: number) => gauge(name, help, "max", [{ labels: {}, value }]);
+  return [
+    max("sconce_queue_connected", "Whether the queue of the replicas can be reached.", Number(isConnected)),
+    max("sconce_queue_age_seconds", "Age of the oldest prediction that no worker has; 0 without.", ageMs / 1000),
+    max("sconce_queue_items", "Inputs of all replicas that were accepted and have not ended.", items),
+    max("sconce_queue_workers", "Workers that have given a sign of late.", workers),
+    gauge("sconce_queue_entries", "Predictions in the queue, by whether a worker has them.", "max", [
+      { labels: { state: "waiting" }, value: waiting },
+      { labels: { state: "taken" }, value: taken },
+    ]),
   ];
 }
 

@@ -37,6 +37,7 @@ const STOP_MS = 5000;
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { config } = options;
+  checkReplica(config);
   const count = frontsOf(config);
   if (count > 1 && !config.isolate) {
     throw new SconceError("usage", `--fronts ${count} share an engine in a process of its own: leave --no-isolate out`);
@@ -55,6 +56,16 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   return { url: front.url, stop: () => (stopped ??= stop()) };
 }
 
+/** @throws SconceError `usage` */
+function checkReplica({ queue, role, store }: ServeConfig): void {
+  if (role !== "both" && queue === undefined) {
+    throw new SconceError("usage", `--role ${role} shares its work with other replicas: name their queue with --queue`);
+  }
+  if (queue !== undefined && store !== undefined && store !== "memory") {
+    throw new SconceError("usage", "with --queue predictions are kept there: leave --store out");
+  }
+}
+
 /** How many fronts serve best on this machine; each is a thread of JavaScript. */
 export function frontsOf({ fronts, isolate }: ServeConfig, cores = availableParallelism()): number {
   if (fronts !== undefined) return fronts;
@@ -64,7 +75,8 @@ export function frontsOf({ fronts, isolate }: ServeConfig, cores = availablePara
 
 async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
   const { packaged, config, source } = options;
-  const engine = config.isolate ? await prepareEngine(options, opened) : undefined;
+  const runs = config.role !== "front";
+  const engine = runs && config.isolate ? await prepareEngine(options, opened) : undefined;
   return openFront({
     packaged,
     config,
@@ -74,12 +86,14 @@ async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Pr
       logSetUp(packaged);
       engine?.begin();
     },
-    run: async (tools) => {
-      if (engine !== undefined) return engine.open(tools);
-      if (config.verify) await source?.verify(packaged);
-      await source?.prepareLibraries();
-      return runHere(packaged, config, tools);
-    },
+    run: runs
+      ? async (tools) => {
+          if (engine !== undefined) return engine.open(tools);
+          if (config.verify) await source?.verify(packaged);
+          await source?.prepareLibraries();
+          return runHere(packaged, config, tools);
+        }
+      : undefined,
     openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
   });
 }
@@ -106,16 +120,16 @@ async function prepareEngine(options: ServerOptions, opened: AsyncDisposableStac
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
   const { packaged, config, argv = [] } = options;
   const folder = opened.use(await makeRunFolder());
-  const path = storePath(packaged.repository, config);
+  const path = config.queue === undefined ? storePath(packaged.repository, config) : undefined;
   // Held for life: no other server takes the file, whichever fronts are there.
   const store = path === undefined ? undefined : await openStore(path, config, "main");
   if (store !== undefined) opened.defer(() => store.close());
   const fronts = new Fronts({ packaged, config, argv, folder, count, store: path });
   logSetUp(packaged);
-  const engine = engineProcess(options, { folder, events: fronts });
-  opened.defer(() => engine.stop());
+  const engine = config.role === "front" ? undefined : engineProcess(options, { folder, events: fronts });
+  opened.defer(() => engine?.stop());
   try {
-    await Promise.all([fronts.start(), engine.start()]);
+    await Promise.all([fronts.start(), engine?.start()]);
   } catch (error) {
     await fronts.end();
     throw error;

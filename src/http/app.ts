@@ -11,7 +11,7 @@ import { pathOf } from "./path.ts";
 import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
 import { contextOf, type RequestContext } from "./request-context.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
-import { addHealthRoutes } from "./routes/health.ts";
+import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
 import { modelSchemas } from "./schemas.ts";
 
@@ -59,10 +59,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
       demo_output_schema: model.demoOutputSchema,
     }),
   );
-  app.get("/metrics", async (c) => {
-    const text = await metrics.text((await siblings?.metrics()) ?? []);
-    return c.body(text, 200, { "Content-Type": metrics.contentType });
-  });
+  addMetricsRoute(app, metrics, siblings);
   app.doc31("/openapi.json", documentOf(model, version));
   const refuse = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));

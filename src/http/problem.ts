@@ -34,6 +34,7 @@ export const problemCodes = [
   "not_ready",
   "predictions_unusable",
   "predictions_unwritable",
+  "queue_unavailable",
 ] as const;
 
 export type ProblemCode = (typeof problemCodes)[number];
@@ -68,6 +69,7 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   not_ready: "engine",
   predictions_unusable: "store",
   predictions_unwritable: "store",
+  queue_unavailable: "replicas",
 };
 
 export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Refusal {
@@ -97,6 +99,7 @@ const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Part
     headers: { "Retry-After": "1" },
   },
   predictions_unwritable: { status: 503, code: "predictions_unwritable", headers: { "Retry-After": "1" } },
+  queue_unavailable: { status: 503, code: "queue_unavailable", headers: { "Retry-After": "1" } },
   // Whoever keeps the connection would meet the same process again.
   not_ready: { status: 503, code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
 };

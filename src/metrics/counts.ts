@@ -2,7 +2,7 @@
  * What counts up, as numbers in one array: a number is added to where it happens, and the text is made when somebody asks for it. Where a server has
  * several fronts the array is memory that they share, with a row for each, so that what a killed one has counted is not lost.
  */
-import { batchCauses, failureReasons, refusals, routeNames, routes, stages } from "./labels.ts";
+import { batchCauses, failureReasons, queueFaults, refusals, routeNames, routes, stages } from "./labels.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -97,6 +97,17 @@ export const places = {
   batchSize: histogram("sconce_batch_size", "Items of a batch.", sizes),
   batchSeconds: histogram("sconce_batch_seconds", "From a batch's dispatch to its rows.", seconds),
   batchWait: histogram("sconce_batch_wait_seconds", "Wait of a batch's oldest item for its dispatch.", seconds),
+  queueFaults: counter(
+    "sconce_queue_faults_total",
+    "Commands that the queue of the replicas did not carry out, by why.",
+    queueFaults.map((reason) => ({ reason })),
+  ),
+  queueTaken: counter("sconce_queue_deliveries_total", "Predictions that this replica took from the queue."),
+  queueReclaimed: counter("sconce_queue_reclaimed_total", "Those of them that another replica had had."),
+  queueGivenUp: counter(
+    "sconce_queue_given_up_total",
+    "Predictions that were given up, as two replicas ended with them.",
+  ),
   lag: histogram(
     "sconce_event_loop_lag_seconds",
     "How late the thread that answers clients was for a timer: for so long nothing else was answered.",

@@ -77,8 +77,17 @@ export const refusals = {
   drain: 503,
   engine: 503,
   store: 503,
+  // The queue of the replicas is away.
+  replicas: 503,
 } as const;
 export type Refusal = keyof typeof refusals;
+
+/**
+ * Why the queue of the replicas did not do what it was told: it did not answer in time, cannot be reached, takes no writes as a replica of its own, has no
+ * memory or disk left, or something else.
+ */
+export const queueFaults = ["timeout", "away", "readonly", "full", "other"] as const;
+export type QueueFault = (typeof queueFaults)[number];
 
 export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
 export type Stage = (typeof stages)[number];

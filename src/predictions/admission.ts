@@ -70,17 +70,26 @@ export class Admission {
     // A body alone in the queue is always taken: the limit of one body is the server's.
     const isLong = allItems + items > limits.maxQueuedItems;
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
-    if (!isFull && waitMs <= patienceMs) return;
-    const reason = isFull
-      ? `the queue is full (${allItems} inputs of predictions that have not ended)`
-      : `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
-    throw queueFull(reason, isFull ? waitMs : waitMs - patienceMs, isLong ? "queue" : isFull ? "bytes" : "time");
+    if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
+    checkWait(waitMs, patienceMs);
   }
 
   /** The error of a client whose request was accepted and cannot be begun in time after all. */
   overtaken(): SconceError {
     return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs, "time");
   }
+}
+
+/** @throws SconceError `queue_full` where the turn of a request is later than it can wait */
+export function checkWait(waitMs: number, patienceMs: number): void {
+  if (waitMs <= patienceMs) return;
+  const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
+  throw queueFull(reason, waitMs - patienceMs, "time");
+}
+
+/** @param items that have not ended */
+export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"): SconceError {
+  return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
 }
 
 function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {

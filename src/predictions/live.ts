@@ -44,7 +44,7 @@ export class LivePrediction {
   /** The model's code was called for one of its inputs. */
   hasBegun = false;
   itemsSucceeded = 0;
-  /** It was given up for others before it was begun. */
+  /** It was given up for others before it was begun, or is another process' now. */
   isOvertaken = false;
   /** Inputs that failed, by why; made only when one did. */
   itemsFailed: Map<FailureReason, number> | undefined;

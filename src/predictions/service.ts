@@ -137,6 +137,11 @@ export class PredictionService implements Predictions {
     return live.record;
   }
 
+  /** One that has not ended, at once. */
+  underWay(id: string): PredictionRecord | undefined {
+    return this.#live.get(id)?.record;
+  }
+
   async get(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const record = this.#live.get(id)?.record ?? (await this.#options.store.get(id));
     if (record?.kind !== kind) return undefined;
@@ -175,10 +180,36 @@ export class PredictionService implements Predictions {
   async resume(owners: (owner: string) => boolean): Promise<number> {
     let resumed = 0;
     for await (const left of this.#options.store.left(owners)) {
-      await this.#resumeOne(left);
+      await this.begin(left);
       resumed += 1;
     }
     return resumed;
+  }
+
+  /** Begins a kept request: accepted by an earlier process, or by another one. Resolves when its inputs are on their way; never throws. */
+  async begin({ leftMs, deaths, isWaitedFor = false, ...request }: LeftRequest): Promise<void> {
+    const { id, kind, body, count } = request;
+    const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
+    try {
+      const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
+      const isHeldBack = deaths >= MAX_DEATHS;
+      const live = this.#begin(request, { inputs, bytes, charge, leftMs, isHeldBack, isWaitedFor });
+      if (isHeldBack) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
+    } catch (error) {
+      // The model behind the store is another one now.
+      const live = this.#begin(request, { inputs: noInputs, bytes, charge, leftMs, isHeldBack: true });
+      live.end(`After a restart the inputs are no longer taken: ${codedError(error).message}`, "input");
+      this.#options.onFault?.(`${nounOf(kind)} ${id}`, codedError(error), live);
+    }
+  }
+
+  /** Lets go of one that another process has from now on: nobody is told how it ends here. */
+  leave(id: string): void {
+    const live = this.#live.get(id);
+    if (live === undefined) return;
+    live.isOvertaken = true;
+    live.end("Canceled", "canceled");
   }
 
   /** Takes nothing new and resolves when all that was accepted has ended. */
@@ -210,23 +241,6 @@ export class PredictionService implements Predictions {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
     this.#admission.check(asking);
-  }
-
-  async #resumeOne({ leftMs, deaths, ...request }: LeftRequest): Promise<void> {
-    const { id, kind, body, count } = request;
-    const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-    const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
-    try {
-      const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
-      const live = this.#begin(request, { inputs, bytes, charge, leftMs, isHeldBack: deaths >= MAX_DEATHS });
-      if (deaths >= MAX_DEATHS)
-        live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
-    } catch (error) {
-      // The model behind the store is another one now.
-      const live = this.#begin(request, { inputs: noInputs, bytes, charge, leftMs, isHeldBack: true });
-      live.end(`After a restart the inputs are no longer taken: ${codedError(error).message}`, "input");
-      this.#options.onFault?.(`${nounOf(kind)} ${id}`, codedError(error), live);
-    }
   }
 
   #begin(

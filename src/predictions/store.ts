@@ -23,6 +23,8 @@ export interface LeftRequest extends KeptRequest {
   readonly leftMs: number;
   /** Processes that ended while it ran. */
   readonly deaths: number;
+  /** Whether a client waits for its end, wherever that is. */
+  readonly isWaitedFor?: boolean;
 }
 
 /** Which ended predictions can still be read. */

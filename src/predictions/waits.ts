@@ -5,6 +5,9 @@ import type { Client } from "./predictions.ts";
 /** Polling interval of waiting requests. Most predictions end before the first poll, and then nothing was done for them but to write them down. */
 const LOOK_MS = 50;
 
+/** What is waited for. */
+type Ending = Pick<LivePrediction, "isOver" | "onceOver" | "forgo">;
+
 interface Wait {
   readonly client: Client;
   /** In `performance.now()` milliseconds. */
@@ -20,7 +23,7 @@ export class Waits {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Resolves when the prediction has ended, after about `waitMs`, or when the client has left, whichever comes first. */
-  until(live: LivePrediction, client: Client, waitMs: number): Promise<void> {
+  until(live: Ending, client: Client, waitMs: number): Promise<void> {
     if (live.isOver || waitMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       const done = () => {

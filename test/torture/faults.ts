@@ -9,9 +9,10 @@ import { large } from "./faults/large.ts";
 import { leaks } from "./faults/leaks.ts";
 import { memory } from "./faults/memory.ts";
 import { orphans } from "./faults/orphans.ts";
+import { replicas } from "./faults/replicas.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
 
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
 
-export const faults: readonly Fault[] = [...kills, frontKills, orphans, stops, disks, clocks, large, memory];
+export const faults: readonly Fault[] = [...kills, frontKills, orphans, stops, disks, clocks, large, memory, replicas];

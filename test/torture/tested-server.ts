@@ -138,10 +138,16 @@ export class TestedServer implements AsyncDisposable {
   }
 }
 
+/** Of this run: several servers may start at the same time. */
+const givenPorts = new Set<number>();
+
 /** A port that nobody has at the moment. */
 function freePort(): number {
   const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
   const { port } = probe;
+  const isOwn = !givenPorts.has(port);
+  givenPorts.add(port);
+  const found = isOwn ? port : freePort();
   probe.stop(true);
-  return port;
+  return found;
 }

@@ -24,6 +24,7 @@ interface Told {
 }
 
 export interface TrafficOptions {
+  /** Asked for each request: of several replicas each may answer. */
   readonly url: URL;
   readonly tally: Tally;
   readonly random: () => number;
@@ -47,7 +48,7 @@ export class Traffic {
   retried = 0;
   readonly #options: TrafficOptions;
   readonly #told: Told[] = [];
-  /** Inputs so far: each has a number of its own, so that no output can be taken for another. */
+  /** Inputs so far: each has a number of its own, also when it is sent again, so that no output can be taken for another. */
   #inputs = 0;
   #isStopped = false;
 
@@ -89,13 +90,14 @@ export class Traffic {
     const { random, tally, lastLines } = this.#options;
     const path = random() < 0.3 ? "/demo" : "/predictions";
     const isWaiting = random() < 0.5;
-    const xs = Array.from({ length: 1 + Math.floor(random() * MAX_INPUTS) }, () => this.#inputs++);
+    const count = 1 + Math.floor(random() * MAX_INPUTS);
     const sleepMs = random() < 0.1 ? 20 : 0;
     // Now and then a body and an outcome that are too large for a row of a database.
     const large = random() < 0.05 ? { note: "n".repeat(LARGE_LENGTH), echo: true } : {};
-    const body = JSON.stringify(xs.map((x, i) => ({ x, sleepMs, ...(i === 0 ? large : {}) })));
     const untilMs = performance.now() + STUCK_MS;
     for (;;) {
+      const xs = Array.from({ length: count }, () => this.#inputs++);
+      const body = JSON.stringify(xs.map((x, i) => ({ x, sleepMs, ...(i === 0 ? large : {}) })));
       const told = await this.#post(path, body, isWaiting);
       if (told !== undefined) {
         this.done += 1;

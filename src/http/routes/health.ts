@@ -1,8 +1,10 @@
-/** Liveness and readiness, and the app that stands in while the model is set up. */
+/** Liveness, readiness and metrics, and the app that stands in while the model is set up. */
 import { Hono } from "hono";
+import type { Metrics } from "../../metrics.ts";
 import type { Lifecycle, Phase } from "../lifecycle.ts";
 import { pathOf } from "../path.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
+import type { Siblings } from "../siblings.ts";
 
 /** @param isReady whether the engine runs items and pictures are decoded now, once the server takes them */
 export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle, isReady: () => boolean): void {
@@ -10,6 +12,13 @@ export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle, is
   app.get("/health/ready", (c) => {
     if (lifecycle.phase === "ready" && isReady()) return c.json({ status: "ready" });
     throw unready(lifecycle);
+  });
+}
+
+export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblings: Siblings | undefined): void {
+  app.get("/metrics", async (c) => {
+    const text = await metrics.text((await siblings?.metrics()) ?? []);
+    return c.body(text, 200, { "Content-Type": metrics.contentType });
   });
 }
 
@@ -24,7 +33,8 @@ export function createStartingApp(lifecycle: Lifecycle): Hono {
 
 const reasons: Readonly<Record<Phase, string>> = {
   starting: "the model is being set up",
-  ready: "the process that runs the model has ended and is starting again, or no picture has been decoded for long",
+  ready:
+    "the process that runs the model has ended and is starting again, the queue of the replicas cannot be used, or no picture has been decoded for long",
   leaving: "the server is about to stop",
   draining: "the server is stopping",
 };

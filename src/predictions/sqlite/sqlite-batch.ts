@@ -2,9 +2,10 @@
  * A batch of changes as two texts, and back: one posted text costs a hundredth of as many posted objects.
  * A change is one line of fields in `heads`; its body or outcome stands in `texts`, cut by the lengths that the line gives.
  */
+
+import { originText } from "../stored-origin.ts";
 import type { Change } from "./change.ts";
 import type { StoredRecord, StoredRequest } from "./sqlite-messages.ts";
-import { originText } from "./stored-origin.ts";
 
 export interface CreateRow extends Omit<StoredRequest, "row" | "leftMs" | "deaths"> {
   readonly op: "create";

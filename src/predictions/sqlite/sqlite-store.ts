@@ -8,6 +8,7 @@ import type { FileLock } from "../../store/lock.ts";
 import { MemoryStore } from "../memory-store.ts";
 import type { EndedRecord, PredictionRecord } from "../record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore, RetentionLimits } from "../store.ts";
+import { originOf } from "../stored-origin.ts";
 import { databaseFault } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { KeptFiles, MAX_INLINE_LENGTH } from "./kept-files.ts";
@@ -15,7 +16,6 @@ import { unusable } from "./prediction-schema.ts";
 import { SqliteLink } from "./sqlite-link.ts";
 import type { OpenMessage } from "./sqlite-messages.ts";
 import { SqliteWriter, unwritable } from "./sqlite-writer.ts";
-import { originOf } from "./stored-origin.ts";
 import { kindOf, recordOf } from "./stored-record.ts";
 
 /** Of ended predictions that are answered without asking the database. */

@@ -1,4 +1,5 @@
 /** Three times a number, and whatever an input asks for that ends a process, or holds it. */
+import { appendFileSync } from "node:fs";
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
 /** As `fault.cc` numbers them, from 1. */
@@ -25,6 +26,8 @@ export default defineModel({
   batchSize: 16,
   example: { x: 1 },
   preprocess({ x, fault, sleepMs }) {
+    const { TORTURE_RUNS } = process.env;
+    if (TORTURE_RUNS !== undefined) appendFileSync(TORTURE_RUNS, `${x}\n`);
     const asked = fault === undefined ? 0 : 1 + faults.indexOf(fault);
     const code = sleepMs > 0 ? sleep + sleepMs : asked;
     return { x: tensor(Float32Array.of(x), []), faults: tensor(BigInt64Array.of(BigInt(code)), []) };

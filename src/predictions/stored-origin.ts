@@ -1,6 +1,6 @@
-/** The request that a prediction came by as it lies in a database: JSON, or nothing where no release that knew it wrote it. */
+/** The request that a prediction came by as it lies in a store: JSON, or nothing where no release that knew it wrote it. */
 import { z } from "zod";
-import type { Origin } from "../predictions.ts";
+import type { Origin } from "./predictions.ts";
 
 const schema = z.object({ requestId: z.string(), traceId: z.string().optional(), spanId: z.string().optional() });
 

@@ -1,0 +1,75 @@
+/** What runs predictions in a front's process: the flow of items behind it, its limits, and what the log is told of failures. */
+import type { ServeConfig } from "./config.ts";
+import { type ErrorCode, oneLine, type SconceError } from "./errors.ts";
+import { fieldsOf } from "./http/request-context.ts";
+import { type LogFields, log } from "./log.ts";
+import { logLimit } from "./log-limit.ts";
+import type { Model } from "./model/define.ts";
+import { type Logged, PredictionService, type ServiceOptions } from "./predictions/service.ts";
+import { ItemFlow } from "./serving/item-flow.ts";
+import type { RunningModel } from "./serving/set-up.ts";
+
+export interface FrontServiceOptions
+  extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onTrace"> {
+  readonly config: ServeConfig;
+  readonly model: Model;
+  readonly running: RunningModel;
+}
+
+export interface FrontService {
+  readonly flow: ItemFlow;
+  readonly service: PredictionService;
+}
+
+const DEFAULT_MAX_INPUTS = 10_000;
+
+export function openService({ config, model, running, ...options }: FrontServiceOptions): FrontService {
+  const { memory, metrics } = options;
+  const { engine, pipeline } = running;
+  const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
+  const service = new PredictionService({
+    ...options,
+    flow,
+    pipeline,
+    onFault: logFault,
+    onTrace: (line, about) => log.trace(line, fieldsAbout(about)),
+    limits: {
+      maxInputs: maxInputsOf(model, config),
+      maxQueuedItems: config.maxQueuedItems,
+      maxQueuedBytes: config.maxQueuedBytes,
+      timeoutMs: config.timeout * 1000,
+      maxLogBytes: config.maxLogBytes,
+      maxResultBytes: config.maxResultBytes,
+    },
+  });
+  return { flow, service };
+}
+
+export function maxInputsOf(model: Model, config: ServeConfig): { prediction: number; demo: number } {
+  const prediction = Math.min(
+    config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS,
+    config.maxQueuedItems,
+  );
+  return { prediction, demo: Math.min(config.maxDemoInputs, prediction) };
+}
+
+/** What a client did wrong is for the client; what the model did is for the operator too, with its stack for who debugs. */
+const clientFaults: ReadonlySet<ErrorCode> = new Set([
+  "file_refused",
+  "file_unavailable",
+  "file_too_large",
+  "file_invalid",
+  "canceled",
+]);
+
+function fieldsAbout({ id, origin }: Logged): LogFields {
+  return fieldsOf(origin, { prediction_id: id });
+}
+
+function logFault(where: string, error: SconceError, about: Logged): void {
+  const fields = fieldsAbout(about);
+  if (!clientFaults.has(error.code)) {
+    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more, fields));
+  }
+  log.debug(`${where}:`, error.cause ?? error, fields);
+}

@@ -1,0 +1,27 @@
+/** What a worker of replicas answers at its port: whether it is well, and what it counts. */
+import { Hono } from "hono";
+import type { Metrics } from "../metrics.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+import { pathOf } from "./path.ts";
+import { problemOf, problemResponse } from "./problem.ts";
+import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
+import type { Siblings } from "./siblings.ts";
+
+export interface WorkerAppOptions {
+  readonly metrics: Metrics;
+  readonly siblings: Siblings | undefined;
+  readonly lifecycle: Lifecycle;
+  readonly isReady: () => boolean;
+}
+
+export function createWorkerApp({ metrics, siblings, lifecycle, isReady }: WorkerAppOptions): Hono {
+  const app = new Hono({ getPath: pathOf });
+  addHealthRoutes(app, lifecycle, isReady);
+  addMetricsRoute(app, metrics, siblings);
+  app.notFound((c) => {
+    const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";
+    return problemResponse(c, { status: 404, code: "not_found", detail });
+  });
+  app.onError((error, c) => problemResponse(c, problemOf(error)));
+  return app;
+}

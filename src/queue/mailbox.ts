@@ -1,0 +1,73 @@
+/** What this process is told by others: ends that it waits for, and cancelled predictions that it has. */
+import type { PredictionRecord } from "../predictions/record.ts";
+import type { Queue } from "./queue.ts";
+import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
+import { type ReadRecord, recordOf, type StreamEntry, textOf } from "./replies.ts";
+
+export interface MailboxOptions {
+  readonly queue: Queue;
+  /** For reads that block. */
+  readonly link: RedisLink;
+}
+
+export interface MailListener {
+  readonly ended?: (record: PredictionRecord) => void;
+  /** With more than mail takes: it is to be read. */
+  readonly endedLong?: (id: string) => void;
+  readonly cancelled?: (id: string) => void;
+}
+
+/** Before a read that failed is tried again: the connection is made anew meanwhile. */
+const RETRY_MS = 100;
+
+export class Mailbox {
+  readonly #options: MailboxOptions;
+  readonly #listeners: MailListener[] = [];
+  #isStopped = false;
+  /** Entry that was read last. */
+  lastId = "0-0";
+
+  constructor(options: MailboxOptions) {
+    this.#options = options;
+    void this.#read();
+  }
+
+  listen(listener: MailListener): void {
+    this.#listeners.push(listener);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  async #read(): Promise<void> {
+    const { queue, link } = this.#options;
+    while (!this.#isStopped) {
+      try {
+        for (const entry of await queue.readMail(link, this.lastId, BLOCK_MS)) this.#deliver(entry);
+      } catch {
+        if (!this.#isStopped) await Bun.sleep(RETRY_MS);
+      }
+    }
+  }
+
+  #deliver({ id, fields }: StreamEntry): void {
+    this.lastId = id;
+    for (let i = 0; i < fields.length; i += 2) {
+      const name = textOf(fields[i]);
+      const value = fields[i + 1];
+      if (name === "cancel") for (const { cancelled } of this.#listeners) cancelled?.(textOf(value));
+      else if (name === "long") for (const { endedLong } of this.#listeners) endedLong?.(textOf(value));
+      else if (name === "head") this.#ended(recordOf([value, fields[i + 3], fields[i + 5]]));
+    }
+  }
+
+  #ended(read: ReadRecord | null): void {
+    if (read === null) return;
+    const { record, isLarge } = read;
+    for (const { ended, endedLong } of this.#listeners) {
+      if (isLarge) endedLong?.(record.id);
+      else ended?.(record);
+    }
+  }
+}

@@ -1,0 +1,219 @@
+/** Takes predictions from the queue as fast as this process runs them, keeps them while they run, and takes over those of replicas that are gone. */
+import type { Engine } from "../engine/engine.ts";
+import { log } from "../log.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
+import type { Metrics } from "../metrics.ts";
+import type { PredictionService } from "../predictions/service.ts";
+import type { Mailbox } from "./mailbox.ts";
+import type { Queue, Taken } from "./queue.ts";
+import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
+import { idOf } from "./replies.ts";
+import type { TakenWork } from "./taken-work.ts";
+
+export interface QueueWorkerOptions {
+  readonly queue: Queue;
+  /** For reads that block. */
+  readonly link: RedisLink;
+  readonly mailbox: Mailbox;
+  readonly taken: TakenWork;
+  readonly service: PredictionService;
+  readonly engine: Pick<Engine, "isReady" | "maxBatchSize" | "instances">;
+  readonly memory: MemoryAccount;
+  readonly metrics: Metrics;
+}
+
+/** Before what failed is tried again, and how often an engine that is not there is looked at. */
+const RETRY_MS = 100;
+/** How often clients of other replicas see what is under way here. */
+const TELL_MS = 200;
+/** Entries of one read. */
+const MAX_COUNT = 256;
+/** By how much of the difference the last entry counts for how much room one takes. */
+const MEAN = 0.2;
+/** Longest that ends are kept for a queue that is away when the worker stops. */
+const FLUSH_MS = 5000;
+
+export class QueueWorker {
+  readonly #options: QueueWorkerOptions;
+  readonly #timers: ReturnType<typeof setInterval>[] = [];
+  #isStopping = false;
+  /** Whether nothing was left the last time. */
+  #isIdle = true;
+  /** Of one entry, of late. */
+  #meanShare = 1;
+  #room = Promise.withResolvers<void>();
+  readonly #working: Promise<void>;
+  #isReclaiming = false;
+  #renewedMs = performance.now();
+
+  constructor(options: QueueWorkerOptions) {
+    this.#options = options;
+    const { queue, mailbox, taken } = options;
+    taken.onRoom = () => this.#room.resolve();
+    mailbox.listen({ cancelled: (id) => this.#cancel(id) });
+    this.#timers.push(
+      setInterval(() => void this.renew(), queue.leaseMs / 3),
+      setInterval(() => void this.#reclaim(), queue.leaseMs / 2),
+      setInterval(() => void this.#tell(), TELL_MS),
+    );
+    for (const timer of this.#timers) timer.unref();
+    this.#working = this.#work();
+  }
+
+  /** Takes nothing new, gives back what has not begun, and after `maxMs` what has not ended. */
+  async stop(maxMs: number): Promise<void> {
+    const { link, taken } = this.#options;
+    this.#isStopping = true;
+    link[Symbol.dispose]();
+    this.#room.resolve();
+    await this.#working;
+    await this.#takeUnread().catch(() => {});
+    await this.#giveBack(false);
+    const untilMs = performance.now() + maxMs;
+    while (taken.unfinished.length > 0 && performance.now() < untilMs) {
+      this.#room = Promise.withResolvers<void>();
+      await Promise.race([this.#room.promise, Bun.sleep(Math.min(1000, untilMs - performance.now()))]);
+    }
+    const left = taken.unfinished.length;
+    if (left > 0) log.warn(`${left} predictions go back to the queue: they have not ended in time`);
+    await this.#giveBack(true);
+    await Promise.race([taken.flush(), Bun.sleep(FLUSH_MS)]);
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  /** Says that this worker is there, and hears what it no longer has. */
+  async renew(): Promise<void> {
+    const { queue, taken } = this.#options;
+    const { ids } = taken;
+    try {
+      for (let i = 0; i < ids.length; i += MAX_COUNT) {
+        const { lost, cancelled } = await queue.renew(ids.slice(i, i + MAX_COUNT));
+        for (const id of lost) this.#drop(id);
+        for (const id of cancelled) this.#cancel(id);
+      }
+      this.#renewedMs = performance.now();
+    } catch {
+      // The next one is soon.
+    }
+  }
+
+  async #work(): Promise<void> {
+    const { engine, memory, queue } = this.#options;
+    while (!this.#isStopping) {
+      try {
+        if (!engine.isReady || !memory.hasRoom("bodies", 0)) await Bun.sleep(RETRY_MS);
+        else {
+          const count = this.#roomFor();
+          if (count === 0) await this.#roomLater();
+          else await this.#takeSome(count);
+        }
+      } catch (error) {
+        if (this.#isStopping) return;
+        this.#isIdle = true;
+        if (isGroupMissing(error)) await queue.makeGroup().catch(() => {});
+        else await Bun.sleep(RETRY_MS);
+      }
+    }
+  }
+
+  /** Waits for entries where none were left; else what there is comes with the call that takes it. */
+  async #takeSome(count: number): Promise<void> {
+    const { queue, link } = this.#options;
+    const read = this.#isIdle ? await queue.readEntries(link, count, BLOCK_MS) : [];
+    if (this.#isIdle && read.length === 0) return;
+    const askedMs = performance.now();
+    const got = await queue.take(read, count - read.length);
+    this.#isIdle = got.requests.length + got.givenUp === 0;
+    // Stopped for so long it may have lost what it was given.
+    await this.#begin(got, 0, performance.now() - askedMs > queue.leaseMs / 2);
+  }
+
+  async #begin({ requests, givenUp }: Taken, reclaimed: number, isOld: boolean): Promise<void> {
+    const { taken, service, metrics, engine } = this.#options;
+    // A long one leaves room for others, which have their turns beside it.
+    const most = Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
+    metrics.queueTook({ taken: requests.length, reclaimed, givenUp });
+    for (const request of requests) {
+      const share = Math.min(request.count, most);
+      this.#meanShare += MEAN * (share - this.#meanShare);
+      taken.take(request, share);
+    }
+    if (isOld) await this.renew();
+    for (const request of requests) if (!this.#isStopping && taken.has(request.id)) void service.begin(request);
+  }
+
+  /** Entries that there is room for: a few batches are kept at hand, so that the device never waits for one. */
+  #roomFor(): number {
+    const { engine, taken } = this.#options;
+    const batch = engine.maxBatchSize * engine.instances;
+    const room = Math.max(8, 3 * batch) - taken.share;
+    return room < batch ? 0 : Math.min(MAX_COUNT, Math.max(1, Math.round(room / this.#meanShare)));
+  }
+
+  #roomLater(): Promise<void> {
+    this.#room = Promise.withResolvers<void>();
+    return this.#room.promise;
+  }
+
+  async #reclaim(): Promise<void> {
+    const { queue, taken, engine } = this.#options;
+    if (this.#isReclaiming || this.#isStopping || !engine.isReady) return;
+    this.#isReclaiming = true;
+    try {
+      // After a time without the queue all look as if they were gone: they are given the time to say that they are not.
+      if (performance.now() - this.#renewedMs > queue.leaseMs / 2) await this.renew();
+      else {
+        let after = "0-0";
+        do {
+          const count = this.#roomFor();
+          if (count === 0) return;
+          const { entries, next } = await queue.reclaim(after, count);
+          const others = entries.filter((entry) => !taken.has(idOf(entry)));
+          if (others.length > 0) {
+            const got = await queue.take(others, 0);
+            if (got.requests.length > 0)
+              log.info(`Takes over ${got.requests.length} predictions of a replica that is gone`);
+            await this.#begin(got, got.requests.length, false);
+          }
+          after = next;
+        } while (after !== "0-0" && !this.#isStopping);
+      }
+    } catch {
+      // The next one is soon.
+    } finally {
+      this.#isReclaiming = false;
+    }
+  }
+
+  async #tell(): Promise<void> {
+    const { queue, taken, service } = this.#options;
+    const progress = taken.progress((id) => service.underWay(id));
+    if (progress.length > 0) await queue.tell(progress).catch(() => {});
+  }
+
+  #cancel(id: string): void {
+    const { service } = this.#options;
+    const record = service.underWay(id);
+    if (record !== undefined) void service.cancel(record.kind, id);
+  }
+
+  /** Others have it. */
+  #drop(id: string): void {
+    if (this.#options.taken.drop(id)) this.#options.service.leave(id);
+  }
+
+  /** Entries that came as the connection was closed. */
+  async #takeUnread(): Promise<void> {
+    const { queue, taken } = this.#options;
+    const unread = (await queue.ownEntries()).filter((entry) => !taken.has(idOf(entry)));
+    if (unread.length > 0) await this.#begin(await queue.take(unread, 0), 0, false);
+  }
+
+  async #giveBack(isAll: boolean): Promise<void> {
+    const { queue, taken } = this.#options;
+    const given = taken.unfinished.filter(({ hasBegun }) => isAll || !hasBegun);
+    for (const { id } of given) this.#drop(id);
+    // Where the queue is away, others find them when the lease is over.
+    if (given.length > 0) await queue.giveBack(given).catch(() => {});
+  }
+}

@@ -1,0 +1,306 @@
+/** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
+import { SconceError } from "../errors.ts";
+import type { Origin } from "../predictions/predictions.ts";
+import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
+import type { LeftRequest } from "../predictions/store.ts";
+import { originOf, originText } from "../predictions/stored-origin.ts";
+import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
+import type { Argument, RedisLink } from "./redis-link.ts";
+import {
+  bytesOf,
+  entriesOf,
+  entryOf,
+  idOf,
+  kindOf,
+  listOf,
+  numberOf,
+  type ReadRecord,
+  recordOf,
+  type StreamEntry,
+  textOf,
+} from "./replies.ts";
+import * as scripts from "./scripts.ts";
+import { TurnBatch } from "./turn-batch.ts";
+
+export interface QueueOptions {
+  readonly link: RedisLink;
+  /** Replicas with the same name share predictions. */
+  readonly name: string;
+  /** Of this process, among all replicas. */
+  readonly node: string;
+  readonly leaseMs: number;
+  /** How long an end can be read. */
+  readonly retentionMs: number;
+  readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
+  /** By default everything lies in Redis. */
+  readonly large?: LargeValues | undefined;
+}
+
+export interface QueuedRequest {
+  readonly id: string;
+  readonly kind: Kind;
+  readonly count: number;
+  readonly bytes: number;
+  readonly timeoutMs: number;
+  readonly isWaitedFor: boolean;
+  readonly body: string | Uint8Array<ArrayBuffer>;
+  readonly origin: Origin;
+}
+
+/** When it was created, or which limit refused it; with what had not ended then. */
+export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
+
+/** How a prediction ended, and what the queue has to know for that. */
+export interface End {
+  readonly record: EndedRecord;
+  readonly bytes: number;
+}
+
+export interface Progress {
+  readonly id: string;
+  readonly startedAtMs: number | undefined;
+  readonly itemsDone: number;
+  /** Bytes of the logs that were told before, and what came since. */
+  readonly logBytes: number;
+  readonly logs: string;
+}
+
+export interface QueueFacts {
+  /** Of all that has not ended. */
+  readonly items: number;
+  readonly bytes: number;
+  /** Inputs that have ended since the queue was made. */
+  readonly endedItems: number;
+  /** Predictions that no worker has, and that one has. */
+  readonly waiting: number;
+  readonly taken: number;
+  /** Of the oldest that no worker has. */
+  readonly ageMs: number;
+  readonly workers: number;
+}
+
+/** What a worker is given. */
+export interface Taken {
+  readonly requests: readonly LeftRequest[];
+  /** Given up, as it was in the hands of too many workers that ended. */
+  readonly givenUp: number;
+}
+
+/** The least that an end can be read: who waits may have to fetch it. */
+const MIN_RETENTION_MS = 10_000;
+
+export class Queue {
+  readonly node: string;
+  readonly leaseMs: number;
+  readonly #link: RedisLink;
+  readonly #base: string;
+  readonly #work: string;
+  readonly #name: string;
+  readonly #retentionMs: number;
+  readonly #large: LargeValues | undefined;
+  readonly #creates: TurnBatch<QueuedRequest & { readonly large: string }, Created>;
+  readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
+
+  constructor({ link, name, node, leaseMs, retentionMs, limits, large }: QueueOptions) {
+    this.#link = link;
+    this.node = node;
+    this.leaseMs = leaseMs;
+    this.#name = name;
+    this.#base = `sconce:{${name}}:`;
+    this.#work = `${this.#base}work`;
+    this.#retentionMs = Math.max(MIN_RETENTION_MS, retentionMs);
+    this.#large = large;
+    this.#creates = new TurnBatch({
+      bytesOf: ({ bytes }) => bytes,
+      call: async (requests) => {
+        const args = [this.#retentionMs, limits.maxQueuedItems, limits.maxQueuedBytes];
+        const of = requests.flatMap((request) => this.#createArguments(request));
+        const [items, , ...created] = listOf(await this.#run(scripts.createScript, [...args, ...of])).map(numberOf);
+        return created.map((at) =>
+          at > 0 ? { createdAtMs: at } : { limit: at === -1 ? "queue" : "bytes", items: items ?? 0 },
+        );
+      },
+    });
+    this.#reads = new TurnBatch({
+      call: async (asked) => {
+        // Who waits for some of them hears of the others too; that is no harm.
+        const front = asked.some(({ isAwaited }) => isAwaited) ? this.node : "";
+        const reply = await this.#run(scripts.readScript, [this.#retentionMs, front, ...asked.map(({ id }) => id)]);
+        return listOf(reply).map(recordOf);
+      },
+    });
+  }
+
+  /** @throws SconceError `queue_unavailable`, as all of these */
+  async create(request: QueuedRequest): Promise<Created> {
+    const isLarge = this.#large !== undefined && request.bytes > LARGE_VALUE_BYTES;
+    if (isLarge) await this.#large?.put(this.#valueName(request.id, "body"), request.body);
+    return this.#creates.ask({ ...request, ...(isLarge ? { body: "" } : {}), large: isLarge ? "body" : "" });
+  }
+
+  /** @param isAwaited whether the end is to come by mail */
+  async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
+    return this.#whole(await this.#reads.ask({ id, isAwaited }));
+  }
+
+  /** @param isForced not to wait for the worker that has it */
+  async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
+    const args = [this.#retentionMs, this.node, kind, id, isForced ? 1 : 0];
+    return this.#whole(recordOf(await this.#run(scripts.cancelScript, args)));
+  }
+
+  /** Takes entries that were read, and as many more as there are up to `count`. */
+  async take(entries: readonly StreamEntry[], count: number): Promise<Taken> {
+    const read = entries.flatMap((entry) => [entry.id, idOf(entry)]);
+    const args = [this.#retentionMs, this.node, count, ...read];
+    const [givenUp, ...taken] = listOf(await this.#run(scripts.takeScript, args));
+    return { givenUp: numberOf(givenUp), requests: await Promise.all(taken.map((each) => this.#requestOf(each))) };
+  }
+
+  /** Waits up to `blockMs` for entries. */
+  async readEntries(link: RedisLink, count: number, blockMs: number): Promise<StreamEntry[]> {
+    const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];
+    return entriesOf(await link.call("xreadgroup", ...options));
+  }
+
+  /** Entries that this worker was given and has not ended. */
+  async ownEntries(): Promise<StreamEntry[]> {
+    const options = ["GROUP", "workers", this.node, "STREAMS", this.#work, "0"];
+    return entriesOf(await this.#link.call("xreadgroup", ...options));
+  }
+
+  /** Entries of workers that have given no sign for as long as a lease. @param after where to go on; "0-0" first and last */
+  async reclaim(after: string, count: number): Promise<{ entries: StreamEntry[]; next: string }> {
+    const args = [this.#work, "workers", this.node, this.leaseMs, after, "COUNT", count];
+    const [next, entries] = listOf(await this.#link.call("xautoclaim", ...args));
+    return {
+      next: textOf(next),
+      entries: listOf(entries)
+        .map(entryOf)
+        .filter(({ id }) => id !== ""),
+    };
+  }
+
+  async makeGroup(): Promise<void> {
+    try {
+      await this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM");
+    } catch (error) {
+      // Another replica was faster.
+      const cause = error instanceof SconceError ? error.cause : undefined;
+      if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
+    }
+  }
+
+  async finish(ends: readonly End[]): Promise<void> {
+    const args: Argument[] = [this.#retentionMs];
+    const texts = await Promise.all(ends.map((end) => this.#outcomeOf(end)));
+    for (const [i, { record }] of ends.entries()) {
+      const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
+      const { members, large } = texts[i] ?? { members: outcome.members, large: "" };
+      const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
+      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
+    }
+    await this.#run(scripts.finishScript, args);
+  }
+
+  async tell(progress: readonly Progress[]): Promise<void> {
+    const nowMs = Date.now();
+    const of = progress.flatMap(({ id, startedAtMs, itemsDone, logBytes, logs }) => [
+      id,
+      startedAtMs === undefined ? "" : Math.max(0, nowMs - startedAtMs),
+      itemsDone,
+      logBytes,
+      logs,
+    ]);
+    await this.#run(scripts.progressScript, [this.node, ...of]);
+  }
+
+  /** Goes on having these. @returns those that this worker has no longer, and those that are to be cancelled */
+  async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
+    const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, [this.node, ...ids]));
+    return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
+  }
+
+  async giveBack(taken: readonly { readonly id: string; readonly hasBegun: boolean }[]): Promise<void> {
+    const of = taken.flatMap(({ id, hasBegun }) => [id, hasBegun ? 1 : 0]);
+    await this.#run(scripts.giveBackScript, [this.node, ...of]);
+  }
+
+  /** Waits up to `blockMs` for mail of this node that came after `after`. */
+  async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
+    const key = `${this.#base}mail:${this.node}`;
+    return entriesOf(await link.call("xread", "COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after));
+  }
+
+  /** Ends what is late, of all replicas. @param lastMail may be forgotten, and all before it */
+  async tend(lastMail: string): Promise<QueueFacts> {
+    const args = [this.#retentionMs, this.node, lastMail, this.leaseMs];
+    const facts = listOf(await this.#run(scripts.tendScript, args)).map(numberOf);
+    const [items = 0, bytes = 0, endedItems = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0] = facts;
+    return { items, bytes, endedItems, waiting, taken, ageMs, workers };
+  }
+
+  /** A record with its members, wherever they are. */
+  async #whole(read: ReadRecord | null): Promise<PredictionRecord | undefined> {
+    if (read === null) return undefined;
+    const { record, isLarge } = read;
+    if (!isLarge || record.outcome === undefined) return record;
+    const members = await this.#large?.get(this.#valueName(record.id, "members"));
+    if (members === undefined) return undefined;
+    return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
+  }
+
+  async #outcomeOf({ record, bytes }: End): Promise<{ members: string; large: string }> {
+    const { id, outcome } = record;
+    if (this.#large === undefined) return { members: outcome.members, large: "" };
+    this.#large.delete(this.#valueName(id, "body"));
+    if (bytes <= LARGE_VALUE_BYTES) return { members: outcome.members, large: "" };
+    await this.#large.put(this.#valueName(id, "members"), outcome.members);
+    return { members: "", large: "members" };
+  }
+
+  async #requestOf(reply: unknown): Promise<LeftRequest> {
+    const fields = listOf(reply);
+    const text = (i: number) => textOf(fields[i]);
+    const id = text(0);
+    const inline = bytesOf(fields[7]);
+    const isLarge = text(8) === "body";
+    return {
+      id,
+      kind: kindOf(text(1)),
+      count: Number(text(2)),
+      createdAtMs: Number(text(3)),
+      leftMs: numberOf(fields[4]),
+      timeoutMs: Number(text(5)),
+      origin: originOf(text(6)),
+      // A copy: its memory may be given away, and is one with that of other answers.
+      body: isLarge ? ((await this.#large?.get(this.#valueName(id, "body"))) ?? "") : new Uint8Array(inline),
+      deaths: 0,
+      isWaitedFor: numberOf(fields[9]) === 1,
+    };
+  }
+
+  #createArguments(request: QueuedRequest & { readonly large: string }): Argument[] {
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, large } = request;
+    const data = typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
+    return [
+      id,
+      kind,
+      count,
+      bytes,
+      Math.ceil(timeoutMs),
+      isWaitedFor ? this.node : "",
+      originText(origin),
+      data,
+      large,
+    ];
+  }
+
+  #valueName(id: string, part: "body" | "members"): string {
+    return `${this.#name}/${id}/${part}`;
+  }
+
+  #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {
+    return this.#link.run(script, this.#work, args);
+  }
+}

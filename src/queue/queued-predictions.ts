@@ -1,0 +1,218 @@
+/** Predictions as every replica answers for them: they lie in the queue, whichever replica runs them. */
+import { SconceError } from "../errors.ts";
+import type { Bodies } from "../inputs/bodies.ts";
+import type { Metrics } from "../metrics.ts";
+import { checkWait, noRoom } from "../predictions/admission.ts";
+import { newId } from "../predictions/ids.ts";
+import type { Client, NewPrediction, Predictions } from "../predictions/predictions.ts";
+import { hasEnded, type Kind, type PredictionRecord } from "../predictions/record.ts";
+import { Waits } from "../predictions/waits.ts";
+import { Awaited } from "./awaited.ts";
+import type { Mailbox } from "./mailbox.ts";
+import type { Queue } from "./queue.ts";
+import type { QueueState } from "./queue-state.ts";
+
+export interface QueuedPredictionsOptions {
+  readonly queue: Queue;
+  readonly mailbox: Mailbox;
+  readonly state: QueueState;
+  readonly bodies: Bodies;
+  readonly metrics: Metrics;
+  readonly maxInputs: Readonly<Record<Kind, number>>;
+  readonly timeoutMs: number;
+}
+
+/** What no front of one machine has as an owner: nothing is handed to siblings. */
+const OWNER = "_";
+/** How long a cancelled prediction's worker may take to say what outputs there are. */
+const CANCEL_MS = 1000;
+/** How often a prediction that is waited for is looked at, in case that the mail was lost. */
+const LOOK_MS = 2000;
+/** How often one that is watched is. */
+const WATCH_MS = 200;
+
+export class QueuedPredictions implements Predictions {
+  readonly #options: QueuedPredictionsOptions;
+  readonly #awaited = new Map<string, Awaited>();
+  readonly #waits = new Waits();
+  /** Given up by their clients while the queue was away, by id. */
+  readonly #forsaken = new Map<string, Kind>();
+  #isDraining = false;
+  #drained: (() => void) | undefined;
+
+  constructor(options: QueuedPredictionsOptions) {
+    this.#options = options;
+    options.mailbox.listen({
+      ended: (record) => this.#awaited.get(record.id)?.end(record),
+      endedLong: (id) => {
+        const awaited = this.#awaited.get(id);
+        if (awaited !== undefined) void this.#look(id, awaited);
+      },
+    });
+    options.state.onTick(() => this.#tick());
+  }
+
+  async create(request: NewPrediction): Promise<PredictionRecord> {
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
+    const { bodies, queue, metrics, maxInputs, state } = this.#options;
+    const id = newId(OWNER);
+    const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
+    using awaited = waitMs > 0 ? this.#await(id) : undefined;
+    let pending: PredictionRecord;
+    try {
+      this.#admit(timeLimitMs, waitMs);
+      const beganMs = performance.now();
+      const decoding = bodies.decode(body, maxInputs[kind]);
+      const { inputs, body: whole } = decoding instanceof Promise ? await decoding : decoding;
+      metrics.took("decode", performance.now() - beganMs);
+      const count = inputs.length;
+      const isWaitedFor = waitMs > 0;
+      const asked = { id, kind, count, bytes, timeoutMs: timeLimitMs, isWaitedFor, body: whole, origin };
+      const created = await queue.create(asked);
+      if ("limit" in created) {
+        throw noRoom(created.items, state.waitMs, created.limit);
+      }
+      pending = pendingRecord(id, kind, count, created.createdAtMs);
+    } catch (error) {
+      // It may be in the queue all the same, where the answer was lost: its client is told that it is not.
+      if (error instanceof SconceError && error.code === "queue_unavailable") void this.#forsake(kind, id);
+      throw error;
+    } finally {
+      charge[Symbol.dispose]();
+    }
+    if (awaited === undefined) return pending;
+    // Accepted is accepted: where the queue is away now its client is told the id.
+    const record = await this.#end(awaited, client, waitMs).catch(() => pending);
+    // A client that left was never told the id: nobody can read the outcome.
+    if (!awaited.isOver && client.signal.aborted) await this.#forsake(kind, id);
+    if (record === undefined) throw lost();
+    return record;
+  }
+
+  async get(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
+    const record = await this.#options.queue.read(id, { isAwaited: false });
+    return record?.kind === kind ? record : undefined;
+  }
+
+  async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
+    const { queue } = this.#options;
+    using awaited = this.#await(id);
+    const record = await queue.cancel(kind, id, false);
+    if (record === undefined || hasEnded(record)) return record;
+    await Promise.race([new Promise<void>((resolve) => awaited.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
+    return awaited.record ?? queue.cancel(kind, id, true);
+  }
+
+  async wait(
+    kind: Kind,
+    id: string,
+    { waitMs, client }: { readonly waitMs: number; readonly client: Client },
+  ): Promise<PredictionRecord | undefined> {
+    if (waitMs <= 0) return this.get(kind, id);
+    using awaited = this.#await(id);
+    const record = await this.#options.queue.read(id, { isAwaited: true });
+    if (record?.kind !== kind) return undefined;
+    return hasEnded(record) ? record : await this.#end(awaited, client, waitMs);
+  }
+
+  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): () => void {
+    let last = "";
+    const timer = setInterval(async () => {
+      const record = await this.get(kind, id).catch(() => undefined);
+      const now = `${record?.startedAtMs} ${record?.itemsDone} ${record?.logs.length} ${record?.finishedAtMs}`;
+      if (record === undefined || now === last) return;
+      last = now;
+      changed(record);
+      if (hasEnded(record)) clearInterval(timer);
+    }, WATCH_MS);
+    return () => clearInterval(timer);
+  }
+
+  /** Takes nothing new; resolves when nobody waits here any more. */
+  drain(): Promise<void> {
+    this.#isDraining = true;
+    return new Promise((resolve) => {
+      this.#drained = resolve;
+      if (this.#awaited.size === 0) resolve();
+    });
+  }
+
+  /** Answers all that wait with what there is: nobody is left who could end it soon. */
+  release(): void {
+    for (const awaited of this.#awaited.values()) awaited.release();
+  }
+
+  /** The record at its end, or as it stands when the client waits no longer. */
+  async #end(awaited: Awaited, client: Client, waitMs: number): Promise<PredictionRecord | undefined> {
+    awaited.lookedMs = performance.now();
+    await this.#waits.until(awaited, client, waitMs);
+    return awaited.isOver ? awaited.record : this.#options.queue.read(awaited.id, { isAwaited: false });
+  }
+
+  #await(id: string): Awaited {
+    let awaited = this.#awaited.get(id);
+    if (awaited === undefined) {
+      awaited = new Awaited(id, () => {
+        this.#awaited.delete(id);
+        if (this.#awaited.size === 0) this.#drained?.();
+      });
+      this.#awaited.set(id, awaited);
+    }
+    return awaited.shared();
+  }
+
+  /** @throws SconceError `not_ready`, `queue_full` */
+  #admit(timeLimitMs: number, waitMs: number): void {
+    if (this.#isDraining) {
+      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
+    }
+    checkWait(this.#options.state.waitMs, Math.min(timeLimitMs, waitMs > 0 ? waitMs : Infinity));
+  }
+
+  /** Cancels one whose client is gone, now or when the queue is back. */
+  async #forsake(kind: Kind, id: string): Promise<void> {
+    try {
+      await this.#options.queue.cancel(kind, id, false);
+      this.#forsaken.delete(id);
+    } catch {
+      this.#forsaken.set(id, kind);
+    }
+  }
+
+  #tick(): void {
+    for (const [id, kind] of this.#forsaken) void this.#forsake(kind, id);
+    const now = performance.now();
+    for (const [id, awaited] of this.#awaited) {
+      if (now - awaited.lookedMs < LOOK_MS) continue;
+      awaited.lookedMs = now;
+      void this.#look(id, awaited);
+    }
+  }
+
+  async #look(id: string, awaited: Awaited): Promise<void> {
+    try {
+      const record = await this.#options.queue.read(id, { isAwaited: true });
+      if (record === undefined || hasEnded(record)) awaited.end(record);
+    } catch {
+      // It is looked at again.
+    }
+  }
+}
+
+function pendingRecord(id: string, kind: Kind, count: number, createdAtMs: number): PredictionRecord {
+  return {
+    id,
+    kind,
+    count,
+    itemsDone: 0,
+    createdAtMs,
+    startedAtMs: undefined,
+    finishedAtMs: undefined,
+    outcome: undefined,
+    logs: "",
+  };
+}
+
+function lost(): SconceError {
+  return new SconceError("queue_unavailable", "the queue has lost this prediction; send it again");
+}

@@ -1,0 +1,104 @@
+/** One connection to the queue, and what goes wrong on it as one error with a reason. */
+import { createHash } from "node:crypto";
+import { messageOf, SconceError } from "../errors.ts";
+import type { QueueFault } from "../metrics/labels.ts";
+import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
+
+/** Clients are told within two seconds that the queue is away. */
+const COMMAND_MS = 1500;
+/** Longest that a blocking read may wait for something. */
+export const BLOCK_MS = 2000;
+const MARGIN_MS = 2000;
+
+/** A script, sent by its digest once the server knows it. */
+export class LuaScript {
+  readonly text: string;
+  readonly sha: string;
+
+  constructor(text: string) {
+    this.text = text;
+    this.sha = createHash("sha1").update(text).digest("hex");
+  }
+}
+
+export type Argument = string | number | Buffer;
+
+export interface RedisLinkOptions {
+  readonly address: RedisAddress;
+  /** For reads that block, which nothing else may wait behind. */
+  readonly isBlocking?: boolean;
+  readonly onFault: (fault: QueueFault, message: string) => void;
+  readonly onReady?: () => void;
+}
+
+export class RedisLink implements Disposable {
+  readonly #client: RedisClient;
+  readonly #onFault: RedisLinkOptions["onFault"];
+
+  constructor({ address, isBlocking = false, onFault, onReady }: RedisLinkOptions) {
+    const options: ConnectionSettings = {
+      // Whoever waits is told at once, and nothing is sent twice.
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+      retryStrategy: (times) => Math.min(500, 50 * times),
+      // After a failover the old master takes no writes any more.
+      reconnectOnError: ({ message }) => message.includes("READONLY"),
+      connectTimeout: COMMAND_MS,
+      // A connection that is silent for longer than an answer may take is a dead one, and made anew.
+      socketTimeout: (isBlocking ? BLOCK_MS : COMMAND_MS) + MARGIN_MS,
+      protocol: 2,
+      ...(isBlocking ? {} : { commandTimeout: COMMAND_MS }),
+    };
+    this.#onFault = onFault;
+    this.#client = redisClient(address, options);
+    // Each command is told as well; who sends none need not know.
+    this.#client.on("error", () => {});
+    if (onReady !== undefined) this.#client.on("ready", onReady);
+  }
+
+  /** @throws SconceError `queue_unavailable` */
+  async call(name: string, ...args: readonly Argument[]): Promise<unknown> {
+    try {
+      return await this.#client.callBuffer(name, ...args);
+    } catch (error) {
+      throw this.#fault(error);
+    }
+  }
+
+  /** @param key decides in a Cluster whose turn it is; @throws SconceError `queue_unavailable` */
+  async run({ text, sha }: LuaScript, key: string, args: readonly Argument[]): Promise<unknown> {
+    try {
+      return await this.#client.callBuffer("evalsha", sha, 1, key, ...args);
+    } catch (error) {
+      if (!messageOf(error).includes("NOSCRIPT")) throw this.#fault(error);
+    }
+    return this.call("eval", text, 1, key, ...args);
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.disconnect();
+  }
+
+  #fault(error: unknown): SconceError {
+    const message = messageOf(error);
+    // A new queue has no group yet.
+    if (!message.startsWith("NOGROUP")) this.#onFault(faultOf(message), message);
+    return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
+      cause: error,
+    });
+  }
+}
+
+/** Whether the group of the workers is not there: the queue is new, or was emptied. */
+export function isGroupMissing(error: unknown): boolean {
+  return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
+}
+
+function faultOf(message: string): QueueFault {
+  if (/READONLY/.test(message)) return "readonly";
+  if (/OOM|MISCONF/.test(message)) return "full";
+  if (/timed? ?out/i.test(message)) return "timeout";
+  if (/clos|writ|connect|ECONN|EPIPE|max retries|CLUSTERDOWN|LOADING|MASTERDOWN/i.test(message)) return "away";
+  return "other";
+}

@@ -1,0 +1,136 @@
+/** This process as one of the replicas that share a queue: its connections, and what it does of the work. */
+import type { ServeConfig } from "../config.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
+import type { Metrics, QueueGauges } from "../metrics.ts";
+import { newId } from "../predictions/ids.ts";
+import type { PredictionService } from "../predictions/service.ts";
+import type { LargeValues } from "./large-values.ts";
+import { Mailbox } from "./mailbox.ts";
+import { Queue } from "./queue.ts";
+import { QueueState } from "./queue-state.ts";
+import { QueueWorker } from "./queue-worker.ts";
+import { QueuedPredictions, type QueuedPredictionsOptions } from "./queued-predictions.ts";
+import { parseRedisAddress } from "./redis-address.ts";
+import { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
+import { TakenWork } from "./taken-work.ts";
+
+export interface ReplicaOptions {
+  readonly config: ServeConfig;
+  /** As `--queue` has it. */
+  readonly url: string;
+  /** Of the queue. */
+  readonly name: string;
+  readonly memory: MemoryAccount;
+  readonly metrics: Metrics;
+  readonly large?: LargeValues | undefined;
+}
+
+/** How long a start waits for the queue. */
+const START_MS = 2000;
+
+export class Replica implements Disposable {
+  /** Where a service keeps what this replica has of the queue. */
+  readonly taken: TakenWork;
+  readonly #options: ReplicaOptions;
+  readonly #links = new DisposableStack();
+  readonly #linkOptions: Omit<RedisLinkOptions, "isBlocking" | "onReady">;
+  readonly #queue: Queue;
+  readonly #mailbox: Mailbox;
+  readonly #state: QueueState;
+  readonly #found = Promise.withResolvers<void>();
+  #predictions: QueuedPredictions | undefined;
+  #worker: QueueWorker | undefined;
+
+  /** @throws SconceError `usage` for an address that is none; one that nobody is at is tried again for ever */
+  constructor(options: ReplicaOptions) {
+    const { config, url, name, memory, metrics, large } = options;
+    this.#options = options;
+    this.#linkOptions = { address: parseRedisAddress(url), onFault: (fault) => metrics.queueFailed(fault) };
+    const link = new RedisLink({ ...this.#linkOptions, onReady: () => this.#connected() });
+    this.#queue = new Queue({
+      link: this.#links.use(link),
+      name,
+      node: newId(""),
+      leaseMs: 1000 * config.queueLease,
+      retentionMs: 1000 * config.retainAge,
+      limits: config,
+      large,
+    });
+    this.#mailbox = new Mailbox({ queue: this.#queue, link: this.#blockingLink() });
+    this.#state = new QueueState(this.#queue, this.#mailbox);
+    this.taken = new TakenWork(this.#queue, memory);
+  }
+
+  /** Whether the queue answers. */
+  get isConnected(): boolean {
+    return this.#state.isConnected;
+  }
+
+  get gauges(): QueueGauges {
+    return { ...this.#state.facts, isConnected: this.isConnected };
+  }
+
+  /** Answers clients. */
+  front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs">): QueuedPredictions {
+    const { config, metrics } = this.#options;
+    this.#predictions = new QueuedPredictions({
+      ...options,
+      queue: this.#queue,
+      mailbox: this.#mailbox,
+      state: this.#state,
+      metrics,
+      timeoutMs: 1000 * config.timeout,
+    });
+    return this.#predictions;
+  }
+
+  /** Runs predictions, whichever replica accepted them. */
+  work(service: PredictionService, engine: Engine): void {
+    const { memory, metrics } = this.#options;
+    this.#worker = new QueueWorker({
+      queue: this.#queue,
+      link: this.#blockingLink(),
+      mailbox: this.#mailbox,
+      taken: this.taken,
+      service,
+      engine,
+      memory,
+      metrics,
+    });
+  }
+
+  /** Resolves when the queue is there; soon where it is not, as it may come at any time. */
+  async ready(): Promise<void> {
+    await Promise.race([this.#found.promise, Bun.sleep(START_MS)]);
+  }
+
+  /** Takes nothing new, ends or gives back what it has, and answers those that wait. */
+  async drain(maxMs: number): Promise<void> {
+    const beganMs = performance.now();
+    const answered = this.#predictions?.drain();
+    await this.#worker?.stop(maxMs);
+    if (answered === undefined) return;
+    await this.#state.look();
+    // Of the workers this one was counted too.
+    const others = this.#state.facts.workers - (this.#worker === undefined ? 0 : 1);
+    const leftMs = others > 0 && this.isConnected ? maxMs - (performance.now() - beganMs) : 0;
+    await Promise.race([answered, ...(leftMs === Infinity ? [] : [Bun.sleep(Math.max(0, leftMs))])]);
+    this.#predictions?.release();
+  }
+
+  [Symbol.dispose](): void {
+    this.#mailbox.stop();
+    this.#state.stop();
+    this.#links[Symbol.dispose]();
+  }
+
+  #blockingLink(): RedisLink {
+    return this.#links.use(new RedisLink({ ...this.#linkOptions, isBlocking: true }));
+  }
+
+  #connected(): void {
+    void this.#state.look().then(this.#found.resolve);
+    void this.#worker?.renew();
+  }
+}

@@ -1,0 +1,197 @@
+/** Replicas whose queue or neighbours are away: who asks is told so at once, and what was accepted is neither lost nor run too often. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { hold } from "./helpers/hold.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(60_000);
+
+describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+  let store: TestStore;
+
+  beforeAll(async () => {
+    [redis, store] = await Promise.all([startRedis("--appendonly", "yes"), storeWith("lab", "stage")]);
+  });
+
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
+  });
+
+  const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
+
+  test("say that the queue is away, and tell what ended meanwhile when it is back", async () => {
+    await using server = await store.serve("lab", { queue: redis.url, queueName: "away" });
+    await using gate = hold();
+    const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
+    const { prediction_id: id } = await server.client.create([{ x: 2, before: gate.url("b") }]);
+    await Promise.all([gate.arrived("a"), gate.arrived("b")]);
+    await redis.stop();
+    const refused = await server.client.post([{ x: 1 }]);
+    expect(refused.headers.get("retry-after")).toBe("1");
+    expect(await refused.json()).toMatchObject(unavailable);
+    expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(503);
+    expect((await server.client.fetch(`/predictions/${id}/cancel`, { method: "POST" })).status).toBe(503);
+    await unready(server);
+    gate.release("a");
+    gate.release("b");
+    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    await redis.start();
+    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
+    await ready(server);
+    expect(await server.client.metric('sconce_queue_faults_total{reason="away"}')).toBeGreaterThan(0);
+  });
+
+  test("refuse what a queue that hangs does not take, and go on with one that was emptied", async () => {
+    await using server = await store.serve("lab", { queue: redis.url, queueName: "hangs" });
+    await server.client.predict([{ x: 1 }]);
+    redis.pause();
+    // It hangs for as long as this takes.
+    const refused = await server.client.refused([{ x: 1 }], { Prefer: "wait" });
+    redis.resume();
+    expect(refused).toMatchObject(unavailable);
+    await ready(server);
+    await redis.client.flushall();
+    expect(await accepted(server)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  });
+
+  test("accept nothing while the queue is full, and end what it has", async () => {
+    await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
+    await using gate = hold();
+    const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    await redis.client.config("SET", "maxmemory", "1");
+    expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
+    gate.release("a");
+    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    await redis.client.config("SET", "maxmemory", "0");
+    expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
+  });
+
+  test("have their limits together, end what nobody runs by its time, and cancel it at once", async () => {
+    const config = { queue: redis.url, queueName: "limits", role: "front", maxQueuedItems: 3 } as const;
+    await using first = await store.serve("lab", config);
+    await using second = await store.serve("lab", config);
+    const late = await first.client.create([{ x: 1 }], { "Cancel-After": "0.2" });
+    const { prediction_id: id } = await first.client.create([{ x: 1 }]);
+    expect(await second.client.refused([{ x: 1 }, { x: 2 }])).toMatchObject({ status: 429 });
+    expect(await second.client.end(late.prediction_id)).toMatchObject({ error_message: "Timed out after 0.2 s" });
+    const canceled = await second.client.cancel(id);
+    expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
+    expect(await first.client.read(id)).toEqual(canceled);
+    expect((await first.client.create([{ x: 1 }, { x: 2 }])).status).toBe("pending");
+  });
+
+  test("of another build leave it alone", async () => {
+    await using front = await store.serve("lab", { queue: redis.url, role: "front" });
+    await using other = await store.serve("stage", { queue: redis.url });
+    const { prediction_id: id } = await front.client.create([{ x: 1 }]);
+    await other.client.predict([{ x: 1 }]);
+    expect((await front.client.read(id)).status).toBe("pending");
+    expect((await other.client.fetch(`/predictions/${id}`)).status).toBe(404);
+    await front.client.cancel(id);
+  });
+
+  test("that are stopped give back what has not begun, and end what has", async () => {
+    await using front = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "front" });
+    await using stopped = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker" });
+    await using gate = hold();
+    // More than are prepared at a time.
+    const inputs = Array.from({ length: 20 }, () => ({ x: 1, before: gate.url("a") }));
+    const begun = await front.client.create(inputs);
+    await gate.arrived("a");
+    const other = await front.client.create([{ x: 2 }]);
+    while ((await stopped.client.metric("sconce_queue_deliveries_total")) < 2);
+    const stopping = stopped.stop();
+    await using _other = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker" });
+    expect(await front.client.end(other.prediction_id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
+    expect((await front.client.read(begun.prediction_id)).status).not.toBe("failed");
+    gate.release("a");
+    await stopping;
+    expect((await front.client.read(begun.prediction_id)).status).toBe("success");
+  });
+
+  test("take over what a killed one had, once: what was in the hands of two is given up", async () => {
+    const args = ["--queue", redis.url, "--queue-name", "kills", "--queue-lease", "1"];
+    const worker = () =>
+      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
+        env: { SCONCE_HOME: store.home },
+      });
+    const config = { queue: redis.url, queueName: "kills", queueLease: 1 };
+    await using front = await store.serve("lab", { ...config, role: "front" });
+    await using runs = countedRuns();
+    await using first = worker();
+    const lost = await front.client.create([{ x: 1, before: runs.url("deadly", Number.POSITIVE_INFINITY) }]);
+    const saved = await front.client.create([{ x: 2, before: runs.url("innocent", 2) }]);
+    await Promise.all([runs.reached("deadly", 1), runs.reached("innocent", 1)]);
+    await using second = worker();
+    await clientOf(second);
+    first.kill("SIGKILL");
+    expect(await front.client.end(saved.prediction_id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
+    await runs.reached("deadly", 2);
+    second.kill("SIGKILL");
+    await using _third = await store.serve("lab", { ...config, role: "worker" });
+    const ended = await front.client.end(lost.prediction_id);
+    expect(ended.error_message).toStartWith("Given up: 2 replicas ended");
+    expect(runs.counts).toEqual({ deadly: 2, innocent: 2 });
+  });
+
+  test("that are fronts load no libtorch", async () => {
+    const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", redis.url];
+    await using front = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store.home } });
+    await clientOf(front);
+    const maps = await Bun.file(`/proc/${front.pid}/maps`).text();
+    expect(maps).toContain("bun");
+    expect(maps).not.toMatch(/torch|sconce\.node/);
+  });
+});
+
+async function ready({ client }: TestServer): Promise<void> {
+  while (!(await client.fetch("/health/ready")).ok);
+}
+
+async function unready({ client }: TestServer): Promise<void> {
+  while ((await client.fetch("/health/ready")).ok);
+}
+
+/** The end of a prediction that is sent until it is accepted and not lost. */
+async function accepted({ client }: TestServer): Promise<unknown> {
+  for (;;) {
+    const response = await client.post([{ x: 1 }], { Prefer: "wait" });
+    if (response.status !== 503) return response.json();
+  }
+}
+
+/** URLs that count who asks for them, and answer from a certain count on. */
+function countedRuns() {
+  const counts: Record<string, number> = {};
+  let waiters: (() => void)[] = [];
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch: async (request) => {
+      const { pathname, searchParams } = new URL(request.url);
+      const name = pathname.slice(1);
+      const count = (counts[name] ?? 0) + 1;
+      counts[name] = count;
+      for (const wake of waiters.splice(0)) wake();
+      if (count < Number(searchParams.get("from"))) await new Promise(() => {});
+      return new Response("go on");
+    },
+  });
+  return {
+    counts,
+    url: (name: string, from: number) => `${server.url}${name}?from=${from}`,
+    reached: async (name: string, count: number) => {
+      while ((counts[name] ?? 0) < count) await new Promise<void>((resolve) => waiters.push(resolve));
+    },
+    async [Symbol.asyncDispose]() {
+      waiters = [];
+      await server.stop(true);
+    },
+  };
+}

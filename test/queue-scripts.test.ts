@@ -1,0 +1,128 @@
+/** What the queue does for workers whose leases end, and how its address is written. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Queue } from "../src/queue/queue.ts";
+import { parseRedisAddress } from "../src/queue/redis-address.ts";
+import { RedisLink } from "../src/queue/redis-link.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+
+describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+
+  afterAll(() => redis?.[Symbol.asyncDispose]());
+
+  /** A worker, for which every lease has ended at once. */
+  async function worker(name: string, node: string) {
+    const ready = Promise.withResolvers<void>();
+    const address = parseRedisAddress(redis.url);
+    const link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
+    await ready.promise;
+    const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
+    const queue = new Queue({ link, name, node, leaseMs: 0, retentionMs: 60_000, limits });
+    await queue.makeGroup();
+    return { queue, [Symbol.dispose]: () => link[Symbol.dispose]() };
+  }
+
+  const request = {
+    id: "p",
+    kind: "prediction",
+    count: 1,
+    bytes: 8,
+    timeoutMs: 60_000,
+    isWaitedFor: false,
+    body: '[{"x":1}]',
+    origin: { requestId: "r", traceId: undefined, spanId: undefined },
+  } as const;
+
+  function endOf(members: string) {
+    const times = { createdAtMs: 0, startedAtMs: 1, finishedAtMs: 2 };
+    const outcome = { status: "success", members } as const;
+    return {
+      record: { id: "p", kind: "prediction", count: 1, itemsDone: 1, ...times, outcome, logs: "" },
+      bytes: 1,
+    } as const;
+  }
+
+  const take = async ({ queue }: { queue: Queue }) => queue.take((await queue.reclaim("0-0", 10)).entries, 0);
+
+  test("keeps the outcome that came first, whoever has the prediction", async () => {
+    using first = await worker("first", "a");
+    using second = await worker("first", "b");
+    await first.queue.create(request);
+    expect((await first.queue.take([], 5)).requests).toMatchObject([{ id: "p", origin: { requestId: "r" } }]);
+    expect((await take(second)).requests).toHaveLength(1);
+    expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], cancelled: [] });
+    await first.queue.finish([endOf('"outputs":[1]')]);
+    await second.queue.finish([endOf('"outputs":[2]')]);
+    const record = await second.queue.read("p", { isAwaited: false });
+    expect(record).toMatchObject({ itemsDone: 1, outcome: { status: "success", members: '"outputs":[1]' } });
+    expect(await first.queue.tend("0-0")).toMatchObject({ items: 0, bytes: 0, endedItems: 1, waiting: 0, taken: 0 });
+  });
+
+  test("gives a prediction to two workers and no third, and counts none that lost its answer or gave it back", async () => {
+    using first = await worker("third", "a");
+    using second = await worker("third", "b");
+    using third = await worker("third", "c");
+    await first.queue.create(request);
+    await first.queue.take([], 5);
+    await first.queue.giveBack([{ id: "p", hasBegun: false }]);
+    expect((await first.queue.take([], 5)).requests).toHaveLength(1);
+    // It was told already, and asks again.
+    expect((await take(first)).requests).toHaveLength(1);
+    expect((await take(second)).requests).toHaveLength(1);
+    expect(await take(third)).toEqual({ requests: [], givenUp: 1 });
+    const record = await first.queue.read("p", { isAwaited: false });
+    expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
+  });
+
+  test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {
+    using one = await worker("gone", "a");
+    await one.queue.create(request);
+    await one.queue.take([], 5);
+    expect((await one.queue.cancel("prediction", "p", false))?.outcome).toBeUndefined();
+    expect(await one.queue.renew(["p"])).toEqual({ lost: [], cancelled: ["p"] });
+    expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);
+    await redis.client.flushall();
+    await one.queue.finish([endOf('"outputs":[1]')]);
+    expect(await redis.client.keys("*p:p")).toEqual([]);
+  });
+});
+
+describe("the address of a queue", () => {
+  test("names one server, a socket, Sentinels or a Cluster", () => {
+    expect(parseRedisAddress("redis://user:p%40ss@host:1234/5")).toEqual({
+      kind: "one",
+      hosts: [{ host: "host", port: 1234 }],
+      login: { username: "user", password: "p@ss", db: 5 },
+      tls: undefined,
+    });
+    expect(parseRedisAddress("redis:///run/redis.sock")).toMatchObject({ kind: "one", path: "/run/redis.sock" });
+    expect(parseRedisAddress("rediss-sentinel://:secret@a,[::1]:27000/main/1")).toMatchObject({
+      kind: "sentinel",
+      hosts: [
+        { host: "a", port: 26379 },
+        { host: "::1", port: 27000 },
+      ],
+      master: "main",
+      login: { password: "secret", db: 1 },
+      tls: {},
+    });
+    expect(parseRedisAddress("redis-cluster://a:1,b:2").hosts).toEqual([
+      { host: "a", port: 1 },
+      { host: "b", port: 2 },
+    ]);
+  });
+
+  test.each([
+    ["redis://a,b", "several hosts"],
+    ["redis-sentinel://a", "master's name"],
+    ["redis://", "host is missing"],
+    ["redis://a/x", "expected a number"],
+    ["rediss://a?ca=/nowhere", "ca cannot be read"],
+  ])("%s is refused, and says why", (address, why) => {
+    expect(() => parseRedisAddress(address)).toThrow(why);
+  });
+});

@@ -1,0 +1,121 @@
+/** Replicas that share predictions through Redis: whichever is asked answers for all. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { hold } from "./helpers/hold.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(30_000);
+
+describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+  let store: TestStore;
+  /** One that only answers, and one that only runs. */
+  let front: TestServer;
+  let both: TestServer;
+
+  beforeAll(async () => {
+    [redis, store] = await Promise.all([startRedis(), storeWith("lab", "stage")]);
+    front = await store.serve("lab", { queue: redis.url, role: "front" });
+    both = await store.serve("lab", { queue: redis.url });
+  });
+
+  afterAll(async () => {
+    await Promise.all([front?.stop(), both?.stop()]);
+    await store?.[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
+  });
+
+  test("run what any of them accepted, and all of them know how it ended", async () => {
+    const ended = await front.client.predict([{ x: 1 }, { x: 2 }]);
+    expect(ended).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
+    expect(await both.client.read(ended.prediction_id)).toEqual(ended);
+    expect(await front.client.read(ended.prediction_id)).toEqual(ended);
+  });
+
+  test("show what is under way, and wait for what another one accepted", async () => {
+    await using gate = hold();
+    const { prediction_id: id, status } = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
+    expect(status).toBe("pending");
+    await front.client.until(id, (record) => record.status === "running");
+    const end = front.client.end(id);
+    gate.release("a");
+    expect(await end).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
+  });
+
+  test("cancel what waits at once, and what runs with what it had", async () => {
+    await using gate = hold();
+    const running = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
+    await front.client.until(running.prediction_id, ({ status }) => status === "running");
+    // Its batch has run by the time that another one has.
+    await front.client.predict([{ x: 3 }]);
+    const canceled = await front.client.cancel(running.prediction_id);
+    expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
+    expect(canceled.partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
+    expect(await both.client.read(running.prediction_id)).toEqual(canceled);
+    expect(await both.client.cancel(running.prediction_id)).toEqual(canceled);
+  });
+
+  test("cancel for a client that leaves before it was told the id", async () => {
+    await using gate = hold();
+    const leaving = new AbortController();
+    const left = front.client.post([{ x: 1, before: gate.url("a") }], { Prefer: "wait" }, leaving.signal);
+    await gate.arrived("a");
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    while ((await both.client.metric("sconce_predictions_active")) > 0);
+    expect(await open(redis)).toEqual([]);
+  });
+
+  test("refuse a body as one server does, and know no prediction of another kind", async () => {
+    expect(await front.client.refused([{ y: 1 }])).toMatchObject({ status: 422 });
+    const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
+    expect((await front.client.fetch(`/demo/${id}`)).status).toBe(404);
+    expect((await front.client.fetch("/predictions/nobody")).status).toBe(404);
+    expect((await front.client.fetch("/predictions/nobody/cancel", { method: "POST" })).status).toBe(404);
+  });
+
+  test("end a prediction in its time, with what it had", async () => {
+    await using gate = hold();
+    const ended = await front.client.predict([{ x: 1 }, { x: 2, before: gate.url("a") }], { "Cancel-After": "0.5" });
+    expect(ended).toMatchObject({ status: "failed", error_message: "Timed out after 0.5 s" });
+    expect(ended.partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
+  });
+
+  test("leave nothing behind but what can still be read", async () => {
+    const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
+    const [key = ""] = await redis.client.keys(`*p:${id}`);
+    expect(await redis.client.hget(key, "body")).toBe("");
+    expect(await redis.client.pttl(key)).toBeLessThanOrEqual(3_600_000);
+    const base = key.slice(0, -`p:${id}`.length);
+    expect(await open(redis)).toEqual([]);
+    expect(await redis.client.xlen(`${base}work`)).toBe(0);
+    expect(await redis.client.hmget(`${base}totals`, "items", "bytes")).toEqual(["0", "0"]);
+  });
+
+  test("show the logs of a demo as they come, wherever it runs", async () => {
+    await using demoFront = await store.serve("stage", { queue: redis.url, role: "front" });
+    await using worker = await store.serve("stage", { queue: redis.url, role: "worker" });
+    await using gate = hold();
+    const inputs = [{ x: 1, say: "aloha", before: gate.url("a") }];
+    const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(inputs) };
+    const { demo_id: id } = (await (await demoFront.client.fetch("/demo", post)).json()) as { demo_id: string };
+    const read = async (headers = {}) =>
+      (await (await demoFront.client.fetch(`/demo/${id}`, { headers })).json()) as Record<string, unknown>;
+    let logs = "";
+    while (!logs.includes("said aloha")) ({ logs } = (await read()) as { logs: string });
+    expect(logs).not.toContain("again");
+    gate.release("a");
+    const ended = await read({ Prefer: "wait" });
+    expect(ended).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
+    expect(ended.logs).toContain(`${logs}aloha again`);
+    expect(await worker.client.refused([{ x: 1 }])).toMatchObject({ status: 404 });
+    expect((await worker.client.fetch("/health/ready")).status).toBe(200);
+    expect(await worker.client.metric("sconce_queue_deliveries_total")).toBe(1);
+  });
+});
+
+/** Ids and sizes of all that has not ended. */
+async function open(redis: TestRedis): Promise<string[]> {
+  const keys = await redis.client.keys("*:open");
+  return (await Promise.all(keys.map((key) => redis.client.zrange(key, "0", "-1")))).flat();
+}
