@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
+import { fetchBucketServer } from "../test/helpers/bucket.ts";
 import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
@@ -42,14 +43,15 @@ process.exitCode = failed === 0 ? 0 : 1;
  */
 async function makeFixtures(): Promise<void> {
   const step = new StepLine("fixtures", "weights made by PyTorch; compiling some of them takes a few minutes, once");
-  const noteProblem = (problem: string | undefined) => {
-    if (problem !== undefined) step.note(`without Debian's tools: ${problem}`);
+  const noteProblem = (what: string) => (problem: string | undefined) => {
+    if (problem !== undefined) step.note(`without ${what}: ${problem}`);
   };
   // One after the other what keeps a core busy, the longest first; beside them what one thing waits for another, or the network.
   await Promise.all([
     inTurn([fixtures, compiledUpscale, fakeCuda]),
     inTurn([preparedModel, compiledOperators, packedLibraries, preparedImages]),
-    fetchDebianTools().then(noteProblem),
+    fetchDebianTools().then(noteProblem("Debian's tools")),
+    fetchBucketServer().then(noteProblem("a bucket")),
   ]);
   step.done("weights made by PyTorch, tools of Debian");
 }
