@@ -4,6 +4,7 @@
  */
 
 import { preparedModel } from "../examples/minilm/prepared.ts";
+import { fetchBucketServer } from "../test/helpers/bucket.ts";
 import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
@@ -19,12 +20,17 @@ if (process.argv[2] === "libtorch") {
     fixtures(),
     compiledUpscale(),
     inTurn([compiledOperators, fakeCuda, preparedModel]),
-    fetchDebianTools().then((problem) => {
-      if (problem !== undefined) console.error(line(" ", "fixtures", `without Debian's tools: ${problem}`));
-    }),
+    fetchDebianTools().then(noteProblem("Debian's tools")),
+    fetchBucketServer().then(noteProblem("a bucket")),
   ]);
 } else {
   await Promise.all([packedLibraries(), preparedImages()]);
+}
+
+function noteProblem(what: string) {
+  return (problem: string | undefined): void => {
+    if (problem !== undefined) console.error(line(" ", "fixtures", `without ${what}: ${problem}`));
+  };
 }
 
 async function inTurn(tasks: readonly (() => Promise<unknown>)[]): Promise<void> {

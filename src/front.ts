@@ -8,6 +8,7 @@ import { maxInputsOf, openService } from "./front-service.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
+import { OutputLinks } from "./http/output-links.ts";
 import { named } from "./http/requests.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { listenForSiblings } from "./http/sibling-listener.ts";
@@ -190,6 +191,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           siblings,
           isReady,
           lifecycle,
+          links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
           maxBodyBytes: config.maxBodyBytes,
           memory,
           version,

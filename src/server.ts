@@ -57,7 +57,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 }
 
 /** @throws SconceError `usage` */
-function checkReplica({ queue, role, store }: ServeConfig): void {
+function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
+  if (bucket !== undefined && queue === undefined) {
+    throw new SconceError("usage", "--bucket is for replicas, which share their queue: name it with --queue");
+  }
   if (role !== "both" && queue === undefined) {
     throw new SconceError("usage", `--role ${role} shares its work with other replicas: name their queue with --queue`);
   }

@@ -19,7 +19,10 @@ const any = wireSchema(z.json(), "demo.output");
 
 function documentWith(inputSchema: JsonSchema, outputSchema: JsonSchema, demoOutputSchema: JsonSchema): JsonSchema {
   const app = new OpenAPIHono();
-  describeRoutes(app, modelSchemas({ inputSchema, outputSchema, demoOutputSchema }), undefined);
+  describeRoutes(app, modelSchemas({ inputSchema, outputSchema, demoOutputSchema }), {
+    example: undefined,
+    hasLinks: true,
+  });
   return { ...app.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "trees", version: "1" } }) };
 }
 

@@ -50,7 +50,7 @@ export async function preparedModel(): Promise<PreparedModel> {
   const { python } = libtorch.parse(await Bun.file(join(state, "libtorch.json")).json());
   const sources = ["export.py", "network.py", "reference.py"].map((name) => Bun.file(join(here, name)).text());
   const installed = await made(join(state, `minilm-packages-${digest(packages)}`), (folder) =>
-    install(python.command, folder),
+    installPackages(packages, python.command, folder),
   );
   const env = {
     ...process.env,
@@ -71,7 +71,8 @@ export async function preparedModel(): Promise<PreparedModel> {
   return { folder, ...references.parse(await Bun.file(join(folder, "references.json")).json()) };
 }
 
-async function install(python: string, folder: string): Promise<void> {
+/** With pip, into a folder, without what they depend on. */
+export async function installPackages(packages: readonly string[], python: string, folder: string): Promise<void> {
   const options = ["--no-deps", "--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"];
   let installer = python;
   if (!(await succeeds([python, "-m", "pip", "--version"]))) {
@@ -84,7 +85,7 @@ async function install(python: string, folder: string): Promise<void> {
 }
 
 /** A folder that appears whole: it is made beside its place. Where two processes make the same, the first one's stays. */
-async function made(folder: string, make: (unfinished: string) => Promise<void>): Promise<string> {
+export async function made(folder: string, make: (unfinished: string) => Promise<void>): Promise<string> {
   if (existsSync(folder)) return folder;
   const unfinished = `${folder}.unfinished-${process.pid}`;
   await mkdir(unfinished, { recursive: true });

@@ -43,7 +43,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   const { model, metrics, lifecycle, isReady, siblings, version, onInternalError } = options;
   const app = new OpenAPIHono({ getPath: pathOf });
   const schemas = modelSchemas(model);
-  describeRoutes(app, schemas, model.example);
+  describeRoutes(app, schemas, { example: model.example, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
   addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);

@@ -2,7 +2,7 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Fault } from "../errors.ts";
 import { families } from "./families.ts";
-import { MAX_CANCEL_AFTER_S, MAX_WAIT_S } from "./prefer.ts";
+import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
 import { type ProblemCode, problemType, titles } from "./problem.ts";
 import { recordSamples } from "./record-samples.ts";
 import { healthSchema, type modelSchemas, problemSchema } from "./schemas.ts";
@@ -69,14 +69,18 @@ const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 
 
 const retryAfter = z.int().min(0).openapi({ description: "Seconds to wait before the next try", example: 1 });
 
-const preferHeader = z
-  .string()
-  .optional()
-  .openapi({
-    param: { name: "Prefer", in: "header" },
-    description: `\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`,
-    example: "wait=60",
-  });
+const waitDescription = `\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`;
+const linksDescription = `\`${OUTPUTS_AS_LINKS}\` answers with links in the places of outputs that are data URIs; they can be read as long as the outputs`;
+const preferHeader = (hasLinks: boolean) =>
+  z
+    .string()
+    .optional()
+    .openapi({
+      param: { name: "Prefer", in: "header" },
+      description: hasLinks ? `${waitDescription}; ${linksDescription}` : waitDescription,
+      example: "wait=60",
+    });
+const appliedHeader = z.literal(OUTPUTS_AS_LINKS).optional().openapi({ description: "Where outputs are links" });
 const cancelAfterHeader = z
   .number()
   .min(0.001)
@@ -138,8 +142,16 @@ export function documentOf(
   };
 }
 
-/** @param example one input, shown in the docs and sent by their "Execute" */
-export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unknown): void {
+export interface Described {
+  /** One input, shown in the docs and sent by their "Execute". */
+  readonly example: unknown;
+  /** Whether outputs may be links. */
+  readonly hasLinks: boolean;
+}
+
+export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, hasLinks }: Described): void {
+  const prefer = preferHeader(hasLinks);
+  const applied = hasLinks ? { "Preference-Applied": appliedHeader, ...answered } : answered;
   const json = <T extends z.ZodType>(schema: T, description: string, examples: object = {}) => ({
     description,
     headers: z.object(answered),
@@ -190,7 +202,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
       summary: `Create a ${noun} from a list of inputs`,
       description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end.`,
       request: {
-        headers: z.object({ Prefer: preferHeader, "Cancel-After": cancelAfterHeader, ...traced }),
+        headers: z.object({ Prefer: prefer, "Cancel-After": cancelAfterHeader, ...traced }),
         body: {
           required: true,
           content: {
@@ -205,7 +217,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
             `The ${noun} as it stands: pending, or ended if the client asked to wait`,
             samples("pending", "success", "failed"),
           ),
-          headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }), ...answered }),
+          headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }), ...applied }),
         },
         ...fails(400, 408, 413, 415, 422, 429, 500, 503),
       },
@@ -217,9 +229,12 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, example: unkn
       tags: [tag],
       summary: `Read a ${noun}`,
       description: "Answers at once, or, with `Prefer: wait`, at its end. Ended ones can be read for a while.",
-      request: { params, headers: z.object({ Prefer: preferHeader, ...traced }) },
+      request: { params, headers: z.object({ Prefer: prefer, ...traced }) },
       responses: {
-        200: json(schema, `The ${noun} as it stands`, samples("success", "pending", "running", "failed")),
+        200: {
+          ...json(schema, `The ${noun} as it stands`, samples("success", "pending", "running", "failed")),
+          headers: z.object(applied),
+        },
         ...fails(400, 404, 500, 503),
       },
     });

@@ -1,4 +1,4 @@
-/** The request headers that say how long a client waits. */
+/** The request headers that say how long a client waits, and what it likes to be answered. */
 import { ProblemError } from "./problem.ts";
 
 const DEFAULT_WAIT_S = 60;
@@ -15,6 +15,13 @@ export function waitMsOf(prefer: string | null): number {
   const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d+)"?)?\s*(?:,|;|$)/i.exec(prefer);
   if (wait === null) return 0;
   return Math.min(wait[1] === undefined ? DEFAULT_WAIT_S : Number(wait[1]), MAX_WAIT_S) * 1000;
+}
+
+/** `Prefer: outputs=url`: files among the outputs as links, where the server can. */
+export const OUTPUTS_AS_LINKS = "outputs=url";
+
+export function prefersLinks(prefer: string | null): boolean {
+  return prefer !== null && /(?:^|,|;)\s*outputs\s*=\s*"?url"?\s*(?:,|;|$)/i.test(prefer);
 }
 
 /**

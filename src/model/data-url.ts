@@ -3,7 +3,7 @@ import { SconceError } from "../errors.ts";
 import { dataLabel } from "./url-label.ts";
 
 export interface DecodedData {
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array<ArrayBuffer>;
   /** In lower case and without parameters; `text/plain` where the URI names none. */
   readonly mediaType: string;
 }
@@ -36,7 +36,7 @@ export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
   return { bytes, mediaType };
 }
 
-function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array {
+function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
   let text = content;
   if (text.includes("%")) {
     // Three characters at most for each one, so this bounds the work before any of it is done.
@@ -59,13 +59,13 @@ function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Arra
   return bytes;
 }
 
-function decodePercent(uri: string, content: string, maxBytes: number): Uint8Array {
+function decodePercent(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
   if (content.length / 3 > maxBytes) throw tooLarge(uri, maxBytes);
   return unescapePercent(uri, content);
 }
 
 /** The bytes of a text in UTF-8 with `%41` read as one byte. */
-function unescapePercent(uri: string, text: string): Uint8Array {
+function unescapePercent(uri: string, text: string): Uint8Array<ArrayBuffer> {
   const source = new TextEncoder().encode(text);
   const target = new Uint8Array(source.length);
   let length = 0;

@@ -1,5 +1,7 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
-import { SconceError } from "../errors.ts";
+import { messageOf, SconceError } from "../errors.ts";
+import { log } from "../log.ts";
+import { logLimit } from "../log-limit.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
@@ -54,6 +56,8 @@ export type Created = { readonly createdAtMs: number } | { readonly limit: "queu
 export interface End {
   readonly record: EndedRecord;
   readonly bytes: number;
+  /** Whether its body may lie where large values do. */
+  readonly hasLargeBody: boolean;
 }
 
 export interface Progress {
@@ -88,6 +92,8 @@ export interface Taken {
 
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
+/** Before a prediction whose body could not be had goes back to the queue. */
+const RETRY_MS = 1000;
 
 export class Queue {
   readonly node: string;
@@ -135,7 +141,10 @@ export class Queue {
   async create(request: QueuedRequest): Promise<Created> {
     const isLarge = this.#large !== undefined && request.bytes > LARGE_VALUE_BYTES;
     if (isLarge) await this.#large?.put(this.#valueName(request.id, "body"), request.body);
-    return this.#creates.ask({ ...request, ...(isLarge ? { body: "" } : {}), large: isLarge ? "body" : "" });
+    const kept = { ...request, ...(isLarge ? { body: "" } : {}), large: isLarge ? "body" : "" };
+    const created = await this.#creates.ask(kept);
+    if (isLarge && "limit" in created) this.#large?.delete(this.#valueName(request.id, "body"));
+    return created;
   }
 
   /** @param isAwaited whether the end is to come by mail */
@@ -154,7 +163,14 @@ export class Queue {
     const read = entries.flatMap((entry) => [entry.id, idOf(entry)]);
     const args = [this.#retentionMs, this.node, count, ...read];
     const [givenUp, ...taken] = listOf(await this.#run(scripts.takeScript, args));
-    return { givenUp: numberOf(givenUp), requests: await Promise.all(taken.map((each) => this.#requestOf(each))) };
+    const requests = await Promise.allSettled(taken.map((each) => this.#requestOf(each)));
+    // Their bodies cannot be had now; others can be run meanwhile.
+    const left = taken.filter((_, i) => requests[i]?.status === "rejected");
+    if (left.length > 0) setTimeout(() => void this.#leave(left).catch(() => {}), RETRY_MS);
+    return {
+      givenUp: numberOf(givenUp),
+      requests: requests.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])),
+    };
   }
 
   /** Waits up to `blockMs` for entries. */
@@ -201,6 +217,9 @@ export class Queue {
       args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
     }
     await this.#run(scripts.finishScript, args);
+    for (const { record, hasLargeBody } of ends) {
+      if (hasLargeBody) this.#large?.delete(this.#valueName(record.id, "body"));
+    }
   }
 
   async tell(progress: readonly Progress[]): Promise<void> {
@@ -252,11 +271,20 @@ export class Queue {
 
   async #outcomeOf({ record, bytes }: End): Promise<{ members: string; large: string }> {
     const { id, outcome } = record;
-    if (this.#large === undefined) return { members: outcome.members, large: "" };
-    this.#large.delete(this.#valueName(id, "body"));
-    if (bytes <= LARGE_VALUE_BYTES) return { members: outcome.members, large: "" };
-    await this.#large.put(this.#valueName(id, "members"), outcome.members);
-    return { members: "", large: "members" };
+    const inline = { members: outcome.members, large: "" };
+    if (this.#large === undefined || bytes <= LARGE_VALUE_BYTES) return inline;
+    try {
+      await this.#large.put(this.#valueName(id, "members"), outcome.members);
+      return { members: "", large: "members" };
+    } catch (error) {
+      // Work that is done is not lost, nor held up, for want of the better place.
+      logLimit.write("large", (...more) => log.warn(`An outcome stays in the queue: ${messageOf(error)}`, ...more));
+      return inline;
+    }
+  }
+
+  #leave(taken: readonly unknown[]): Promise<void> {
+    return this.giveBack(taken.map((each) => ({ id: textOf(listOf(each)[0]), hasBegun: false })));
   }
 
   async #requestOf(reply: unknown): Promise<LeftRequest> {

@@ -5,7 +5,8 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics, QueueGauges } from "../metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionService } from "../predictions/service.ts";
-import type { LargeValues } from "./large-values.ts";
+import { Bucket } from "./bucket.ts";
+import { BucketValues } from "./bucket-values.ts";
 import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
@@ -23,15 +24,18 @@ export interface ReplicaOptions {
   readonly name: string;
   readonly memory: MemoryAccount;
   readonly metrics: Metrics;
-  readonly large?: LargeValues | undefined;
 }
 
+/** Of values in the bucket beyond the time in which their prediction runs and can be read. */
+const MARGIN_S = 600;
 /** How long a start waits for the queue. */
 const START_MS = 2000;
 
 export class Replica implements Disposable {
   /** Where a service keeps what this replica has of the queue. */
   readonly taken: TakenWork;
+  /** Where what is large lies; undefined where that is Redis. */
+  readonly bucket: BucketValues | undefined;
   readonly #options: ReplicaOptions;
   readonly #links = new DisposableStack();
   readonly #linkOptions: Omit<RedisLinkOptions, "isBlocking" | "onReady">;
@@ -44,18 +48,28 @@ export class Replica implements Disposable {
 
   /** @throws SconceError `usage` for an address that is none; one that nobody is at is tried again for ever */
   constructor(options: ReplicaOptions) {
-    const { config, url, name, memory, metrics, large } = options;
+    const { config, url, name, memory, metrics } = options;
     this.#options = options;
     this.#linkOptions = { address: parseRedisAddress(url), onFault: (fault) => metrics.queueFailed(fault) };
     const link = new RedisLink({ ...this.#linkOptions, onReady: () => this.#connected() });
+    this.#links.use(link);
+    if (config.bucket !== undefined) {
+      this.bucket = new BucketValues({
+        bucket: new Bucket({ address: config.bucket, memory }),
+        redis: link,
+        key: `sconce:{${name}}:large`,
+        lifetimeS: config.timeout + config.retainAge + MARGIN_S,
+      });
+      this.#links.use(this.bucket);
+    }
     this.#queue = new Queue({
-      link: this.#links.use(link),
+      link,
       name,
       node: newId(""),
       leaseMs: 1000 * config.queueLease,
       retentionMs: 1000 * config.retainAge,
       limits: config,
-      large,
+      large: this.bucket,
     });
     this.#mailbox = new Mailbox({ queue: this.#queue, link: this.#blockingLink() });
     this.#state = new QueueState(this.#queue, this.#mailbox);

@@ -3,6 +3,7 @@ import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest, PredictionStore } from "../predictions/store.ts";
+import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { End, Progress, Queue } from "./queue.ts";
 
 /** Of one call, which holds up everybody else's. */
@@ -21,6 +22,7 @@ export interface Held {
   readonly share: number;
   /** In `performance.now()` milliseconds. */
   readonly deadlineMs: number;
+  readonly hasLargeBody: boolean;
   /** The model's code was called for it. */
   hasBegun: boolean;
   isOver: boolean;
@@ -68,13 +70,14 @@ export class TakenWork implements PredictionStore {
     return this.#held.has(id);
   }
 
-  take({ id, kind, leftMs }: LeftRequest, share: number): void {
+  take({ id, kind, leftMs, body }: LeftRequest, share: number): void {
     this.#share += share;
     this.#held.set(id, {
       id,
       kind,
       share,
       deadlineMs: performance.now() + leftMs,
+      hasLargeBody: body.length > LARGE_VALUE_BYTES,
       hasBegun: false,
       isOver: false,
       told: { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 },
@@ -120,7 +123,8 @@ export class TakenWork implements PredictionStore {
     held.isOver = true;
     const bytes = Buffer.byteLength(record.outcome.members);
     const charge = this.#memory.add("outputs", bytes + record.logs.length);
-    this.#untold.push({ record, bytes, charge, deadlineMs: held.deadlineMs });
+    const { deadlineMs, hasLargeBody } = held;
+    this.#untold.push({ record, bytes, hasLargeBody, charge, deadlineMs });
     this.#free(held);
     if (this.#isTelling) return;
     this.#isTelling = true;

@@ -8,7 +8,8 @@ import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import { readBody } from "../body-reader.ts";
 import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
-import { cancelAfterMsOf, waitMsOf } from "../prefer.ts";
+import type { OutputLinks } from "../output-links.ts";
+import { cancelAfterMsOf, OUTPUTS_AS_LINKS, prefersLinks, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request-context.ts";
@@ -25,6 +26,8 @@ export interface PredictionRoutes {
   /** The other fronts of this server, which may have a prediction that this one is asked for. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
+  /** For clients that prefer links to data URIs; undefined where there is no bucket. */
+  readonly links?: OutputLinks | undefined;
   readonly memory: MemoryAccount;
   readonly onHold?: OnHold;
   /** Of the connection of a request. */
@@ -32,9 +35,26 @@ export interface PredictionRoutes {
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, onHold = () => {}, addressOf = () => undefined } = options;
+  const { predictions, siblings, memory, links, onHold = () => {}, addressOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
   const large = new LargeAnswers(memory);
+  // The same ids have other texts there.
+  const largeLinked = new LargeAnswers(memory);
+  const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
+  const preferred = async (
+    family: Family,
+    record: PredictionRecord | undefined,
+    raw: Request,
+    context: RequestContext,
+    location?: string,
+  ): Promise<Response> => {
+    const isEnded = record !== undefined && hasEnded(record);
+    const linked = isEnded && !isPlain(raw) ? await links?.linked(record) : undefined;
+    if (linked === undefined) return answer(family, record, large, context, location);
+    const response = answer(family, linked, largeLinked, context, location);
+    response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
+    return response;
+  };
   for (const family of families) {
     const { path, kind } = family;
     app.post(path, async (c) => {
@@ -45,7 +65,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const client = new RequestClient(raw, { onHold, addressOf });
       const origin = contextOf(c);
       const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client, origin });
-      return answer(family, record, large, origin, `${path}/${record.id}`);
+      return preferred(family, record, raw, origin, `${path}/${record.id}`);
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -55,9 +75,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const client = new RequestClient(raw, { onHold, addressOf });
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
-      const shared = large.streamOf(id, family);
+      const shared = isPlain(raw) ? large.streamOf(id, family) : undefined;
       if (shared !== undefined) return jsonResponse(shared, contextOf(c));
-      return answer(family, await predictions.wait(kind, id, { waitMs, client }), large, contextOf(c));
+      return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, contextOf(c));
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {

@@ -1,0 +1,104 @@
+/** A bucket with large values: what it keeps, for how long, and what it says when it cannot. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { Bucket } from "../src/queue/bucket.ts";
+import { BucketValues } from "../src/queue/bucket-values.ts";
+import { hasBucket, startBucket, type TestBucket } from "./helpers/bucket.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
+
+const memory = new MemoryAccount();
+const bytes = new TextEncoder().encode("a value");
+const name = "team/digits@sha256:0a1b/id_-9/body";
+
+describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here"})`, () => {
+  let server: TestBucket;
+  let bucket: Bucket;
+
+  beforeAll(async () => {
+    server = await startBucket();
+    bucket = bucketWith();
+  });
+  afterAll(() => server?.[Symbol.asyncDispose]());
+
+  const bucketWith = (env: Readonly<Record<string, string | undefined>> = {}, address = "s3://tests/a/folder/") =>
+    new Bucket({ address, memory, env: { ...server.env, ...env } });
+
+  test("gives back what was put under a name of its folder, replaced and deleted", async () => {
+    await bucket.put(name, bytes);
+    expect(await server.keys()).toEqual([`a/folder/${name}`]);
+    await bucket.put(name, "another é");
+    expect(new TextDecoder().decode(await bucket.get(name))).toBe("another é");
+    await bucket.delete(name);
+    await bucket.delete(name);
+    expect(await bucket.get(name)).toBeUndefined();
+    expect(memory.used).toBe(0);
+  });
+
+  test("counts what is on its way as memory", async () => {
+    await bucket.put(name, bytes);
+    const sent = bucket.put(name, new Uint8Array(100_000));
+    expect(memory.parts.outputs).toBe(100_000);
+    await sent;
+    expect(memory.used).toBe(0);
+    await bucket.delete(name);
+  });
+
+  test("links for reading alone, with a media type, until they expire", async () => {
+    await bucket.put(name, bytes, "text/html");
+    const link = bucket.link(name, 60);
+    expect(new URL(link).searchParams.get("X-Amz-Expires")).toBe("60");
+    const answer = await fetch(link);
+    expect([answer.headers.get("content-type"), await answer.text()]).toEqual(["text/html", "a value"]);
+    expect((await fetch(link, { method: "DELETE" })).ok).toBe(false);
+    expect((await fetch(link.replace("Expires=60", "Expires=6000"))).ok).toBe(false);
+    await bucket.delete(name);
+  });
+
+  const faults: [string, () => Bucket][] = [
+    ["it denies access (403 SignatureDoesNotMatch)", () => bucketWith({ S3_SECRET_ACCESS_KEY: "wrong" })],
+    ["it denies access (403 InvalidAccessKeyId)", () => bucketWith({ S3_ACCESS_KEY_ID: "nobody" })],
+    ["there is no such bucket", () => bucketWith({}, "s3://nowhere")],
+    ["there are no credentials", () => bucketWith({ S3_ACCESS_KEY_ID: undefined, AWS_ACCESS_KEY_ID: undefined })],
+    ["it cannot be reached (ECONNREFUSED)", () => bucketWith({ S3_ENDPOINT: "http://127.0.0.1:1" })],
+  ];
+  test.each(faults)("says that %s", async (reason, of) => {
+    const message = `the bucket for large values cannot be used now: ${reason}; try again later`;
+    const calls = [() => of().put(name, bytes), () => of().get(name), () => of().delete(name)];
+    for (const call of calls) await expect(call()).rejects.toMatchObject({ code: "queue_unavailable", message });
+  });
+
+  test("gives up on a bucket that does not answer, however many ask, and recovers with it", async () => {
+    await bucket.put(name, bytes);
+    const hasty = new Bucket({ address: "s3://tests/a/folder", memory, env: server.env, limitMs: 100 });
+    server.pause();
+    const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => hasty.get(name)));
+    server.resume();
+    const messages = outcomes.map((outcome) => outcome.status === "rejected" && String(outcome.reason));
+    expect(new Set(messages)).toEqual(new Set([expect.stringContaining("it does not answer in time")]));
+    expect(await hasty.get(name)).toEqual(bytes);
+    await bucket.delete(name);
+    expect(memory.used).toBe(0);
+  });
+
+  test.skipIf(!hasRedis)(
+    "deletes what nobody deleted in its time, also what a process that was killed left",
+    async () => {
+      await using redis = await startRedis();
+      const values = (lifetimeS: number) => new BucketValues({ bucket, redis: redis.client, key: "large", lifetimeS });
+      using short = values(-1);
+      using long = values(60);
+      await Promise.all(Array.from({ length: 120 }, (_, i) => short.put(`short/${i}`, bytes)));
+      await long.put("long", bytes);
+      await long.deleteDue();
+      expect(await server.keys()).toEqual(["a/folder/long"]);
+      expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
+      await server.kill();
+      await expect(short.put("left", bytes)).rejects.toMatchObject({ code: "queue_unavailable" });
+      expect(await redis.client.zrange("large", "0", "-1")).toEqual(["left", "long"]);
+      await expect(long.deleteDue()).rejects.toMatchObject({ code: "queue_unavailable" });
+      await server.start();
+      await long.deleteDue();
+      expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
+    },
+  );
+});

