@@ -43,6 +43,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     return {
       record: { id: "p", kind: "prediction", count: 1, itemsDone: 1, ...times, outcome, logs: "" },
       bytes: 1,
+      hasLargeBody: false,
     } as const;
   }
 
