@@ -20,6 +20,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis?.[Symbol.asyncDispose]();
   });
 
+  /** Prepares one input at a time. */
+  const narrow = { maxReadyBytes: 1 };
   const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
 
   test("say that the queue is away, and tell what ended meanwhile when it is back", async () => {
@@ -97,11 +99,9 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("that are stopped give back what has not begun, and end what has", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "front" });
-    await using stopped = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker" });
+    await using stopped = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker", ...narrow });
     await using gate = hold();
-    // More than are prepared at a time.
-    const inputs = Array.from({ length: 20 }, () => ({ x: 1, before: gate.url("a") }));
-    const begun = await front.client.create(inputs);
+    const begun = await front.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     const other = await front.client.create([{ x: 2 }]);
     while ((await stopped.client.metric("sconce_queue_deliveries_total")) < 2);
@@ -111,7 +111,26 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.read(begun.prediction_id)).status).not.toBe("failed");
     gate.release("a");
     await stopping;
+    expect(await redis.client.xinfo("CONSUMERS", "sconce:{stops}:work", "workers")).toHaveLength(1);
     expect((await front.client.read(begun.prediction_id)).status).toBe("success");
+  });
+
+  test("answer those that wait for what nobody can run any more with what there is, when the last one stops", async () => {
+    await using last = await store.serve("lab", { queue: redis.url, queueName: "last", ...narrow });
+    await using gate = hold();
+    const begun = last.client.predict([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    const waiting = last.client.predict([{ x: 2 }]);
+    while ((await last.client.metric("sconce_queue_deliveries_total")) < 2);
+    const stopping = last.stop();
+    while ((await redis.client.xpending("sconce:{last}:work", "workers"))[0] !== 1);
+    gate.release("a");
+    expect((await begun).status).toBe("success");
+    const { prediction_id: id, status } = await waiting;
+    expect(status).toBe("pending");
+    await stopping;
+    await using next = await store.serve("lab", { queue: redis.url, queueName: "last" });
+    expect(await next.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
   });
 
   test("take over what a killed one had, once: what was in the hands of two is given up", async () => {

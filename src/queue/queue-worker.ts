@@ -62,7 +62,7 @@ export class QueueWorker {
 
   /** Takes nothing new, gives back what has not begun, and after `maxMs` what has not ended. */
   async stop(maxMs: number): Promise<void> {
-    const { link, taken } = this.#options;
+    const { queue, link, taken } = this.#options;
     this.#isStopping = true;
     link[Symbol.dispose]();
     this.#room.resolve();
@@ -78,6 +78,7 @@ export class QueueWorker {
     if (left > 0) log.warn(`${left} predictions go back to the queue: they have not ended in time`);
     await this.#giveBack(true);
     await Promise.race([taken.flush(), Bun.sleep(FLUSH_MS)]);
+    await queue.leave().catch(() => {});
     for (const timer of this.#timers) clearInterval(timer);
   }
 

@@ -245,6 +245,11 @@ export class Queue {
     await this.#run(scripts.giveBackScript, [this.node, ...of]);
   }
 
+  /** This worker takes no more: those that wait for a stop need not count on it. */
+  async leave(): Promise<void> {
+    await this.#run(scripts.leaveScript, [this.node]);
+  }
+
   /** Waits up to `blockMs` for mail of this node that came after `after`. */
   async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
     const key = `${this.#base}mail:${this.node}`;

@@ -126,9 +126,7 @@ export class Replica implements Disposable {
     await this.#worker?.stop(maxMs);
     if (answered === undefined) return;
     await this.#state.look();
-    // Of the workers this one was counted too.
-    const others = this.#state.facts.workers - (this.#worker === undefined ? 0 : 1);
-    const leftMs = others > 0 && this.isConnected ? maxMs - (performance.now() - beganMs) : 0;
+    const leftMs = this.#state.facts.workers > 0 && this.isConnected ? maxMs - (performance.now() - beganMs) : 0;
     await Promise.race([answered, ...(leftMs === Infinity ? [] : [Bun.sleep(Math.max(0, leftMs))])]);
     this.#predictions?.release();
   }

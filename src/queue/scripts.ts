@@ -250,6 +250,14 @@ settle()
 return 0
 `);
 
+/** node: forgets a worker that has nothing more. */
+export const leaveScript = script(`
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
+  if consumer[2] == ARGV[1] and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', ARGV[1]) end
+end
+return 0
+`);
+
 /** retention, node that waits for the ends from now on or "", ids. @returns of each its record */
 export const readScript = script(`
 local answer = {}

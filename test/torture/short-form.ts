@@ -22,8 +22,9 @@ export function testFaults(faults: readonly Fault[]): void {
       title,
       async () => {
         const tally = new Tally();
-        await injectFault(fault, { tally, home, random: seeded(Date.now()), isLong: false });
-        console.log(`${fault.name}: ${JSON.stringify(tally.counts)}`);
+        const seed = Date.now() % 1_000_000;
+        await injectFault(fault, { tally, home, random: seeded(seed), isLong: false });
+        console.log(`${fault.name}, seed ${seed}: ${JSON.stringify(tally.counts)}`);
         const { injected, survived } = tally.counts;
         expect({ problems: tally.problems, survived }).toEqual({ problems: [], survived: injected });
       },
