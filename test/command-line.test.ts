@@ -189,6 +189,7 @@ describe("models", () => {
         tags: [expect.stringMatching(/^[0-9a-f]{12}$/), "latest"],
         digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
         size: expect.any(Number),
+        withoutWeights: false,
         created: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
       },
     ]);

@@ -179,7 +179,5 @@ test("every query is PromQL, of metrics that the server has", async () => {
     const names = query.match(/\b(sconce|process)_\w+/g) ?? [];
     return [...found, ...names.filter((name) => !has(name))];
   });
-  // The queue's are there once it is.
-  const hasQueue = has("sconce_queue_age_seconds");
-  expect([...new Set(faults)].filter((fault) => hasQueue || !fault.startsWith("sconce_queue_"))).toEqual([]);
+  expect([...new Set(faults)]).toEqual([]);
 });

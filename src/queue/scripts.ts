@@ -310,20 +310,21 @@ end
 settle()
 redis.call('XTRIM', base .. 'mail:' .. ARGV[2], 'MINID', ARGV[3])
 local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended')
-local waiting, taken, age, workers = redis.call('XLEN', work), 0, 0, 0
+local waiting, taken, age, workers, delivered = redis.call('XLEN', work), 0, 0, 0, '0-0'
 local groups = redis.pcall('XINFO', 'GROUPS', work)
 if not groups.err and groups[1] then
   local group = {}
   for i = 1, #groups[1], 2 do group[groups[1][i]] = groups[1][i + 1] end
   taken = group['pending']
   waiting = waiting - taken
-  local oldest = redis.call('XRANGE', work, '(' .. group['last-delivered-id'], '+', 'COUNT', 1)[1]
-  if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
+  delivered = group['last-delivered-id']
   for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
     local name, pending, idle = consumer[2], consumer[4], consumer[6]
     if idle < math.max(5000, tonumber(ARGV[4])) then workers = workers + 1
     elseif pending == 0 and idle > ${MAIL_MS} then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name) end
   end
 end
+local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
+if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
 return { tonumber(total[1] or 0), tonumber(total[2] or 0), tonumber(total[3] or 0), waiting, taken, age, workers, expired }
 `);
