@@ -45,11 +45,11 @@ describe("creating a prediction", () => {
   test("gives ids that are short, safe in a URL, and never the same", async () => {
     const predictions = await Promise.all(Array.from({ length: 200 }, () => server.client.create([{ x: 1 }])));
     const ids = predictions.map(({ prediction_id }) => prediction_id);
-    // 12 characters of 6 bits each, 72 bits, behind one that tells whose it is and four that tell the second.
-    for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{17}$/);
+    // 16 characters of 6 bits each, 96 bits, behind one that tells whose it is and four that tell the second.
+    for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{21}$/);
     expect(new Set(ids).size).toBe(200);
     // No character of them is always the same.
-    for (let i = 5; i < 17; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(16);
+    for (let i = 5; i < 21; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(16);
   });
 
   test("takes a charset behind the media type", async () => {

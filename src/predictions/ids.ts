@@ -1,9 +1,9 @@
 /** Short ids that cannot be guessed. */
 
-/** 72 random bits. */
-const BYTES = 9;
-/** What 9 bytes are in base64, which has four characters for three bytes. */
-const LENGTH = 12;
+/** 96 random bits. */
+const BYTES = 12;
+/** What 12 bytes are in base64, which has four characters for three bytes. */
+const LENGTH = 16;
 /** Made at a time: a call for random bytes costs far more than the bytes. */
 const COUNT = 256;
 /** An id says in which second it was made, in three bytes: a database has neighbours in one place, and knows where to look. */
@@ -13,7 +13,7 @@ let used = 0;
 let second = -1;
 let secondText = "";
 
-/** @returns the owner's name, the second, and 72 random bits: 17 characters, none of which needs escaping in a URL */
+/** @returns the owner's name, the second, and 96 random bits: 21 characters, none of which needs escaping in a URL */
 export function newId(owner: string): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
