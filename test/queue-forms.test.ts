@@ -1,6 +1,8 @@
 /** A queue in every form that Redis has: behind TLS and a login, with a Sentinel that fails over, in a Cluster. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { messageOf } from "../src/errors.ts";
 import { parseRedisAddress, redisClient } from "../src/queue/redis-address.ts";
+import { RedisLink } from "../src/queue/redis-link.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -86,6 +88,24 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const keys = await Promise.all(cluster?.nodes.map(({ client }) => client.keys("*")) ?? []);
     expect(keys.filter((each) => each.length > 0)).toHaveLength(1);
     expect(keys.flat()).toContainEqual(expect.stringMatching(/^sconce:\{stage@sha256:.*\}:work$/));
+  });
+
+  test("in a Cluster, where a command is not sent again when its connection breaks", async () => {
+    const ready = Promise.withResolvers<void>();
+    const address = parseRedisAddress(cluster?.url ?? "");
+    using link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
+    await ready.promise;
+    await link.call("rpush", "list", "first");
+    const lengths = await Promise.all(cluster?.nodes.map(({ client }) => client.exists("list").catch(() => 0)) ?? []);
+    const owner = cluster?.nodes[lengths.indexOf(1)]?.client;
+    if (owner === undefined) throw new Error("no node has the list");
+    await owner.client("PAUSE", 60_000, "WRITE");
+    const pushed = link.call("rpush", "list", "second").catch(messageOf);
+    while (!/flags=b .*cmd=rpush/.test(`${await owner.client("LIST")}`));
+    await owner.call("client", "kill", "type", "normal", "skipme", "yes");
+    await owner.client("UNPAUSE");
+    expect(await pushed).toContain("the queue of the replicas cannot be used");
+    expect(await owner.lrange("list", 0, -1)).toEqual(["first"]);
   });
 
   test("whose master is killed: requests are refused until a Sentinel has made another, and nothing is lost", async () => {

@@ -32,6 +32,13 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await front.client.read(ended.prediction_id)).toEqual(ended);
   });
 
+  test("start without a fault of the queue", async () => {
+    for (const { client } of [front, both]) {
+      const faults = (await (await client.fetch("/metrics")).text()).match(/^sconce_queue_faults_total.*/gm);
+      expect(faults?.filter((line) => !line.endsWith(" 0"))).toEqual([]);
+    }
+  });
+
   test("show what is under way, and wait for what another one accepted", async () => {
     await using gate = hold();
     const { prediction_id: id, status } = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
