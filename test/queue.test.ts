@@ -49,6 +49,19 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await end).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
   });
 
+  test("run a small prediction while a worker has many long ones", async () => {
+    const queue = { queue: redis.url, queueName: "long" };
+    await using own = await store.serve("lab", { ...queue, role: "front" });
+    await using _worker = await store.serve("lab", { ...queue, role: "worker" });
+    await using gate = hold();
+    const inputs = [{ x: 1 }, { x: 1, before: gate.url("a") }];
+    const long = await Promise.all(Array.from({ length: 15 }, () => own.client.create(inputs)));
+    expect((await own.client.predict([{ x: 2 }])).status).toBe("success");
+    gate.release("a");
+    const ended = await Promise.all(long.map(({ prediction_id: id }) => own.client.end(id)));
+    expect(ended.filter(({ status }) => status !== "success")).toEqual([]);
+  });
+
   test("cancel what waits at once, and what runs with what it had", async () => {
     await using gate = hold();
     const running = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
