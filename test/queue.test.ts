@@ -32,6 +32,13 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await front.client.read(ended.prediction_id)).toEqual(ended);
   });
 
+  test("start without a fault of the queue", async () => {
+    for (const { client } of [front, both]) {
+      const faults = (await (await client.fetch("/metrics")).text()).match(/^sconce_queue_faults_total.*/gm);
+      expect(faults?.filter((line) => !line.endsWith(" 0"))).toEqual([]);
+    }
+  });
+
   test("show what is under way, and wait for what another one accepted", async () => {
     await using gate = hold();
     const { prediction_id: id, status } = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
@@ -40,6 +47,19 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const end = front.client.end(id);
     gate.release("a");
     expect(await end).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
+  });
+
+  test("run a small prediction while a worker has many long ones", async () => {
+    const queue = { queue: redis.url, queueName: "long" };
+    await using own = await store.serve("lab", { ...queue, role: "front" });
+    await using _worker = await store.serve("lab", { ...queue, role: "worker" });
+    await using gate = hold();
+    const inputs = [{ x: 1 }, { x: 1, before: gate.url("a") }];
+    const long = await Promise.all(Array.from({ length: 15 }, () => own.client.create(inputs)));
+    expect((await own.client.predict([{ x: 2 }])).status).toBe("success");
+    gate.release("a");
+    const ended = await Promise.all(long.map(({ prediction_id: id }) => own.client.end(id)));
+    expect(ended.filter(({ status }) => status !== "success")).toEqual([]);
   });
 
   test("cancel what waits at once, and what runs with what it had", async () => {

@@ -188,6 +188,7 @@ export class QueueWorker {
 
   async #tell(): Promise<void> {
     const { queue, taken, service } = this.#options;
+    taken.makeRoom();
     const progress = taken.progress((id) => service.underWay(id));
     if (progress.length > 0) await queue.tell(progress).catch(() => {});
   }

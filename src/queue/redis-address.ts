@@ -17,6 +17,7 @@ export type ConnectionSettings = Pick<
   | "connectTimeout"
   | "socketTimeout"
   | "commandTimeout"
+  | "sentinelCommandTimeout"
   | "protocol"
 >;
 
@@ -79,6 +80,9 @@ export function redisClient(
     return new Cluster(nodes, {
       enableOfflineQueue,
       redisOptions: ofNodes,
+      // A command that may have been carried out is not sent again; whoever waits is told at once.
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
       ...(retryStrategy == null ? {} : { clusterRetryStrategy: retryStrategy }),
     });
   }

@@ -34,6 +34,8 @@ export interface RedisLinkOptions {
 export class RedisLink implements Disposable {
   readonly #client: RedisClient;
   readonly #onFault: RedisLinkOptions["onFault"];
+  /** While it first connects, and when it is closed, nothing is wrong with the queue. */
+  #isInUse = false;
 
   constructor({ address, isBlocking = false, onFault, onReady }: RedisLinkOptions) {
     const options: ConnectionSettings = {
@@ -45,6 +47,7 @@ export class RedisLink implements Disposable {
       // After a failover the old master takes no writes any more.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
+      sentinelCommandTimeout: COMMAND_MS,
       // A connection that is silent for longer than an answer may take is a dead one, and made anew.
       socketTimeout: (isBlocking ? BLOCK_MS : COMMAND_MS) + MARGIN_MS,
       protocol: 2,
@@ -53,7 +56,12 @@ export class RedisLink implements Disposable {
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
     // Each command is told as well; who sends none need not know.
-    this.#client.on("error", () => {});
+    this.#client.on("error", () => {
+      this.#isInUse = true;
+    });
+    this.#client.once("ready", () => {
+      this.#isInUse = true;
+    });
     if (onReady !== undefined) this.#client.on("ready", onReady);
   }
 
@@ -77,13 +85,14 @@ export class RedisLink implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#isInUse = false;
     this.#client.disconnect();
   }
 
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
     // A new queue has no group yet.
-    if (!message.startsWith("NOGROUP")) this.#onFault(faultOf(message), message);
+    if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), message);
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause: error,
     });

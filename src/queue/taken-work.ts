@@ -14,12 +14,18 @@ const RETRY_MS = 200;
 /** An end that nobody hears for so long after its time is one that others have given up. */
 const LATE_MS = 60_000;
 
+/** One that has not ended after so long leaves room for those behind it; so many of them do not, that other workers find some. */
+const LONG_MS = 500;
+const LONG_SHARE = 0.1;
+
 /** One that this worker has. */
 export interface Held {
   readonly id: string;
   readonly kind: Kind;
   /** Of the room for inputs. */
-  readonly share: number;
+  share: number;
+  readonly takenMs: number;
+  isLong: boolean;
   /** In `performance.now()` milliseconds. */
   readonly deadlineMs: number;
   readonly hasLargeBody: boolean;
@@ -71,12 +77,15 @@ export class TakenWork implements PredictionStore {
   }
 
   take({ id, kind, leftMs, body }: LeftRequest, share: number): void {
+    const takenMs = performance.now();
     this.#share += share;
     this.#held.set(id, {
       id,
       kind,
       share,
-      deadlineMs: performance.now() + leftMs,
+      takenMs,
+      isLong: false,
+      deadlineMs: takenMs + leftMs,
       hasLargeBody: body.length > LARGE_VALUE_BYTES,
       hasBegun: false,
       isOver: false,
@@ -91,6 +100,18 @@ export class TakenWork implements PredictionStore {
     this.#held.delete(id);
     this.#free(held);
     return true;
+  }
+
+  /** To be called from time to time. */
+  makeRoom(): void {
+    const untilMs = performance.now() - LONG_MS;
+    const long = this.unfinished.filter(({ isLong, takenMs }) => !isLong && takenMs < untilMs);
+    for (const held of long) {
+      const share = LONG_SHARE * held.share;
+      this.#share += share - held.share;
+      Object.assign(held, { share, isLong: true });
+    }
+    if (long.length > 0) this.onRoom();
   }
 
   /** What has changed since this was asked last. */

@@ -1,10 +1,20 @@
-/** Debian's redis-server on a Unix socket, with a folder of its own. */
+/** A redis-server on a Unix socket, with a folder of its own: Debian's, or what `SCONCE_TEST_REDIS` names, e.g. a valkey-server. */
 import { Redis } from "ioredis";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
+const given = process.env.SCONCE_TEST_REDIS;
+const tool = given === undefined ? debianTool("redis-server") : { command: given, env: {} };
+
 /** Whether it is here; the name of a test that is skipped says that it needs it. */
-export const hasRedis = debianTool("redis-server") !== undefined;
+export const hasRedis = tool !== undefined;
+
+/** Whether it was built with TLS: it ends at once, for want of that or else of a certificate. */
+export function hasRedisTls(): boolean {
+  if (tool === undefined) return false;
+  const { stdout } = Bun.spawnSync([tool.command, "--port", "0", "--tls-port", "1"], { env: tool.env });
+  return !stdout.includes("TLS support");
+}
 
 export interface TestRedis extends AsyncDisposable {
   /** For `--queue`. */
@@ -21,19 +31,12 @@ export interface TestRedis extends AsyncDisposable {
 
 /** @param args beside the socket, e.g. `--appendonly yes` */
 export async function startRedis(...args: readonly string[]): Promise<TestRedis> {
-  const tool = debianTool("redis-server");
-  if (tool === undefined) throw new Error("redis-server is not here; npm test fetches it");
   const dir = await tempDir();
   const path = dir.join("redis.sock");
+  const place = ["--port", "0", "--unixsocket", path, "--dir", dir.path, "--save", "", "--daemonize", "no"];
   const launch = async () => {
-    const place = ["--port", "0", "--unixsocket", path, "--dir", dir.path, "--save", "", "--daemonize", "no"];
-    const child = Bun.spawn([tool.command, ...place, ...args], {
-      env: { ...process.env, ...tool.env },
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "inherit",
-    });
-    await listening(child.stdout);
+    const child = spawnRedis([...place, ...args]);
+    await saying(child.stdout, /ready to accept connections/i);
     return child;
   };
   let child = await launch();
@@ -62,17 +65,27 @@ export async function startRedis(...args: readonly string[]): Promise<TestRedis>
   };
 }
 
-/** Reads on after that, or the server would wait for a reader at some time. */
-async function listening(output: ReadableStream<Uint8Array>): Promise<void> {
-  const ready = Promise.withResolvers<void>();
+export function spawnRedis(args: readonly string[]): Bun.Subprocess<"ignore", "pipe", "inherit"> {
+  if (tool === undefined) throw new Error("redis-server is not here; npm test fetches it");
+  return Bun.spawn([tool.command, ...args], {
+    env: { ...process.env, ...tool.env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+}
+
+/** Resolves when the output has said so; reads on after that, or the server would wait for a reader at some time. */
+export async function saying(output: ReadableStream<Uint8Array>, expected: RegExp): Promise<void> {
+  const said = Promise.withResolvers<void>();
   void (async () => {
     const decoder = new TextDecoder();
     let text = "";
     for await (const chunk of output) {
       text = (text + decoder.decode(chunk, { stream: true })).slice(-4000);
-      if (/ready to accept connections/i.test(text)) ready.resolve();
+      if (expected.test(text)) said.resolve();
     }
-    ready.reject(new Error(`redis-server ended:\n${text}`));
+    said.reject(new Error(`redis-server ended:\n${text}`));
   })();
-  await ready.promise;
+  await said.promise;
 }

@@ -1,0 +1,147 @@
+/** A queue in every form that Redis has: behind TLS and a login, with a Sentinel that fails over, in a Cluster. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { messageOf } from "../src/errors.ts";
+import { parseRedisAddress, redisClient } from "../src/queue/redis-address.ts";
+import { RedisLink } from "../src/queue/redis-link.ts";
+import { makeCertificates } from "./helpers/certificates.ts";
+import type { Client } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { freePort, startCluster, startSentinel, type TestCluster, type TestSentinel } from "./helpers/redis-groups.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  const port = freePort();
+  let [store, redis, sentinel, cluster]: [TestStore, TestRedis, TestSentinel, TestCluster] | [] = [];
+
+  beforeAll(async () => {
+    [store, redis, sentinel, cluster] = await Promise.all([
+      storeWith("lab", "stage"),
+      startRedis("--bind", "127.0.0.1", "--port", String(port)),
+      startSentinel(),
+      startCluster(),
+    ]);
+  });
+
+  afterAll(async () => {
+    await Promise.all([store, redis, sentinel, cluster].map((each) => each?.[Symbol.asyncDispose]()));
+  });
+
+  /** Two replicas; what one accepts the other one runs. */
+  async function replicas(model: string, queue: string) {
+    await using stack = new AsyncDisposableStack();
+    const [front, worker] = await Promise.all(
+      (["front", "worker"] as const).map((role) => store?.serve(model, { queue, role })),
+    );
+    if (front === undefined || worker === undefined) throw new Error("no store");
+    const owned = stack.use(front) && stack.use(worker) && stack.move();
+    return { front, worker, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  /** Creates, waits, reads, cancels, and takes a demo. */
+  async function roundTrip({ client }: TestServer): Promise<void> {
+    const { prediction_id: id } = await client.create([{ x: 1 }]);
+    expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await client.predict([{ x: 2 }])).toMatchObject({ outputs: [{ y: 5 }] });
+    await using gate = hold();
+    const [ended, canceled] = await Promise.all(["ended", "canceled"].map((name) => demo(client, gate.url(name))));
+    await Promise.all([gate.arrived("ended"), gate.arrived("canceled")]);
+    const stopped = await client.fetch(`/demo/${canceled}/cancel`, { method: "POST" });
+    expect(await stopped.json()).toMatchObject({ status: "failed", error_message: "Canceled" });
+    gate.release("ended");
+    const read = await client.fetch(`/demo/${ended}`, { headers: { Prefer: "wait" } });
+    expect(await read.json()).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
+  }
+
+  const hasTls = hasRedisTls();
+  test.skipIf(!hasTls)(`behind TLS, with certificates of both sides${hasTls ? "" : ": built without"}`, async () => {
+    await using dir = await tempDir();
+    await makeCertificates(dir);
+    const tlsPort = freePort();
+    const files = ["--tls-cert-file", "server.pem", "--tls-key-file", "server.key", "--tls-ca-cert-file", "ca.pem"];
+    const paths = files.map((name) => (name.startsWith("--") ? name : dir.join(name)));
+    await using _redis = await startRedis("--bind", "127.0.0.1", "--tls-port", String(tlsPort), ...paths);
+    const login = `cert=${dir.join("server.pem")}&key=${dir.join("server.key")}`;
+    const url = `rediss://127.0.0.1:${tlsPort}?${login}`;
+    await using both = await replicas("stage", `${url}&ca=${dir.join("ca.pem")}`);
+    await roundTrip(both.front);
+    await expect(ping(url)).rejects.toThrow(/certificate/);
+  });
+
+  test("with a password, and for a user who may see its keys alone", async () => {
+    const client = redis?.client;
+    await client?.call("acl", "setuser", "sconce", "on", ">p@ss:1", "~sconce:*", "+@all", "-@dangerous", "+info");
+    await client?.config("SET", "requirepass", "secret");
+    await using user = await replicas("stage", `redis://sconce:p%40ss%3A1@127.0.0.1:${port}`);
+    await roundTrip(user.front);
+    await using owner = await store?.serve("lab", { queue: `redis://:secret@127.0.0.1:${port}` });
+    expect(await owner?.client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
+    await expect(ping(`redis://:wrong@127.0.0.1:${port}`)).rejects.toThrow(/WRONGPASS/);
+  });
+
+  test("in a Cluster, all of it on one node", async () => {
+    await using both = await replicas("stage", cluster?.url ?? "");
+    await roundTrip(both.front);
+    const keys = await Promise.all(cluster?.nodes.map(({ client }) => client.keys("*")) ?? []);
+    expect(keys.filter((each) => each.length > 0)).toHaveLength(1);
+    expect(keys.flat()).toContainEqual(expect.stringMatching(/^sconce:\{stage@sha256:.*\}:work$/));
+  });
+
+  test("in a Cluster, where a command is not sent again when its connection breaks", async () => {
+    const ready = Promise.withResolvers<void>();
+    const address = parseRedisAddress(cluster?.url ?? "");
+    using link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
+    await ready.promise;
+    await link.call("rpush", "list", "first");
+    const lengths = await Promise.all(cluster?.nodes.map(({ client }) => client.exists("list").catch(() => 0)) ?? []);
+    const owner = cluster?.nodes[lengths.indexOf(1)]?.client;
+    if (owner === undefined) throw new Error("no node has the list");
+    await owner.client("PAUSE", 60_000, "WRITE");
+    const pushed = link.call("rpush", "list", "second").catch(messageOf);
+    while (!/flags=b .*cmd=rpush/.test(`${await owner.client("LIST")}`));
+    await owner.call("client", "kill", "type", "normal", "skipme", "yes");
+    await owner.client("UNPAUSE");
+    expect(await pushed).toContain("the queue of the replicas cannot be used");
+    expect(await owner.lrange("list", 0, -1)).toEqual(["first"]);
+  });
+
+  test("whose master is killed: requests are refused until a Sentinel has made another, and nothing is lost", async () => {
+    await using both = await replicas("lab", sentinel?.url ?? "");
+    await using gate = hold();
+    const waiting = both.front.client.predict([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    const { prediction_id: id } = await both.front.client.create([{ x: 2, before: gate.url("a") }]);
+    await sentinel?.master.client.wait(1, 0);
+    await sentinel?.master.stop("SIGKILL");
+    expect(await both.front.client.refused([{ x: 1 }])).toMatchObject(unavailable);
+    gate.release("a");
+    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await both.front.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
+    expect(await both.front.client.predict([{ x: 3 }])).toMatchObject({ outputs: [{ y: 7 }] });
+  });
+});
+
+const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
+
+async function ping(queue: string): Promise<unknown> {
+  const client = redisClient(parseRedisAddress(queue), { retryStrategy: () => null });
+  const failure = Promise.withResolvers<never>();
+  client.on("error", failure.reject);
+  try {
+    return await Promise.race([client.call("ping"), failure.promise]);
+  } finally {
+    client.disconnect();
+  }
+}
+
+async function demo(client: Client, before: string): Promise<string> {
+  const body = JSON.stringify([{ x: 1, before }]);
+  const headers = { "Content-Type": "application/json" };
+  const created = (await (await client.fetch("/demo", { method: "POST", headers, body })).json()) as {
+    demo_id: string;
+  };
+  return created.demo_id;
+}

@@ -1,0 +1,159 @@
+/** Replicas of two builds of one model with one Redis: apart unless a name joins them, and exchanged under load without a loss. */
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import type { ServeConfig } from "../src/config.ts";
+import { cli } from "./helpers/cli.ts";
+import type { PredictionBody } from "./helpers/client.ts";
+import { writeModel } from "./helpers/model-text.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(30_000);
+
+/** What the outputs of a build are beyond 2 x + 1. */
+const beyond = { v1: 0, v2: 1000 };
+type Version = keyof typeof beyond;
+const CLIENTS = 4;
+
+describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+  let store: TestStore;
+
+  beforeAll(async () => {
+    await using source = await tempDir();
+    [redis, store] = await Promise.all([startRedis(), storeWith()]);
+    const text = await Bun.file(join(modelFolder("lab"), "model.ts")).text();
+    const builds = Object.entries(beyond).map(async ([version, more]) => {
+      const changed = text.replace("(y.data[0] ?? 0)", `(y.data[0] ?? 0) + ${more}`);
+      const folder = await writeModel(source, changed, version);
+      return cli(["build", "--allow-random", "--tag", version, folder], { env: { SCONCE_HOME: store.home } });
+    });
+    expect((await Promise.all(builds)).map(({ stderr, code }) => (code === 0 ? "" : stderr))).toEqual(["", ""]);
+  });
+
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
+  });
+
+  const serve = (version: Version, config: Partial<ServeConfig> = {}) =>
+    store.serve(`lab:${version}`, { queue: redis.url, ...config });
+
+  /** Of all queues: what a client was not told of is one too many. */
+  async function endedInputs(): Promise<number> {
+    const keys = await redis.client.keys("*:totals");
+    const ended = await Promise.all(keys.map((key) => redis.client.hget(key, "ended")));
+    return ended.map(Number).reduce((sum, each) => sum + each, 0);
+  }
+
+  beforeEach(() => redis.client.flushall());
+
+  test("are exchanged one by one under load: each prediction ends with the outputs of the build that accepted it", async () => {
+    await using oldFront = await serve("v1", { role: "front" });
+    await using oldWorker = await serve("v1", { role: "worker" });
+    await using load = new Load([{ server: oldFront, version: "v1" }]);
+    await load.ended(20);
+    const [oldTotals = ""] = await redis.client.keys("*:totals");
+    await using newFront = await serve("v2", { role: "front" });
+    await using _newWorker = await serve("v2", { role: "worker" });
+    load.use({ server: newFront, version: "v2" });
+    await load.ended(20);
+    await oldFront.stop();
+    while ((await redis.client.hget(oldTotals, "items")) !== "0");
+    await oldWorker.stop();
+    await load.ended(20);
+    await load.stop();
+    await using reader = await serve("v1", { role: "front" });
+    const readers = { v1: reader, v2: newFront };
+    const outputs = await load.outputs(({ version }) => readers[version]);
+    expect(outputs.filter(({ more, version }) => more !== beyond[version])).toEqual([]);
+    expect(await endedInputs()).toBe(outputs.length);
+  });
+
+  test("share what a name joins: the new ones end what the old ones give back", async () => {
+    const config = { queueName: "joined" };
+    await using old = await serve("v1", config);
+    await using load = new Load([{ server: old, version: "v1" }]);
+    await load.ended(20);
+    await using next = await serve("v2", config);
+    load.use({ server: next, version: "v2" });
+    await load.ended(20);
+    await old.stop();
+    await load.ended(20);
+    await load.stop();
+    const outputs = await load.outputs(() => next);
+    expect(new Set(outputs.map(({ more }) => more))).toEqual(new Set(Object.values(beyond)));
+    expect(await endedInputs()).toBe(outputs.length);
+  });
+});
+
+interface Replica {
+  readonly server: TestServer;
+  readonly version: Version;
+}
+
+interface Accepted {
+  readonly version: Version;
+  readonly x: number;
+  readonly body: PredictionBody;
+}
+
+/** Clients that ask the newest replica or an older one, another one when that refuses, and keep what was accepted. */
+class Load {
+  readonly #replicas: Replica[];
+  readonly #accepted: Accepted[] = [];
+  readonly #clients: Promise<unknown>;
+  #isStopped = false;
+
+  constructor(replicas: readonly Replica[]) {
+    this.#replicas = [...replicas];
+    this.#clients = Promise.all(Array.from({ length: CLIENTS }, (_, i) => this.#ask(i)));
+  }
+
+  use(replica: Replica): void {
+    this.#replicas.push(replica);
+  }
+
+  /** Resolves when the newest replica has told the ends of so many more. */
+  async ended(count: number): Promise<void> {
+    const { version } = this.#replicas.at(-1) ?? {};
+    const told = () =>
+      this.#accepted.filter((each) => each.version === version && each.body.outputs !== undefined).length;
+    const until = told() + count;
+    while (told() < until) await Promise.race([this.#clients, new Promise((resolve) => setImmediate(resolve))]);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#clients;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // What failed was told by who waited for it.
+    await this.stop().catch(() => {});
+  }
+
+  /** By how much each output is beyond that of the first build, read at its end. */
+  outputs(readerOf: (accepted: Accepted) => TestServer): Promise<{ version: Version; more: number }[]> {
+    const ends = this.#accepted.map(async (accepted) => {
+      const { outputs } = await readerOf(accepted).client.end(accepted.body.prediction_id);
+      return { version: accepted.version, more: Number(outputs?.[0]?.y) - (2 * accepted.x + 1) };
+    });
+    return Promise.all(ends);
+  }
+
+  async #ask(client: number): Promise<void> {
+    for (let x = client; !this.#isStopped; x += CLIENTS) {
+      const { server, version } = this.#replicas[Math.floor(x / CLIENTS) % this.#replicas.length] ?? {};
+      if (server === undefined || version === undefined) continue;
+      // Some are not waited for.
+      const headers = x % 3 === 0 ? {} : { Prefer: "wait" };
+      // A connection that nobody takes any more is refused or reset.
+      const response = await server.client.post([{ x }], headers).catch(() => undefined);
+      if (response === undefined || response.status === 503) continue;
+      if (!response.ok) throw new Error(await response.text());
+      this.#accepted.push({ version, x, body: (await response.json()) as PredictionBody });
+    }
+  }
+}
