@@ -1,5 +1,6 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
 import { messageOf, SconceError } from "../errors.ts";
+import { LARGE_BYTES } from "../inputs/bodies.ts";
 import { log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Origin } from "../predictions/predictions.ts";
@@ -92,6 +93,7 @@ export interface Taken {
 
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
+const LINE_BREAK = 10;
 /** Before a prediction whose body could not be had goes back to the queue. */
 const RETRY_MS = 1000;
 
@@ -293,40 +295,35 @@ export class Queue {
   }
 
   async #requestOf(reply: unknown): Promise<LeftRequest> {
-    const fields = listOf(reply);
-    const text = (i: number) => textOf(fields[i]);
-    const id = text(0);
-    const inline = bytesOf(fields[7]);
-    const isLarge = text(8) === "body";
+    const [idText, meta, left, request, large, isWaited] = listOf(reply);
+    const id = textOf(idText);
+    const [kind, count, , created, , timeout] = textOf(meta).split(" ");
+    const bytes = bytesOf(request);
+    const originEnd = bytes.indexOf(LINE_BREAK);
+    const inline = bytes.subarray(originEnd + 1);
     return {
       id,
-      kind: kindOf(text(1)),
-      count: Number(text(2)),
-      createdAtMs: Number(text(3)),
-      leftMs: numberOf(fields[4]),
-      timeoutMs: Number(text(5)),
-      origin: originOf(text(6)),
-      // A copy: its memory may be given away, and is one with that of other answers.
-      body: isLarge ? ((await this.#large?.get(this.#valueName(id, "body"))) ?? "") : new Uint8Array(inline),
+      kind: kindOf(kind),
+      count: Number(count),
+      createdAtMs: Number(created),
+      leftMs: numberOf(left),
+      timeoutMs: Number(timeout),
+      origin: originOf(textOf(bytes.subarray(0, originEnd))),
+      body: textOf(large) === "body" ? await this.#largeBody(id) : bodyOf(inline),
       deaths: 0,
-      isWaitedFor: numberOf(fields[9]) === 1,
+      isWaitedFor: numberOf(isWaited) === 1,
     };
+  }
+
+  async #largeBody(id: string): Promise<Uint8Array<ArrayBuffer> | string> {
+    return (await this.#large?.get(this.#valueName(id, "body"))) ?? "";
   }
 
   #createArguments(request: QueuedRequest & { readonly large: string }): Argument[] {
     const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, large } = request;
-    const data = typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
-    return [
-      id,
-      kind,
-      count,
-      bytes,
-      Math.ceil(timeoutMs),
-      isWaitedFor ? this.node : "",
-      originText(origin),
-      data,
-      large,
-    ];
+    const line = `${originText(origin)}\n`;
+    const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
+    return [id, kind, count, bytes, Math.ceil(timeoutMs), isWaitedFor ? this.node : "", large, data];
   }
 
   #valueName(id: string, part: "body" | "members"): string {
@@ -336,4 +333,9 @@ export class Queue {
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {
     return this.#link.run(script, this.#work, args);
   }
+}
+
+/** A copy: a large one's memory may be given away, and is one with that of other answers. */
+function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
+  return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }

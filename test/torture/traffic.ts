@@ -36,6 +36,8 @@ export interface TrafficOptions {
   readonly isGivenUp?: (message: string) => boolean;
   /** Looks also at those whose end was the answer: it stays as it was. */
   readonly isReadAgain?: boolean;
+  /** Most predictions that are to be looked at before more are sent: they can be read for a limited time. */
+  readonly maxUnread?: number;
   /** For what goes wrong. */
   readonly lastLines: () => string;
 }
@@ -62,10 +64,14 @@ export class Traffic {
 
   /** Sends so many predictions, through whatever happens to the server meanwhile. */
   async run(total: number): Promise<void> {
-    const { clients = 12 } = this.#options;
+    const { clients = 12, maxUnread = Number.POSITIVE_INFINITY } = this.#options;
     let left = total;
     const client = async () => {
       while (left > 0 && !this.#isStopped) {
+        if (this.#told.length >= maxUnread) {
+          await Bun.sleep(20);
+          continue;
+        }
         left -= 1;
         await this.#one();
       }
@@ -87,9 +93,12 @@ export class Traffic {
   /** As `verify`, of those that were told so far; more may be sent meanwhile. */
   async verifySome(): Promise<void> {
     const { clients = 12 } = this.#options;
-    const left = this.#told.splice(0);
+    let left = this.#told.length;
     const client = async () => {
-      for (let told = left.pop(); told !== undefined; told = left.pop()) await this.#verifyOne(told);
+      for (; left > 0; left--) {
+        const told = this.#told.shift();
+        if (told !== undefined) await this.#verifyOne(told);
+      }
     };
     await Promise.all(Array.from({ length: clients }, client));
   }

@@ -13,7 +13,8 @@ import { create, Traffic } from "../traffic.ts";
 const REPLICAS = 3;
 const LEASE_S = 1;
 /** In the long form predictions are looked at while more are sent. */
-const RETAIN_S = { short: 10, long: 30 };
+const RETAIN_S = { short: 10, long: 60 };
+const MAX_UNREAD = 500;
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
@@ -64,6 +65,7 @@ export const replicas: Fault = {
       random,
       isGivenUp: (message) => message.startsWith("Given up: "),
       isReadAgain: true,
+      ...(isLong ? { maxUnread: MAX_UNREAD } : {}),
       lastLines,
     });
     let isOver = false;
@@ -84,7 +86,6 @@ export const replicas: Fault = {
     const looking = (async () => {
       for (let saidMs = beganMs; !isOver; await Bun.sleep(LOOK_MS)) {
         await traffic.verifySome();
-        await verifyCancelled(CANCELLED_MS);
         ofRedis.add(await usedMemory(redis));
         ofReplica.add(holdingsOf(all[0]?.server.pid ?? 0).residentBytes);
         if (performance.now() - saidMs < PROGRESS_MS) continue;
@@ -96,6 +97,9 @@ export const replicas: Fault = {
           `${minutes} min: ${injected} faults, ${checked} checked, ${found}; ${ofRedis.now}, ${ofReplica.now}`,
         );
       }
+    })();
+    const lookingAtCancelled = (async () => {
+      for (; !isOver; await Bun.sleep(LOOK_MS)) await verifyCancelled(CANCELLED_MS);
     })();
     const events = eventsFor(redis);
     const names = Object.keys(events);
@@ -117,7 +121,7 @@ export const replicas: Fault = {
     } while (performance.now() - beganMs < (isLong ? LONG_MS : 0));
     isOver = true;
     traffic.stop();
-    await Promise.all([sending, cancelling, looking]);
+    await Promise.all([sending, cancelling, looking, lookingAtCancelled]);
     await traffic.verify();
     await verifyCancelled(0);
     if (isLong) for (const flatness of [ofRedis, ofReplica]) flatness.judge(tally);
