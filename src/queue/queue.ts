@@ -50,6 +50,11 @@ export interface QueuedRequest {
   readonly origin: Origin;
 }
 
+interface Kept extends QueuedRequest {
+  /** The body lies where large values do. */
+  readonly isElsewhere?: boolean;
+}
+
 /** When it was created, or which limit refused it; with what had not ended then. */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
@@ -106,7 +111,7 @@ export class Queue {
   readonly #name: string;
   readonly #retentionMs: number;
   readonly #large: LargeValues | undefined;
-  readonly #creates: TurnBatch<QueuedRequest & { readonly large: string }, Created>;
+  readonly #creates: TurnBatch<Kept, Created>;
   readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
 
   constructor({ link, name, node, leaseMs, retentionMs, limits, large }: QueueOptions) {
@@ -121,9 +126,9 @@ export class Queue {
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: async (requests) => {
-        const args = [this.#retentionMs, limits.maxQueuedItems, limits.maxQueuedBytes];
-        const of = requests.flatMap((request) => this.#createArguments(request));
-        const [items, , ...created] = listOf(await this.#run(scripts.createScript, [...args, ...of])).map(numberOf);
+        const args: Argument[] = [this.#retentionMs, limits.maxQueuedItems, limits.maxQueuedBytes];
+        for (const request of requests) this.#addTo(args, request);
+        const [items, , ...created] = listOf(await this.#run(scripts.createScript, args)).map(numberOf);
         return created.map((at) =>
           at > 0 ? { createdAtMs: at } : { limit: at === -1 ? "queue" : "bytes", items: items ?? 0 },
         );
@@ -141,11 +146,11 @@ export class Queue {
 
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
-    const isLarge = this.#large !== undefined && request.bytes > LARGE_VALUE_BYTES;
-    if (isLarge) await this.#large?.put(this.#valueName(request.id, "body"), request.body);
-    const kept = { ...request, ...(isLarge ? { body: "" } : {}), large: isLarge ? "body" : "" };
-    const created = await this.#creates.ask(kept);
-    if (isLarge && "limit" in created) this.#large?.delete(this.#valueName(request.id, "body"));
+    if (this.#large === undefined || request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
+    const name = this.#valueName(request.id, "body");
+    await this.#large.put(name, request.body);
+    const created = await this.#creates.ask({ ...request, body: "", isElsewhere: true });
+    if ("limit" in created) this.#large.delete(name);
     return created;
   }
 
@@ -211,7 +216,7 @@ export class Queue {
 
   async finish(ends: readonly End[]): Promise<void> {
     const args: Argument[] = [this.#retentionMs];
-    const texts = await Promise.all(ends.map((end) => this.#outcomeOf(end)));
+    const texts = this.#large === undefined ? [] : await Promise.all(ends.map((end) => this.#outcomeOf(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
       const { members, large } = texts[i] ?? { members: outcome.members, large: "" };
@@ -319,11 +324,12 @@ export class Queue {
     return (await this.#large?.get(this.#valueName(id, "body"))) ?? "";
   }
 
-  #createArguments(request: QueuedRequest & { readonly large: string }): Argument[] {
-    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, large } = request;
+  #addTo(args: Argument[], request: Kept): void {
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, isElsewhere = false } = request;
     const line = `${originText(origin)}\n`;
     const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    return [id, kind, count, bytes, Math.ceil(timeoutMs), isWaitedFor ? this.node : "", large, data];
+    const [limitMs, front] = [Math.ceil(timeoutMs), isWaitedFor ? this.node : ""];
+    args.push(id, kind, count, bytes, limitMs, front, isElsewhere ? "body" : "", data);
   }
 
   #valueName(id: string, part: "body" | "members"): string {

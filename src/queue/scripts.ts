@@ -31,6 +31,17 @@ local base = string.sub(KEYS[1], 1, -5)
 local work, open, totals = KEYS[1], base .. 'open', base .. 'totals'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Texts of times, which cost more to make than most commands.
+local texts = {}
+local function textOf(ms)
+  local text = texts[ms]
+  if not text then
+    text = string.format('%.0f', ms)
+    texts[ms] = text
+  end
+  return text
+end
+
 local items, bytes, ended = 0, 0, 0
 local done, closed, mails = {}, {}, {}
 
@@ -69,10 +80,10 @@ local function finish(id, retainMs, status, members, inputs, logs, large, starte
     local told = redis.call('HMGET', key, 'done', 'logs', 'started')
     inputs, logs, large, started = told[1] or 0, told[2] or '', '', told[3] or ''
   end
-  local tail = table.concat({ inputs, started, now, status, large }, ' ')
+  local tail = table.concat({ inputs, started, textOf(now), status, large }, ' ')
   redis.call('HSET', key, 'end', tail, 'members', members, 'logs', logs, 'request', '')
   redis.call('PEXPIRE', key, retainMs)
-  local count, size, entry = string.match(meta, '^%a+ (%d+) (%d+) .* (%S+)$')
+  local count, size, entry = string.match(meta, '^%a+ (%d+) (%d+) %d+ %d+ %d+ (%S+)')
   done[#done + 1] = entry
   closed[#closed + 1] = id .. ':' .. count .. ':' .. size
   items = items - count
@@ -106,7 +117,7 @@ end
 
 -- Ends one whose time is up; the node that has it is given a little longer.
 local function expire(id, retainMs, meta, isTaken)
-  local deadline, timeout = string.match(meta, ' (%d+) (%d+) %S+$')
+  local deadline, timeout = string.match(meta, '^%a+ %d+ %d+ %d+ (%d+) (%d+)')
   if deadline + (isTaken and ${GRACE_MS} or 0) > now then return false end
   local seconds = math.floor(timeout / 10 + 0.5) / 100
   return finish(id, retainMs, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
@@ -140,14 +151,14 @@ for i = 4, #ARGV, 8 do
   if allItems + items + count > tonumber(ARGV[2]) then answer[#answer + 1] = -1
   elseif allBytes + bytes > 0 and allBytes + bytes + size > tonumber(ARGV[3]) then answer[#answer + 1] = -2
   else
-    local deadline = now + ARGV[i + 4]
+    local deadline = textOf(now + ARGV[i + 4])
     local key = keyOf(id)
     local entry = redis.call('XADD', work, '*', 'id', id)
-    local meta = table.concat({ ARGV[i + 1], count, size, now, deadline, ARGV[i + 4], entry }, ' ')
+    local meta = table.concat({ ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], textOf(now), deadline, ARGV[i + 4], entry }, ' ')
     redis.call('HSET', key, 'meta', meta, 'fronts', ARGV[i + 5], 'request', ARGV[i + 7])
     if ARGV[i + 6] ~= '' then redis.call('HSET', key, 'large', ARGV[i + 6]) end
-    redis.call('PEXPIRE', key, ARGV[i + 4] + ARGV[1] + ${MARGIN_MS})
-    redis.call('ZADD', open, deadline, id .. ':' .. count .. ':' .. size)
+    redis.call('PEXPIRE', key, textOf(ARGV[i + 4] + ARGV[1] + ${MARGIN_MS}))
+    redis.call('ZADD', open, deadline, id .. ':' .. ARGV[i + 2] .. ':' .. ARGV[i + 3])
     items = items + count
     bytes = bytes + size
     answer[#answer + 1] = now
@@ -174,7 +185,7 @@ for _, each in ipairs(got) do
   local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'request', 'fronts', 'large', 'worker', 'deliveries', 'cancelled')
   local meta = h[1]
   local deadline, entry
-  if meta then deadline, entry = string.match(meta, ' (%d+) %d+ (%S+)$') end
+  if meta then deadline, entry = string.match(meta, '^%a+ %d+ %d+ %d+ (%d+) %d+ (%S+)') end
   if h[2] or entry ~= each[1] then done[#done + 1] = each[1]
   elseif h[8] then finish(id, ARGV[1], 'failed', '"error_message":"Canceled"')
   elseif not expire(id, ARGV[1], meta, false) then
@@ -200,7 +211,7 @@ export const finishScript = script(`
 freeing()
 local answer = {}
 for i = 2, #ARGV, 7 do
-  local started = ARGV[i + 3] ~= '' and now - ARGV[i + 3] or ''
+  local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
   local stood = finish(ARGV[i], ARGV[1], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
   answer[#answer + 1] = stood and 1 or 0
 end
