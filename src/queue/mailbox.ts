@@ -54,11 +54,10 @@ export class Mailbox {
   #deliver({ id, fields }: StreamEntry): void {
     this.lastId = id;
     for (let i = 0; i < fields.length; i += 2) {
-      const name = textOf(fields[i]);
-      const value = fields[i + 1];
+      const [name, value] = [textOf(fields[i]), fields[i + 1]];
       if (name === "cancel") for (const { cancelled } of this.#listeners) cancelled?.(textOf(value));
       else if (name === "long") for (const { endedLong } of this.#listeners) endedLong?.(textOf(value));
-      else if (name === "head") this.#ended(recordOf([value, fields[i + 3], fields[i + 5]]));
+      else this.#ended(recordOf([fields[i], value]));
     }
   }
 

@@ -1,5 +1,6 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
 import { messageOf, SconceError } from "../errors.ts";
+import { LARGE_BYTES } from "../inputs/bodies.ts";
 import { log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Origin } from "../predictions/predictions.ts";
@@ -49,6 +50,11 @@ export interface QueuedRequest {
   readonly origin: Origin;
 }
 
+interface Kept extends QueuedRequest {
+  /** The body lies where large values do. */
+  readonly isElsewhere?: boolean;
+}
+
 /** When it was created, or which limit refused it; with what had not ended then. */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
@@ -92,6 +98,7 @@ export interface Taken {
 
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
+const LINE_BREAK = 10;
 /** Before a prediction whose body could not be had goes back to the queue. */
 const RETRY_MS = 1000;
 
@@ -104,7 +111,7 @@ export class Queue {
   readonly #name: string;
   readonly #retentionMs: number;
   readonly #large: LargeValues | undefined;
-  readonly #creates: TurnBatch<QueuedRequest & { readonly large: string }, Created>;
+  readonly #creates: TurnBatch<Kept, Created>;
   readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
 
   constructor({ link, name, node, leaseMs, retentionMs, limits, large }: QueueOptions) {
@@ -119,9 +126,9 @@ export class Queue {
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: async (requests) => {
-        const args = [this.#retentionMs, limits.maxQueuedItems, limits.maxQueuedBytes];
-        const of = requests.flatMap((request) => this.#createArguments(request));
-        const [items, , ...created] = listOf(await this.#run(scripts.createScript, [...args, ...of])).map(numberOf);
+        const args: Argument[] = [this.#retentionMs, limits.maxQueuedItems, limits.maxQueuedBytes];
+        for (const request of requests) this.#addTo(args, request);
+        const [items, , ...created] = listOf(await this.#run(scripts.createScript, args)).map(numberOf);
         return created.map((at) =>
           at > 0 ? { createdAtMs: at } : { limit: at === -1 ? "queue" : "bytes", items: items ?? 0 },
         );
@@ -139,11 +146,11 @@ export class Queue {
 
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
-    const isLarge = this.#large !== undefined && request.bytes > LARGE_VALUE_BYTES;
-    if (isLarge) await this.#large?.put(this.#valueName(request.id, "body"), request.body);
-    const kept = { ...request, ...(isLarge ? { body: "" } : {}), large: isLarge ? "body" : "" };
-    const created = await this.#creates.ask(kept);
-    if (isLarge && "limit" in created) this.#large?.delete(this.#valueName(request.id, "body"));
+    if (this.#large === undefined || request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
+    const name = this.#valueName(request.id, "body");
+    await this.#large.put(name, request.body);
+    const created = await this.#creates.ask({ ...request, body: "", isElsewhere: true });
+    if ("limit" in created) this.#large.delete(name);
     return created;
   }
 
@@ -209,7 +216,7 @@ export class Queue {
 
   async finish(ends: readonly End[]): Promise<void> {
     const args: Argument[] = [this.#retentionMs];
-    const texts = await Promise.all(ends.map((end) => this.#outcomeOf(end)));
+    const texts = this.#large === undefined ? [] : await Promise.all(ends.map((end) => this.#outcomeOf(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
       const { members, large } = texts[i] ?? { members: outcome.members, large: "" };
@@ -293,40 +300,36 @@ export class Queue {
   }
 
   async #requestOf(reply: unknown): Promise<LeftRequest> {
-    const fields = listOf(reply);
-    const text = (i: number) => textOf(fields[i]);
-    const id = text(0);
-    const inline = bytesOf(fields[7]);
-    const isLarge = text(8) === "body";
+    const [idText, meta, left, request, large, isWaited] = listOf(reply);
+    const id = textOf(idText);
+    const [kind, count, , created, , timeout] = textOf(meta).split(" ");
+    const bytes = bytesOf(request);
+    const originEnd = bytes.indexOf(LINE_BREAK);
+    const inline = bytes.subarray(originEnd + 1);
     return {
       id,
-      kind: kindOf(text(1)),
-      count: Number(text(2)),
-      createdAtMs: Number(text(3)),
-      leftMs: numberOf(fields[4]),
-      timeoutMs: Number(text(5)),
-      origin: originOf(text(6)),
-      // A copy: its memory may be given away, and is one with that of other answers.
-      body: isLarge ? ((await this.#large?.get(this.#valueName(id, "body"))) ?? "") : new Uint8Array(inline),
+      kind: kindOf(kind),
+      count: Number(count),
+      createdAtMs: Number(created),
+      leftMs: numberOf(left),
+      timeoutMs: Number(timeout),
+      origin: originOf(textOf(bytes.subarray(0, originEnd))),
+      body: textOf(large) === "body" ? await this.#largeBody(id) : bodyOf(inline),
       deaths: 0,
-      isWaitedFor: numberOf(fields[9]) === 1,
+      isWaitedFor: numberOf(isWaited) === 1,
     };
   }
 
-  #createArguments(request: QueuedRequest & { readonly large: string }): Argument[] {
-    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, large } = request;
-    const data = typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
-    return [
-      id,
-      kind,
-      count,
-      bytes,
-      Math.ceil(timeoutMs),
-      isWaitedFor ? this.node : "",
-      originText(origin),
-      data,
-      large,
-    ];
+  async #largeBody(id: string): Promise<Uint8Array<ArrayBuffer> | string> {
+    return (await this.#large?.get(this.#valueName(id, "body"))) ?? "";
+  }
+
+  #addTo(args: Argument[], request: Kept): void {
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, isElsewhere = false } = request;
+    const line = `${originText(origin)}\n`;
+    const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
+    const [limitMs, front] = [Math.ceil(timeoutMs), isWaitedFor ? this.node : ""];
+    args.push(id, kind, count, bytes, limitMs, front, isElsewhere ? "body" : "", data);
   }
 
   #valueName(id: string, part: "body" | "members"): string {
@@ -336,4 +339,9 @@ export class Queue {
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {
     return this.#link.run(script, this.#work, args);
   }
+}
+
+/** A copy: a large one's memory may be given away, and is one with that of other answers. */
+function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
+  return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }

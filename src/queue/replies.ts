@@ -2,6 +2,7 @@
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 
 export function textOf(reply: unknown): string {
+  if (reply instanceof Buffer) return reply.toString();
   return reply instanceof Uint8Array ? Buffer.from(reply.buffer, reply.byteOffset, reply.length).toString() : "";
 }
 
@@ -24,11 +25,15 @@ export interface ReadRecord {
   readonly isLarge: boolean;
 }
 
-/** @param reply head, logs and members, as the scripts write them; null where there is none */
+/** @param reply head, then logs and members, as the scripts write them; null where there is none */
 export function recordOf(reply: unknown): ReadRecord | null {
-  const [head, logs, members] = listOf(reply);
+  const [head, texts] = listOf(reply);
   if (head === undefined) return null;
-  const [id = "", kind, count, done, created, started, finished, status, large = ""] = textOf(head).split(" ");
+  const words = textOf(head).split(" ");
+  const [id = "", kind, count, , created, , , , done, started, finished, status, large = "", logBytes] = words;
+  const bytes = bytesOf(texts);
+  const logs = textOf(bytes.subarray(0, Number(logBytes)));
+  const members = () => textOf(bytes.subarray(Number(logBytes)));
   return {
     record: {
       id,
@@ -38,8 +43,8 @@ export function recordOf(reply: unknown): ReadRecord | null {
       createdAtMs: Number(created),
       startedAtMs: started ? Number(started) : undefined,
       finishedAtMs: finished ? Number(finished) : undefined,
-      outcome: status === "success" || status === "failed" ? { status, members: textOf(members) } : undefined,
-      logs: textOf(logs),
+      outcome: status === "success" || status === "failed" ? { status, members: members() } : undefined,
+      logs,
     },
     isLarge: large.includes("members"),
   };

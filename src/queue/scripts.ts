@@ -2,11 +2,13 @@
  * The scripts of the queue: what they do to predictions is done whole or not at all, whichever replica asks. Keys, all in one slot of a Cluster:
  *
  * - `work`: a stream with an entry for each prediction that has not ended; the group `workers` reads it
- * - `p:ID`: a hash, the prediction; `entry` is that in the stream, `fronts` are the nodes that wait for the end, `worker` is the node that has it
+ * - `p:ID`: a hash, the prediction. `meta`: kind, count, bytes, when it was created, deadline, time limit, entry in the stream. `request`: origin, a line
+ *   break, body. `fronts`: the nodes that wait for the end; `worker`: the node that has it. `end`, once it has ended: inputs done, when it was
+ *   started and finished, status, names of what is large. Few fields with much in each: what a script costs is its arguments and answers.
  * - `open`: a sorted set of `ID:count:bytes` by deadline, of all that has not ended; `totals`: items and bytes of these, items `ended` so far
  * - `mail:NODE`: a stream that a node reads: ends that it waits for, cancelled predictions that it has
  *
- * Times are those of Redis, in milliseconds. A prediction's record travels as three texts: its head (`recordOf` in replies.ts reads it), logs, members.
+ * Times are those of Redis, in milliseconds. A prediction's record travels as two texts: its head (`recordOf` in replies.ts reads it), logs and members.
  */
 import { LuaScript } from "./redis-link.ts";
 
@@ -29,6 +31,17 @@ local base = string.sub(KEYS[1], 1, -5)
 local work, open, totals = KEYS[1], base .. 'open', base .. 'totals'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Texts of times, which cost more to make than most commands.
+local texts = {}
+local function textOf(ms)
+  local text = texts[ms]
+  if not text then
+    text = string.format('%.0f', ms)
+    texts[ms] = text
+  end
+  return text
+end
+
 local items, bytes, ended = 0, 0, 0
 local done, closed, mails = {}, {}, {}
 
@@ -37,44 +50,49 @@ local function keyOf(id) return base .. 'p:' .. id end
 -- A write that frees memory, or does nothing: after it Redis takes what follows even when its memory is full.
 local function freeing() redis.call('HDEL', totals, '-') end
 
-local function mail(node, ...)
+local function mail(node, name, value)
   local letter = mails[node]
   if not letter then
     letter = {}
     mails[node] = letter
   end
-  for _, each in ipairs({ ... }) do letter[#letter + 1] = each end
+  letter[#letter + 1] = name
+  letter[#letter + 1] = value
 end
 
--- Head, logs and members; false where there is none.
+local function headOf(id, meta, tail, logs) return table.concat({ id, meta, tail, #logs }, ' ') end
+
+-- Head, then logs and members; false where there is none.
 local function recordOf(id)
-  local h = redis.call('HMGET', keyOf(id), 'kind', 'count', 'done', 'created', 'started', 'finished', 'status', 'large', 'logs',
-    'members')
+  local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'logs', 'members', 'done', 'started')
   if not h[1] then return false end
-  local head = { id }
-  for i = 1, 8 do head[i + 1] = h[i] or '' end
-  return { table.concat(head, ' '), h[9] or '', h[10] or '' }
+  local logs = h[3] or ''
+  return { headOf(id, h[1], h[2] or (h[5] or 0) .. ' ' .. (h[6] or '') .. '   ', logs), logs .. (h[4] or '') }
 end
 
 -- The first outcome stands. What is not given stays as it was.
 local function finish(id, retainMs, status, members, inputs, logs, large, started)
   local key = keyOf(id)
-  local h = redis.call('HMGET', key, 'status', 'entry', 'count', 'bytes', 'fronts', 'kind', 'created', 'done', 'logs', 'started')
-  if not h[3] or h[1] then return false end
-  inputs, logs, large, started = inputs or h[8] or 0, logs or h[9] or '', large or '', started or h[10] or ''
-  redis.call('HSET', key, 'status', status, 'members', members, 'finished', now, 'done', inputs, 'logs', logs, 'large', large,
-    'started', started, 'body', '', 'origin', '')
+  local h = redis.call('HMGET', key, 'meta', 'end', 'fronts')
+  local meta = h[1]
+  if not meta or h[2] then return false end
+  if not inputs then
+    local told = redis.call('HMGET', key, 'done', 'logs', 'started')
+    inputs, logs, large, started = told[1] or 0, told[2] or '', '', told[3] or ''
+  end
+  local tail = table.concat({ inputs, started, textOf(now), status, large }, ' ')
+  redis.call('HSET', key, 'end', tail, 'members', members, 'logs', logs, 'request', '')
   redis.call('PEXPIRE', key, retainMs)
-  done[#done + 1] = h[2]
-  closed[#closed + 1] = id .. ':' .. h[3] .. ':' .. h[4]
-  items = items - h[3]
-  bytes = bytes - h[4]
-  ended = ended + h[3]
-  if h[5] and h[5] ~= '' then
-    local head = table.concat({ id, h[6], h[3], inputs, h[7], started, now, status, large }, ' ')
+  local count, size, entry = string.match(meta, '^%a+ (%d+) (%d+) %d+ %d+ %d+ (%S+)')
+  done[#done + 1] = entry
+  closed[#closed + 1] = id .. ':' .. count .. ':' .. size
+  items = items - count
+  bytes = bytes - size
+  ended = ended + count
+  if h[3] ~= '' then
     local isLong = #logs + #members > ${MAX_MAIL_BYTES}
-    for node in string.gmatch(h[5], '[^,]+') do
-      if isLong then mail(node, 'long', id) else mail(node, 'head', head, 'logs', logs, 'members', members) end
+    for node in string.gmatch(h[3], '[^,]+') do
+      if isLong then mail(node, 'long', id) else mail(node, headOf(id, meta, tail, logs), logs .. members) end
     end
   end
   return true
@@ -98,20 +116,21 @@ local function settle()
 end
 
 -- Ends one whose time is up; the node that has it is given a little longer.
-local function expire(id, retainMs, deadline, timeout, isTaken)
-  if tonumber(deadline) + (isTaken and ${GRACE_MS} or 0) > now then return false end
+local function expire(id, retainMs, meta, isTaken)
+  local deadline, timeout = string.match(meta, '^%a+ %d+ %d+ %d+ (%d+) (%d+)')
+  if deadline + (isTaken and ${GRACE_MS} or 0) > now then return false end
   local seconds = math.floor(timeout / 10 + 0.5) / 100
   return finish(id, retainMs, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
 end
 
 local function expireIfLate(id, retainMs)
-  local h = redis.call('HMGET', keyOf(id), 'status', 'deadline', 'timeout', 'worker')
-  if h[2] and not h[1] then expire(id, retainMs, h[2], h[3], h[4]) end
+  local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'worker')
+  if h[1] and not h[2] then expire(id, retainMs, h[1], h[3]) end
 end
 
 local function attend(id, node)
   if node == '' then return end
-  local h = redis.call('HMGET', keyOf(id), 'fronts', 'status')
+  local h = redis.call('HMGET', keyOf(id), 'fronts', 'end')
   if h[2] or not h[1] or string.find(',' .. h[1] .. ',', ',' .. node .. ',', 1, true) then return end
   redis.call('HSET', keyOf(id), 'fronts', h[1] == '' and node or (h[1] .. ',' .. node))
 end
@@ -120,25 +139,26 @@ end
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * retention, max items, max bytes; of each: id, kind, count, bytes, time limit, front or "", origin, body, names of what is large.
+ * retention, max items, max bytes; of each: id, kind, count, bytes, time limit, front or "", names of what is large, request.
  * @returns items and bytes that had not ended, then for each when it was created, or -1 for too many items, -2 for too many bytes
  */
 export const createScript = script(`
 local now_ = redis.call('HMGET', totals, 'items', 'bytes')
 local allItems, allBytes = tonumber(now_[1] or 0), tonumber(now_[2] or 0)
 local answer = { allItems, allBytes }
-for i = 4, #ARGV, 9 do
+for i = 4, #ARGV, 8 do
   local id, count, size = ARGV[i], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   if allItems + items + count > tonumber(ARGV[2]) then answer[#answer + 1] = -1
   elseif allBytes + bytes > 0 and allBytes + bytes + size > tonumber(ARGV[3]) then answer[#answer + 1] = -2
   else
-    local deadline = now + ARGV[i + 4]
-    local entry = redis.call('XADD', work, '*', 'id', id, 'items', count)
-    redis.call('HSET', keyOf(id), 'kind', ARGV[i + 1], 'count', count, 'bytes', size, 'created', now, 'deadline', deadline,
-      'timeout', ARGV[i + 4], 'fronts', ARGV[i + 5], 'origin', ARGV[i + 6], 'body', ARGV[i + 7], 'large', ARGV[i + 8],
-      'entry', entry, 'done', 0)
-    redis.call('PEXPIRE', keyOf(id), ARGV[i + 4] + ARGV[1] + ${MARGIN_MS})
-    redis.call('ZADD', open, deadline, id .. ':' .. count .. ':' .. size)
+    local deadline = textOf(now + ARGV[i + 4])
+    local key = keyOf(id)
+    local entry = redis.call('XADD', work, '*', 'id', id)
+    local meta = table.concat({ ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], textOf(now), deadline, ARGV[i + 4], entry }, ' ')
+    redis.call('HSET', key, 'meta', meta, 'fronts', ARGV[i + 5], 'request', ARGV[i + 7])
+    if ARGV[i + 6] ~= '' then redis.call('HSET', key, 'large', ARGV[i + 6]) end
+    redis.call('PEXPIRE', key, textOf(ARGV[i + 4] + ARGV[1] + ${MARGIN_MS}))
+    redis.call('ZADD', open, deadline, id .. ':' .. ARGV[i + 2] .. ':' .. ARGV[i + 3])
     items = items + count
     bytes = bytes + size
     answer[#answer + 1] = now
@@ -150,7 +170,7 @@ return answer
 
 /**
  * retention, node, entries to read; then of entries that were read before: entry, id.
- * @returns predictions given up, then of each that is to be run: id, kind, count, created, time left, time limit, origin, body, large, waited for
+ * @returns predictions given up, then of each that is to be run: id, meta, time left, request, large, waited for
  */
 export const takeScript = script(`
 freeing()
@@ -162,13 +182,15 @@ if tonumber(ARGV[3]) > 0 then
 end
 for _, each in ipairs(got) do
   local id = each[2]
-  local h = redis.call('HMGET', keyOf(id), 'status', 'kind', 'count', 'created', 'deadline', 'timeout', 'worker', 'deliveries',
-    'origin', 'body', 'large', 'fronts', 'cancelled', 'entry')
-  if not h[2] or h[1] or h[14] ~= each[1] then done[#done + 1] = each[1]
-  elseif h[13] then finish(id, ARGV[1], 'failed', '"error_message":"Canceled"')
-  elseif not expire(id, ARGV[1], h[5], h[6], false) then
+  local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'request', 'fronts', 'large', 'worker', 'deliveries', 'cancelled')
+  local meta = h[1]
+  local deadline, entry
+  if meta then deadline, entry = string.match(meta, '^%a+ %d+ %d+ %d+ (%d+) %d+ (%S+)') end
+  if h[2] or entry ~= each[1] then done[#done + 1] = each[1]
+  elseif h[8] then finish(id, ARGV[1], 'failed', '"error_message":"Canceled"')
+  elseif not expire(id, ARGV[1], meta, false) then
     -- This node has it only if the answer was lost with which it was told so.
-    local deliveries = tonumber(h[8] or 0) + (h[7] == me and 0 or 1)
+    local deliveries = tonumber(h[7] or 0) + (h[6] == me and 0 or 1)
     if deliveries > ${MAX_DELIVERIES} then
       finish(id, ARGV[1], 'failed',
         '"error_message":"Given up: ${MAX_DELIVERIES} replicas ended, or were cut off, while they had this; it is not run again"')
@@ -176,7 +198,7 @@ for _, each in ipairs(got) do
     else
       redis.call('HSET', keyOf(id), 'worker', me, 'deliveries', deliveries)
       if deliveries > 1 then redis.call('HDEL', keyOf(id), 'started', 'done', 'logs') end
-      answer[#answer + 1] = { id, h[2], h[3], h[4], h[5] - now, h[6], h[9], h[10], h[11], h[12] == '' and 0 or 1 }
+      answer[#answer + 1] = { id, meta, deadline - now, h[3], h[5] or '', h[4] == '' and 0 or 1 }
     end
   end
 end
@@ -189,7 +211,7 @@ export const finishScript = script(`
 freeing()
 local answer = {}
 for i = 2, #ARGV, 7 do
-  local started = ARGV[i + 3] ~= '' and now - ARGV[i + 3] or false
+  local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
   local stood = finish(ARGV[i], ARGV[1], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
   answer[#answer + 1] = stood and 1 or 0
 end
@@ -201,7 +223,7 @@ return answer
 export const progressScript = script(`
 for i = 2, #ARGV, 5 do
   local key = keyOf(ARGV[i])
-  local h = redis.call('HMGET', key, 'worker', 'status', 'started')
+  local h = redis.call('HMGET', key, 'worker', 'end', 'started')
   if h[1] == ARGV[1] and not h[2] then
     redis.call('HSET', key, 'done', ARGV[i + 2])
     if ARGV[i + 1] ~= '' and not h[3] then redis.call('HSET', key, 'started', now - ARGV[i + 1]) end
@@ -218,10 +240,10 @@ return 0
 export const renewScript = script(`
 local lost, cancelled, entries = {}, {}, {}
 for i = 2, #ARGV do
-  local h = redis.call('HMGET', keyOf(ARGV[i]), 'worker', 'status', 'cancelled', 'entry')
+  local h = redis.call('HMGET', keyOf(ARGV[i]), 'worker', 'end', 'cancelled', 'meta')
   if h[1] ~= ARGV[1] or h[2] then lost[#lost + 1] = ARGV[i]
   else
-    entries[#entries + 1] = h[4]
+    entries[#entries + 1] = string.match(h[4], '%S+$')
     if h[3] then cancelled[#cancelled + 1] = ARGV[i] end
   end
 end
@@ -238,12 +260,12 @@ return { lost, cancelled }
 export const giveBackScript = script(`
 for i = 2, #ARGV, 2 do
   local key = keyOf(ARGV[i])
-  local h = redis.call('HMGET', key, 'worker', 'status', 'entry', 'count', 'deliveries')
+  local h = redis.call('HMGET', key, 'worker', 'end', 'meta', 'deliveries')
   if h[1] == ARGV[1] and not h[2] then
-    done[#done + 1] = h[3]
+    done[#done + 1] = string.match(h[3], '%S+$')
     redis.call('HDEL', key, 'worker', 'started', 'logs')
-    local entry = redis.call('XADD', work, '*', 'id', ARGV[i], 'items', h[4])
-    redis.call('HSET', key, 'entry', entry, 'done', 0, 'deliveries', h[5] - (ARGV[i + 1] == '1' and 0 or 1))
+    local meta = string.gsub(h[3], '%S+$', redis.call('XADD', work, '*', 'id', ARGV[i]))
+    redis.call('HSET', key, 'meta', meta, 'done', 0, 'deliveries', h[4] - (ARGV[i + 1] == '1' and 0 or 1))
   end
 end
 settle()
@@ -277,8 +299,8 @@ return answer
 export const cancelScript = script(`
 freeing()
 local id = ARGV[4]
-local h = redis.call('HMGET', keyOf(id), 'kind', 'status', 'worker')
-if h[1] ~= ARGV[3] then return false end
+local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'worker')
+if not h[1] or string.match(h[1], '^%a+') ~= ARGV[3] then return false end
 if not h[2] then
   if not h[3] or ARGV[5] == '1' then finish(id, ARGV[1], 'failed', '"error_message":"Canceled"')
   else
@@ -300,12 +322,12 @@ freeing()
 local expired = 0
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})) do
   local id, count, size = string.match(member, '^(.*):(%d+):(%d+)$')
-  local h = redis.call('HMGET', keyOf(id), 'status', 'deadline', 'timeout', 'worker')
-  if not h[2] then
+  local h = redis.call('HMGET', keyOf(id), 'meta', 'worker')
+  if not h[1] then
     closed[#closed + 1] = member
     items = items - count
     bytes = bytes - size
-  elseif expire(id, ARGV[1], h[2], h[3], h[4]) then expired = expired + 1 end
+  elseif expire(id, ARGV[1], h[1], h[2]) then expired = expired + 1 end
 end
 settle()
 redis.call('XTRIM', base .. 'mail:' .. ARGV[2], 'MINID', ARGV[3])

@@ -21,6 +21,8 @@ interface Told {
   /** Its path. */
   readonly at: string;
   readonly xs: readonly number[];
+  /** That its client was told as how it ended. */
+  readonly status?: string;
 }
 
 export interface TrafficOptions {
@@ -32,6 +34,10 @@ export interface TrafficOptions {
   readonly clients?: number;
   /** Ends the failures that faults may cause: a prediction that ran at two deaths, and says so. */
   readonly isGivenUp?: (message: string) => boolean;
+  /** Looks also at those whose end was the answer: it stays as it was. */
+  readonly isReadAgain?: boolean;
+  /** Most predictions that are to be looked at before more are sent: they can be read for a limited time. */
+  readonly maxUnread?: number;
   /** For what goes wrong. */
   readonly lastLines: () => string;
 }
@@ -58,10 +64,14 @@ export class Traffic {
 
   /** Sends so many predictions, through whatever happens to the server meanwhile. */
   async run(total: number): Promise<void> {
-    const { clients = 12 } = this.#options;
+    const { clients = 12, maxUnread = Number.POSITIVE_INFINITY } = this.#options;
     let left = total;
     const client = async () => {
       while (left > 0 && !this.#isStopped) {
+        if (this.#told.length >= maxUnread) {
+          await Bun.sleep(20);
+          continue;
+        }
         left -= 1;
         await this.#one();
       }
@@ -76,18 +86,26 @@ export class Traffic {
 
   /** Looks at every prediction whose id was told: it has ended or ends, with its own outputs. */
   async verify(): Promise<void> {
-    const { clients = 12, tally } = this.#options;
-    const left = this.#told.splice(0);
+    await this.verifySome();
+    if (this.retried > 0) this.#options.tally.note(`${this.retried} requests got no answer and were made again`);
+  }
+
+  /** As `verify`, of those that were told so far; more may be sent meanwhile. */
+  async verifySome(): Promise<void> {
+    const { clients = 12 } = this.#options;
+    let left = this.#told.length;
     const client = async () => {
-      for (let told = left.pop(); told !== undefined; told = left.pop()) await this.#verifyOne(told);
+      for (; left > 0; left--) {
+        const told = this.#told.shift();
+        if (told !== undefined) await this.#verifyOne(told);
+      }
     };
     await Promise.all(Array.from({ length: clients }, client));
-    if (this.retried > 0) tally.note(`${this.retried} requests got no answer and were made again`);
   }
 
   /** One prediction or demo: half of the clients wait for the end, the others ask for an id. */
   async #one(): Promise<void> {
-    const { random, tally, lastLines } = this.#options;
+    const { random, tally, lastLines, isReadAgain = false } = this.#options;
     const path = random() < 0.3 ? "/demo" : "/predictions";
     const isWaiting = random() < 0.5;
     const count = 1 + Math.floor(random() * MAX_INPUTS);
@@ -103,8 +121,11 @@ export class Traffic {
         this.done += 1;
         const isOver = told.record?.status === "success" || told.record?.status === "failed";
         // Who did not wait may come back for what it was told at once.
-        if (told.record !== undefined && isOver && isWaiting) this.#check(told.at, xs, told.record);
-        else this.#told.push({ at: told.at, xs });
+        if (told.record === undefined || !isOver || !isWaiting) this.#told.push({ at: told.at, xs });
+        else {
+          this.#check(told.at, xs, told.record);
+          if (isReadAgain) this.#told.push({ at: told.at, xs, status: told.record.status });
+        }
         return;
       }
       this.retried += 1;
@@ -147,7 +168,7 @@ export class Traffic {
     }
   }
 
-  async #verifyOne({ at, xs }: Told): Promise<void> {
+  async #verifyOne({ at, xs, status }: Told): Promise<void> {
     const { url, tally, lastLines } = this.#options;
     let last = "nobody answered";
     let record: ReadRecord | undefined;
@@ -174,7 +195,8 @@ export class Traffic {
       return;
     }
     if (record === undefined) tally.found("lost", `${at} was told, and is answered with ${last}\n${lastLines()}`);
-    else this.#check(at, xs, record);
+    else if (status === undefined) this.#check(at, xs, record);
+    else if (record.status !== status) tally.found("wrong", `${at} was told as ${status}, and is ${record.status}`);
   }
 
   /** Of a prediction that has ended. */

@@ -2,16 +2,28 @@
 import { readFileSync } from "node:fs";
 import { hasRedis, startRedis, type TestRedis } from "../../helpers/redis.ts";
 import { tempDir } from "../../helpers/temp-dir.ts";
-import { comesTrue, until } from "../bounded.ts";
+import { comesTrue, SOON_MS, until } from "../bounded.ts";
 import { CuttableSocket } from "../cuttable-socket.ts";
 import type { Fault } from "../fault.ts";
+import { Flatness } from "../flatness.ts";
+import { holdingsOf } from "../system.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, Traffic } from "../traffic.ts";
 
 const REPLICAS = 3;
 const LEASE_S = 1;
-const RETAIN_S = 10;
+/** In the long form predictions are looked at while more are sent. */
+const RETAIN_S = { short: 10, long: 60 };
+const MAX_UNREAD = 500;
 const LONG_MS = 20 * 60_000;
+const LOOK_MS = 1000;
+const PROGRESS_MS = 60_000;
+/** Mail for replicas that are gone stays a minute. */
+const GONE_MS = 150_000;
+/** What an emptied Redis may have more than a new one: scripts, and buffers of connections. */
+const MAX_LEFT_BYTES = 4 * 2 ** 20;
+/** How old the answer to a cancelling is when it is read again. */
+const CANCELLED_MS = 3000;
 /** Longer than the lease and than a third one takes over. */
 const AWAY_MS = 2500;
 /** The example, which each replica runs at its start. */
@@ -32,11 +44,13 @@ export const replicas: Fault = {
     const folder = opened.use(await tempDir());
     const redis = opened.use(await startRedis("--appendonly", "yes"));
     const runs = folder.join("runs");
+    const retainS = isLong ? RETAIN_S.long : RETAIN_S.short;
+    const emptyBytes = await usedMemory(redis);
     const all = await Promise.all(
       Array.from({ length: REPLICAS }, async (_, i): Promise<Replica> => {
         const path = folder.join(`${i}.sock`);
         const socket = opened.use(new CuttableSocket(path, redis.url.slice("redis://".length)));
-        const args = ["--queue", `redis://${path}`, "--queue-lease", `${LEASE_S}`, "--retain-age", `${RETAIN_S}`];
+        const args = ["--queue", `redis://${path}`, "--queue-lease", `${LEASE_S}`, "--retain-age", `${retainS}`];
         const options = { home, args: [...args, "--no-isolate"], store: "memory", env: { TORTURE_RUNS: runs } };
         return { server: opened.use(await TestedServer.start(options)), socket };
       }),
@@ -50,17 +64,49 @@ export const replicas: Fault = {
       tally,
       random,
       isGivenUp: (message) => message.startsWith("Given up: "),
+      isReadAgain: true,
+      ...(isLong ? { maxUnread: MAX_UNREAD } : {}),
       lastLines,
     });
     let isOver = false;
     const sending = traffic.run(Number.POSITIVE_INFINITY);
-    const cancelling = cancelSome(() => isOver, any);
+    const cancelled: Cancelled[] = [];
+    const cancelling = cancelSome(() => isOver, any, cancelled);
+    const verifyCancelled = async (ageMs: number) => {
+      while ((cancelled[0]?.answeredMs ?? Number.POSITIVE_INFINITY) <= performance.now() - ageMs) {
+        const { at, text } = cancelled.shift() ?? { at: "", text: "" };
+        const now = await readText(() => new URL(at, any()?.server.url));
+        tally.counts.checked += 1;
+        if (now !== text) tally.found("wrong", `${at} was cancelled as ${text}, and is ${now}`);
+      }
+    };
+    const ofRedis = new Flatness("Redis", { ratio: 1.5, bytes: 16 * 2 ** 20 });
+    const ofReplica = new Flatness("a replica that is never killed", { ratio: 1.25, bytes: 32 * 2 ** 20 });
+    const beganMs = performance.now();
+    const looking = (async () => {
+      for (let saidMs = beganMs; !isOver; await Bun.sleep(LOOK_MS)) {
+        await traffic.verifySome();
+        ofRedis.add(await usedMemory(redis));
+        ofReplica.add(holdingsOf(all[0]?.server.pid ?? 0).residentBytes);
+        if (performance.now() - saidMs < PROGRESS_MS) continue;
+        saidMs = performance.now();
+        const { injected, checked, lost, wrong, stuck } = tally.counts;
+        const minutes = Math.round((saidMs - beganMs) / 60_000);
+        const found = `${lost} lost, ${wrong} wrong, ${stuck} stuck`;
+        console.log(
+          `${minutes} min: ${injected} faults, ${checked} checked, ${found}; ${ofRedis.now}, ${ofReplica.now}`,
+        );
+      }
+    })();
+    const lookingAtCancelled = (async () => {
+      for (; !isOver; await Bun.sleep(LOOK_MS)) await verifyCancelled(CANCELLED_MS);
+    })();
     const events = eventsFor(redis);
-    const untilMs = performance.now() + (isLong ? LONG_MS : 0);
-    const order = Object.keys(events).toSorted(() => random() - 0.5);
+    const names = Object.keys(events);
     do {
-      for (const name of order) {
-        const replica = any();
+      for (const name of names.toSorted(() => random() - 0.5)) {
+        // The memory of the first is looked at over the whole time.
+        const replica = name === "kill" ? all[1 + Math.floor(random() * (REPLICAS - 1))] : any();
         if (replica === undefined) continue;
         await tally.inject(async () => {
           const before = traffic.done;
@@ -72,23 +118,25 @@ export const replicas: Fault = {
           );
         });
       }
-    } while (performance.now() < untilMs);
+    } while (performance.now() - beganMs < (isLong ? LONG_MS : 0));
     isOver = true;
     traffic.stop();
-    await sending;
+    await Promise.all([sending, cancelling, looking, lookingAtCancelled]);
     await traffic.verify();
-    for (const [at, text] of await cancelling) {
-      const now = await readText(new URL(at, any()?.server.url));
-      if (now !== text) tally.found("wrong", `${at} was cancelled as ${text}, and is ${now}`);
-    }
+    await verifyCancelled(0);
+    if (isLong) for (const flatness of [ofRedis, ofReplica]) flatness.judge(tally);
     const counts = new Map<string, number>();
     for (const x of readFileSync(runs, "utf8").trim().split("\n")) counts.set(x, (counts.get(x) ?? 0) + 1);
     for (const [x, count] of counts)
       if (x !== WARM_UP && count > 2) tally.found("wrong", `${x} was run ${count} times`);
     const twice = [...counts].filter(([x, count]) => x !== WARM_UP && count > 1).length;
-    tally.note(`${order.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
-    const isClean = async () => (await leftIn(redis)).length === 0;
-    if (!(await comesTrue(isClean))) tally.found("leaked", (await leftIn(redis)).join("\n"));
+    tally.note(`${names.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
+    const left = () => leftIn(redis, isLong);
+    if (!(await comesTrue(async () => (await left()).length === 0, GONE_MS)))
+      tally.found("leaked", (await left()).join("\n"));
+    const leftBytes = (await usedMemory(redis)) - emptyBytes;
+    tally.note(`${(leftBytes / 2 ** 20).toFixed(1)} MiB more in Redis than before, with all ended`);
+    if (isLong && leftBytes > MAX_LEFT_BYTES) tally.found("leaked", `${leftBytes} bytes in Redis`);
   },
 };
 
@@ -116,37 +164,57 @@ function eventsFor(redis: TestRedis): Readonly<Record<string, (replica: Replica)
   };
 }
 
-/** Cancels one after the other at any replica. @returns what each was answered with, by its path */
-async function cancelSome(isOver: () => boolean, any: () => Replica | undefined): Promise<Map<string, string>> {
-  const cancelled = new Map<string, string>();
+interface Cancelled {
+  /** Its path. */
+  readonly at: string;
+  /** That cancelling it was answered with. */
+  readonly text: string;
+  readonly answeredMs: number;
+}
+
+/** Cancels one after the other at any replica. */
+async function cancelSome(isOver: () => boolean, any: () => Replica | undefined, cancelled: Cancelled[]) {
   for (let x = -1; !isOver(); x--) {
     try {
       const at = await create(any()?.server.url ?? new URL("http://nowhere"), [{ x, sleepMs: 5 }]);
       const url = new URL(`${at}/cancel`, any()?.server.url);
       const response = await fetch(url, { method: "POST", signal: AbortSignal.timeout(10_000) });
-      if (response.ok) cancelled.set(at, await response.text());
+      if (response.ok) cancelled.push({ at, text: await response.text(), answeredMs: performance.now() });
     } catch {
       // A replica that is away.
     }
     await Bun.sleep(50);
   }
-  return cancelled;
 }
 
-async function readText(url: URL): Promise<string> {
-  for (;;) {
-    const response = await fetch(url);
-    if (response.status !== 503) return response.text();
+/** As any replica that answers says it. */
+async function readText(url: () => URL): Promise<string> {
+  const untilMs = performance.now() + SOON_MS;
+  let text = "nobody answered";
+  while (performance.now() < untilMs) {
+    try {
+      const response = await fetch(url(), { signal: AbortSignal.timeout(10_000) });
+      text = await response.text();
+      if (response.status !== 503) return text;
+    } catch {
+      // One that is away.
+    }
+    await Bun.sleep(20);
   }
+  return text;
+}
+
+async function usedMemory({ client }: TestRedis): Promise<number> {
+  return Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
 }
 
 /** What should not be in Redis once everything has ended, and the last end was long ago. */
-async function leftIn({ client }: TestRedis): Promise<string[]> {
+async function leftIn({ client }: TestRedis, isMailAwaited: boolean): Promise<string[]> {
   const keys = await client.keys("*");
   const left = await Promise.all(
     keys.map(async (key) => {
       if (key.endsWith(":work")) return (await client.xlen(key)) === 0 ? [] : [`${key} has entries`];
-      if (!key.endsWith(":totals")) return [key].filter(() => !key.includes(":mail:"));
+      if (!key.endsWith(":totals")) return [key].filter(() => isMailAwaited || !key.includes(":mail:"));
       const [items, bytes] = await client.hmget(key, "items", "bytes");
       return items === "0" && bytes === "0" ? [] : [`${key} has ${items} items, ${bytes} bytes`];
     }),
