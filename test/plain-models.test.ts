@@ -86,7 +86,8 @@ describe("an exported program", () => {
     expect(built.stdout).toMatch(/^tuple:/);
     expect((await readdir(dir.join("ejected"))).sort()).toEqual(["model.ts", "tsconfig.json", "tuple.pt2"]);
     const text = await readFile(dir.join("ejected/model.ts"), "utf8");
-    for (const part of ["x: float32(3, 4)", "output1: float32(3)", "batchSize: 5,"]) expect(text).toContain(part);
+    for (const part of ["x: float32(3, 4)", "output1: float32(3)", "batchSize: 5,", 'device: "cpu",'])
+      expect(text).toContain(part);
     expect(await predict("tuple", "--example")).toMatchObject({ output1: [0.5, 0.5, 0.5] });
     expect((await build(dir.join("ejected"))).stdout).toBe(built.stdout);
   });
@@ -113,6 +114,7 @@ describe("a TorchScript module", () => {
     });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const text = await readFile(dir.join("texts/model.ts"), "utf8");
+    expect(text).not.toContain("device");
     for (const part of ['ids: int64("T")', 'each: float32("T", 4)', "mean: float32(4)"]) expect(text).toContain(part);
     expect((await build(dir.join("texts"))).stdout).toMatch(/^texts:/);
   });
@@ -134,6 +136,16 @@ describe("a TorchScript module", () => {
     expect(stderr).toContain(part);
     expect(stderr.trimEnd().split("\n")).toHaveLength(1);
   });
+});
+
+test("a batch that is fixed is said, and is the most that goes through together", async () => {
+  const { code, stderr } = await cli(
+    ["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"],
+    { cwd: dir.path },
+  );
+  expect(code).toBe(0);
+  expect(stderr).toContain("The batch of identity.pt is fixed at 1: leave the first size free");
+  expect(await readFile(dir.join("one/model.ts"), "utf8")).toContain("batchSize: 1,");
 });
 
 test("--input is a name, a dtype and sizes, the batch first", () => {

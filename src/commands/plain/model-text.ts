@@ -9,9 +9,11 @@ export interface PlainModel {
   readonly inputs: readonly TensorInput[];
   readonly outputs: TensorSpecs;
   readonly batchSize: number;
+  /** The only one that the weights run on. */
+  readonly device: string | undefined;
 }
 
-export function modelText({ name, weights, inputs, outputs, batchSize }: PlainModel): string {
+export function modelText({ name, weights, inputs, outputs, batchSize, device }: PlainModel): string {
   const ins = inputs.map(({ name, dtype, sizes }) => {
     const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
     return [name, { dtype, dims }] as const;
@@ -35,7 +37,7 @@ export default defineModel({
   output: z.object({ ${fields("outputs", outs)} }),
   tensors: { inputs, outputs },
   weights: ${JSON.stringify(weights)},
-  batchSize: ${batchSize},
+  batchSize: ${batchSize},${device === undefined ? "" : `\n  device: ${JSON.stringify(device)},`}
   example: { ${inputs.map((input) => `${input.name}: ${exampleText(input)}`).join(", ")} },
   preprocess: (input) => input,
   postprocess: (rows) => rows,

@@ -46,7 +46,10 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
     throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
   const named = program === undefined ? undefined : inputsOfProgram(program);
   const weights = await runnableWeights(path);
-  const source = Archive.open(weights)?.text(/\.wrapper\.cpp$/);
+  const compiled = Archive.open(weights);
+  const source = compiled?.text(/\.wrapper\.cpp$/);
+  /** That a package was compiled for; TorchScript runs on any. */
+  const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(compiled?.text(/_metadata\.json$/) ?? "")?.[1];
   const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
   const file = basename(path);
   const maxRows = mostRows(inputs);
@@ -57,12 +60,13 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   }
   const outputs = await probeOutputs({
     path: weights,
+    device: device ?? "cpu",
     inputs,
     outputNames: source === undefined ? undefined : outputNamesOfSource(source),
     maxRows,
   });
   const batchSize = options.batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
-  const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize });
+  const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize, device });
   await mkdir(dir, { recursive: true });
   await writeFile(join(dir, "model.ts"), text, { flag: "wx" });
   await (options.isKept ? copyFile : symlink)(weights, join(dir, file));

@@ -7,6 +7,7 @@ import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
 export interface ProbeOptions {
   readonly path: string;
+  readonly device: string;
   readonly inputs: readonly TensorInput[];
   /** Of a package: `output0` and on where it has no names. Undefined for TorchScript, whose inputs libtorch compares by name. */
   readonly outputNames: readonly string[] | undefined;
@@ -21,10 +22,10 @@ const starts = [16, 224];
  * The outputs of one row, by name; a size that changes with a free one has a name.
  * @throws SconceError `weights_invalid` where they don't run, or an output has no batch dimension
  */
-export async function probeOutputs({ path, inputs, outputNames, maxRows }: ProbeOptions) {
+export async function probeOutputs({ path, device, inputs, outputNames, maxRows }: ProbeOptions) {
   const named = inputs.map(({ name, dtype }) => [name, { dtype, dims: [] }] as const);
   const declared = outputNames === undefined ? { inputs: Object.fromEntries(named), outputs: {} } : {};
-  const session = await openSession({ path, device: "cpu", threads: 1, ...declared });
+  const session = await openSession({ path, device, threads: 1, ...declared });
   try {
     const probe = new Probe(session, inputs, outputNames ?? []);
     const rows = Math.min(2, maxRows);
@@ -39,6 +40,9 @@ export async function probeOutputs({ path, inputs, outputNames, maxRows }: Probe
           "weights_invalid",
           `the output ${name} has no batch dimension: its shape is [${single}] for one row and [${shape}] for ${rows}`,
         );
+      }
+      if (!/^[A-Za-z_]\w*$/.test(name)) {
+        throw new SconceError("weights_invalid", `the output ${name} needs another name: of letters, digits and _`);
       }
       specs.set(name, shape.slice(1));
     }
