@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { cli } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 // The compiler reads all that the types refer to.
 setDefaultTimeout(120_000);
@@ -47,6 +48,14 @@ test("the folder type-checks outside this checkout, and a wrong field in it does
   const { code, output } = await compile(dir.join("wrong"));
   expect(code).not.toBe(0);
   expect(output).toMatch(/^\S*model\.ts\(\d+,\d+\): error TS\d+/);
+});
+
+test("a folder for weights with several inputs, outputs and free sizes type-checks as well", async () => {
+  const { path } = await fixtures();
+  const inputs = ["--input", "ids=int64[N,T]", "--input", "mask=float32[N,T]"];
+  const { code, stdout } = await cli(["init", "texts", "--from", path("tokens.pt"), ...inputs], { cwd: dir.path });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("Wrote texts: model.ts, tokens.pt,") });
+  expect(await compile(dir.join("texts"))).toEqual({ code: 0, output: "" });
 });
 
 test("the folder builds, predicts and serves as it is", async () => {

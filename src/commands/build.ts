@@ -1,5 +1,5 @@
 /** `sconce build [DIR]` */
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join, parse, resolve } from "node:path";
 import { z } from "zod";
 import { areThere } from "../engine/device.ts";
@@ -14,28 +14,34 @@ import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
-import { flag, openOption, option } from "../option.ts";
+import { count, flag, openOption, option } from "../option.ts";
 import { decodeExample, exampleTensors, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
 import { unsteadyOutputs } from "../serving/trial.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
+import { modelFolder } from "./plain/model-folder.ts";
+import { runnableWeights } from "./plain/plain-model.ts";
+import { inputOption } from "./plain/tensor-input.ts";
 import { dataUriOf } from "./predict/input-file.ts";
 import { Progress } from "./progress.ts";
 
 export const build = command({
   name: "build",
-  description: "Package a model folder as repo:tag, after trying it once",
-  details:
-    "Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.",
-  example: "sconce build examples/digits --tag v1",
+  description: "Package a model folder, or weights alone, as repo:tag, after trying it once",
+  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.
+
+Weights alone make a model that takes and gives arrays. An exported program (torch.export.save), which is compiled with AOTInductor, and an AOTInductor package say which tensors they take; of TorchScript --input says it.`,
+  example: `sconce build examples/digits --tag v1
+sconce build classifier.pt2 --name classifier
+sconce build traced.pt --input x=float32[N,784]`,
   options: {
     name: openOption<string>({
       description: "Repository",
       valueHint: "repo",
       alias: "n",
-      described: "the model's name",
+      described: "the model's name, or the file's",
       parse: z.string().min(1, "must be a name"),
     }),
     tag: openOption<string>({
@@ -52,24 +58,39 @@ export const build = command({
       described: "the model's",
       parse: z.string().min(1, "must be a file"),
     }),
+    input: inputOption,
+    batchSize: openOption<number>({
+      description: "Most items that go through a model of weights alone together",
+      described: "the most that the file allows, up to 32",
+      // Where that of its name is set, it is meant for serve.
+      variable: "SCONCE_MODEL_BATCH_SIZE",
+      ...count(1, 65536),
+    }),
+    eject: openOption<string>({
+      description: "Folder to write the model of weights alone into, to go on from",
+      valueHint: "dir",
+      described: "none",
+      parse: z.string().min(1, "must be a folder"),
+    }),
     allowRandom: option({
       description: "Package a model whose outputs differ from run to run, or with the other items of a batch",
       default: false,
       parse: flag,
     }),
   },
-  positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
+  positionals: [
+    { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },
+  ],
   async run({ options, positionals: [given = "."] }) {
     // What is misspelled is said before the model is tried out, which can take long.
     if (options.name !== undefined) checkRepository(options.name);
     if (options.tag !== undefined) checkTag(options.tag);
-    const dir = resolve(given);
-    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
-      throw new SconceError("usage", `${given} is not a folder`);
     if (options.weights !== undefined && !existsSync(options.weights)) {
       throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
     }
-    const weights = options.weights === undefined ? undefined : resolve(options.weights);
+    using folder = await modelFolder(given, options);
+    const dir = folder.path;
+    const weights = options.weights === undefined ? undefined : await runnableWeights(resolve(options.weights));
     const { code, native } = await bundleModel(dir);
     const { model, example, files, pathOf } = await elsewhere(async () => {
       const model = await loadModel(code, "build");

@@ -8,6 +8,8 @@ import { openOption } from "../option.ts";
 import { programName } from "../program-name.ts";
 import { checkRepository } from "../store/reference.ts";
 import { command } from "./command.ts";
+import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
+import { inputOption, isFile } from "./plain/tensor-input.ts";
 
 const template = fileURLToPath(new URL("init/template", import.meta.url));
 /** The folder of sconce, where its types are. */
@@ -19,9 +21,10 @@ export const init = command({
   name: "init",
   description: "Write a model folder to start from: it type-checks, builds and serves as it is",
   details:
-    "The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights.",
+    "The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.",
   example: `sconce init flowers
-sconce build flowers`,
+sconce build flowers
+sconce init digits --from digits.pt2`,
   options: {
     name: openOption<string>({
       description: "Name of the model",
@@ -30,6 +33,13 @@ sconce build flowers`,
       described: "the folder's",
       parse: z.string().min(1, "must be a name"),
     }),
+    from: openOption<string>({
+      description: "Weights to write the model for: an exported program, an AOTInductor package or TorchScript",
+      valueHint: "file",
+      described: "the colours",
+      parse: z.string().refine(isFile, "must be a file"),
+    }),
+    input: inputOption,
   },
   positionals: [{ name: "dir", description: "The folder to write", required: true }],
   async run({ options, positionals: [given = ""] }) {
@@ -37,6 +47,18 @@ sconce build flowers`,
     const dir = resolve(given);
     const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
     await checkEmpty(dir, given);
+    if (options.from !== undefined) {
+      const files = await writeModelOf(options.from, dir, { name, inputs: options.input, batchSize: undefined });
+      console.log(`Wrote ${given}: ${files.join(", ")}
+
+Next:
+
+  ${programName} build ${quoted(given)}
+  ${programName} predict ${name} --example
+  ${programName} serve ${name}`);
+      return;
+    }
+    if (options.input.length > 0) throw new SconceError("usage", "--input is of weights: name them with --from");
     const files = await filesOf(dir, name);
     await mkdir(dir, { recursive: true });
     // Never over what came to be there in the meantime.
@@ -53,8 +75,19 @@ Then change model.ts and export.py into your model.`);
   },
 });
 
+/** Writes a folder to go on from, for weights alone. @returns the names of its files */
+export async function writeModelOf(
+  weights: string,
+  dir: string,
+  options: Omit<PlainOptions, "isKept">,
+): Promise<readonly string[]> {
+  const files = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
+  await writeFile(join(dir, "tsconfig.json"), tsconfig(dir), { flag: "wx" });
+  return [...files, "tsconfig.json"];
+}
+
 /** A repository's name made of that of the folder. */
-function nameFrom(dir: string): string {
+export function nameFrom(dir: string): string {
   const name = basename(dir)
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
@@ -62,7 +95,7 @@ function nameFrom(dir: string): string {
   return name === "" ? templateName : name;
 }
 
-async function checkEmpty(dir: string, given: string): Promise<void> {
+export async function checkEmpty(dir: string, given: string): Promise<void> {
   try {
     // A new repository is as good as empty.
     const found = (await readdir(dir)).filter((name) => name !== ".git");

@@ -1,12 +1,15 @@
 /** `sconce serve [[HOST/]repo[:tag]]`, and what a compiled executable does by itself. */
 import { serveGroups, serveOptions } from "../config.ts";
+import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
+import { thisProgram } from "../processes/program.ts";
 import { isRemote } from "../registry/remote-reference.ts";
 import { type Server, startServer } from "../server.ts";
 import { ModelStore } from "../store/store.ts";
 import { type Command, command } from "./command.ts";
 import { type ModelSource, modelStore } from "./model-source.ts";
+import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
 import { credentialsHelp, registryOptions } from "./registry-options.ts";
 import { pulledModel } from "./registry-pull.ts";
 import { tuneModel } from "./serve/tune.ts";
@@ -14,6 +17,7 @@ import { tuneModel } from "./serve/tune.ts";
 export const serve = serveCommand(
   modelStore,
   `sconce serve digits --batch-size 16 --port 8080
+sconce serve classifier.pt2
 sconce serve registry.example.com/team/digits:v1`,
 );
 
@@ -24,18 +28,31 @@ export function serveCommand(source: ModelSource, example: string): Command {
     description: "Serve a model over HTTP",
     details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
 
-A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
+${source.reference === undefined ? "" : "A file of weights is packaged first, as by build, under a name made of the file's. "}A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
-    options: { ...source.libraryOptions, port, host, verify, ...registryOptions, ...others },
+    options: {
+      ...source.libraryOptions,
+      port,
+      host,
+      verify,
+      // An executable has no build inside.
+      ...(source.reference === undefined ? {} : { input: inputOption }),
+      ...registryOptions,
+      ...others,
+    },
     positionals: [
       {
         name: "model",
-        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry`,
+        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a file of weights"}`,
         required: false,
       },
     ],
-    async run({ options, positionals: [reference] }) {
+    async run({ options, positionals: [given] }) {
+      const isBuilt = source.reference !== undefined && given !== undefined && /[./]/.test(given) && isFile(given);
+      const { input = [] } = options;
+      if (input.length > 0 && !isBuilt) throw new SconceError("usage", "--input is for a file of weights");
+      const reference = isBuilt ? await buildFile(given, input) : given;
       const withoutWeights = options.role === "front";
       const packaged =
         reference !== undefined && isRemote(reference)
@@ -52,6 +69,25 @@ A model of a registry is pulled first, as far as the store lacks it; --role fron
       server = await startServer({ packaged, config: options, argv: process.argv.slice(2), source });
     },
   });
+}
+
+/**
+ * Packages weights alone, in a process of its own: this one loads no libtorch, and a broken file ends that one.
+ * @returns the reference of the model
+ */
+async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<string> {
+  const given = inputs.flatMap(({ text }) => ["--input", text]);
+  const child = Bun.spawn([...thisProgram(), "build", path, ...given], {
+    env: process.env,
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const reference = (await child.stdout.text()).trim();
+  // It has said why.
+  if ((await child.exited) !== 0) process.exit(child.exitCode ?? 1);
+  log.info(`Packaged ${path} as ${reference}`);
+  return reference;
 }
 
 /** npm passes a signal on that its process group has already got: the same one again so soon is no second one. */

@@ -49,7 +49,12 @@ async function readField(name: string, texts: readonly string[], node: SchemaNod
 }
 
 async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
-  if (node.isFile && !(node.kinds.has("null") && given === "null")) return fileValue(given, name);
+  if (node.isFile) {
+    // An array may be given as lists, or as a file of its bytes.
+    const value = parseJson(given);
+    const isOther = [...node.kinds].some((kind) => kind !== "string" && isOf(kind, value));
+    return isOther ? value : fileValue(given, name);
+  }
   const text = given.startsWith("@") ? await readText(given.slice(1), name) : given;
   const listed = node.values.find((value) => String(value) === text);
   if (listed !== undefined) return listed;

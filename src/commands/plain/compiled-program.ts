@@ -1,0 +1,77 @@
+/** Compiles an exported program with AOTInductor, by a Python that has torch; what it made once is kept in the cache directory. */
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { cpus } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { SconceError } from "../../errors.ts";
+import { cacheLocation, secureFolder } from "../../libraries/cache-folder.ts";
+import { log } from "../../log.ts";
+import { torchVersion } from "../../native/binding.ts";
+
+const script = `import sys, torch
+torch._inductor.aoti_compile_and_package(torch.export.load(sys.argv[1]), package_path=sys.argv[2])`;
+
+/** The Python whose torch the set-up of a checkout found. */
+const setUp = fileURLToPath(new URL("../../../.sconce/libtorch.json", import.meta.url));
+const setUpSchema = z.object({ python: z.object({ command: z.string(), path: z.string().nullable() }).nullable() });
+
+/**
+ * @returns the path of the AOTInductor package
+ * @throws SconceError `weights_invalid` that says what to do where it can't be compiled
+ */
+export async function compiledProgram(path: string): Promise<string> {
+  const file = await compiledPath(path);
+  if (existsSync(file)) return file;
+  const { command, env } = await pythonWithTorch();
+  if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
+  log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
+  // Made beside its place and renamed: one that is there is whole.
+  const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
+  try {
+    const child = Bun.spawn([command, "-c", script, path, unfinished], {
+      env: { ...process.env, ...env },
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "pipe",
+    });
+    const errors = await child.stderr.text();
+    if ((await child.exited) !== 0) throw notCompiled(path, reasonOf(errors));
+    renameSync(unfinished, file);
+  } finally {
+    rmSync(unfinished, { force: true });
+  }
+  return file;
+}
+
+/** Where the package of a program is kept: what it was compiled with and for stands in the name. */
+export async function compiledPath(path: string): Promise<string> {
+  const hasher = new Bun.CryptoHasher("sha256");
+  hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model}\n`);
+  for await (const part of Bun.file(path).stream()) hasher.update(part);
+  const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  if (cache === undefined) throw notCompiled(path, "there is no cache directory: set SCONCE_CACHE_DIR");
+  const folder = join(cache, "compiled");
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return join(secureFolder(folder), `${hasher.digest("hex").slice(0, 32)}.pt2`);
+}
+
+async function pythonWithTorch(): Promise<{ command: string; env: Record<string, string> }> {
+  const found = existsSync(setUp) ? setUpSchema.safeParse(await Bun.file(setUp).json()).data?.python : undefined;
+  if (!found) return { command: "python3", env: {} };
+  return { command: found.command, env: found.path === null ? {} : { PYTHONPATH: found.path } };
+}
+
+/** The line of a traceback that says what it is about. */
+function reasonOf(errors: string): string {
+  const lines = errors.trim().split("\n");
+  return lines.findLast((line) => /error|exception/i.test(line)) ?? lines.at(-1) ?? "";
+}
+
+function notCompiled(path: string, why: string): SconceError {
+  const name = basename(path);
+  return new SconceError(
+    "weights_invalid",
+    `${name} is an exported program, and can't be compiled here (${why}): install a C++ compiler and torch ${torchVersion()} for python3, or compile it where they are: torch._inductor.aoti_compile_and_package(torch.export.load("${name}"), package_path="compiled.pt2")`,
+  );
+}

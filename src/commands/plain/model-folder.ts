@@ -1,0 +1,51 @@
+/** The folder that `build` makes a model of. */
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, parse, resolve } from "node:path";
+import { SconceError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
+import { writePlainModel } from "./plain-model.ts";
+import { type GivenInput, isFile } from "./tensor-input.ts";
+
+/** Of the options of `build`. */
+interface PlainChoices {
+  readonly name: string | undefined;
+  readonly weights: string | undefined;
+  readonly input: readonly GivenInput[];
+  readonly batchSize: number | undefined;
+  readonly eject: string | undefined;
+}
+
+/** The folder that was given, or one that is written for weights alone; that is removed again, unless it was asked for. */
+export async function modelFolder(
+  given: string,
+  options: PlainChoices,
+): Promise<Disposable & { readonly path: string }> {
+  const { weights, input: inputs, batchSize, eject } = options;
+  const kept = (path: string) => ({ path, [Symbol.dispose]() {} });
+  if (!isFile(given)) {
+    if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
+      throw new SconceError("usage", `${given} is not a folder`);
+    if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
+      throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
+    return kept(resolve(given));
+  }
+  if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
+  const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize };
+  if (eject !== undefined) {
+    await checkEmpty(resolve(eject), eject);
+    const files = await writeModelOf(given, resolve(eject), plain);
+    log.info(`Wrote ${eject}: ${files.join(", ")}`);
+    return kept(resolve(eject));
+  }
+  const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
+  const folder = { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+  try {
+    await writePlainModel(resolve(given), path, { ...plain, isKept: false });
+    return folder;
+  } catch (error) {
+    folder[Symbol.dispose]();
+    throw error;
+  }
+}

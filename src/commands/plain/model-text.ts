@@ -1,0 +1,69 @@
+/** The text of a model.ts for weights alone: their arrays in, their arrays out. */
+import type { TensorSpec, TensorSpecs } from "../../model/tensor.ts";
+import type { FreeSize, TensorInput } from "./tensor-input.ts";
+
+export interface PlainModel {
+  readonly name: string;
+  /** The name of the file beside model.ts. */
+  readonly weights: string;
+  readonly inputs: readonly TensorInput[];
+  readonly outputs: TensorSpecs;
+  readonly batchSize: number;
+  /** The only one that the weights run on. */
+  readonly device: string | undefined;
+}
+
+export function modelText({ name, weights, inputs, outputs, batchSize, device }: PlainModel): string {
+  const ins = inputs.map(({ name, dtype, sizes }) => {
+    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
+    return [name, { dtype, dims }] as const;
+  });
+  const outs = Object.entries(outputs);
+  const dtypes = [...new Set([...ins, ...outs].map(([, { dtype }]) => dtype))].sort();
+  return `/** Arrays in, arrays out, as ${weights} takes and gives them. */
+import { defineModel, ${dtypes.join(", ")}, ndarray, z } from "sconce";
+
+// Of one item: the batch dimension, which comes first, is not among the sizes.
+const inputs = {
+${ins.map(([name, spec]) => `  ${name}: ${specText(spec)},`).join("\n")}
+};
+const outputs = {
+${outs.map(([name, spec]) => `  ${name}: ${specText(spec)},`).join("\n")}
+};
+
+export default defineModel({
+  name: ${JSON.stringify(name)},
+  input: z.object({ ${fields("inputs", ins)} }),
+  output: z.object({ ${fields("outputs", outs)} }),
+  tensors: { inputs, outputs },
+  weights: ${JSON.stringify(weights)},
+  batchSize: ${batchSize},${device === undefined ? "" : `\n  device: ${JSON.stringify(device)},`}
+  example: { ${inputs.map((input) => `${input.name}: ${exampleText(input)}`).join(", ")} },
+  preprocess: (input) => input,
+  postprocess: (rows) => rows,
+});
+`;
+}
+
+function specText({ dtype, dims }: TensorSpec): string {
+  return `${dtype}(${dims.map((dim) => JSON.stringify(dim)).join(", ")})`;
+}
+
+function fields(table: string, specs: readonly (readonly [string, unknown])[]): string {
+  return specs.map(([name]) => `${name}: ndarray(${table}.${name})`).join(", ");
+}
+
+/** Not zeros where there is a choice: what is divided by their sum or norm would be no number. */
+function exampleText({ dtype, sizes }: TensorInput): string {
+  const value = dtype === "bool" ? "false" : dtype.includes("float") ? "0.5" : "0";
+  return sizes
+    .slice(1)
+    .reduceRight<string>(
+      (inner, size) => `Array(${typeof size === "number" ? size : exampleSize(size)}).fill(${inner})`,
+      value,
+    );
+}
+
+function exampleSize({ min, max, hint = 16 }: FreeSize): number {
+  return Math.min(max, Math.max(min, hint));
+}

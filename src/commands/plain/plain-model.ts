@@ -1,0 +1,106 @@
+/** Makes a model folder of a file of weights alone, which `build` takes like any other. */
+import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { SconceError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { describeFile } from "../../native/weights-kind.ts";
+import { Archive } from "./archive.ts";
+import { compiledProgram } from "./compiled-program.ts";
+import { inputsOfProgram } from "./exported-program.ts";
+import { modelText } from "./model-text.ts";
+import { inputsOfSource, outputNamesOfSource } from "./package-source.ts";
+import { probeOutputs } from "./probe.ts";
+import { type GivenInput, inputForm, type TensorInput } from "./tensor-input.ts";
+
+export interface PlainOptions {
+  /** The repository that the model is built into. */
+  readonly name: string;
+  /** What `--input` says, for files that don't. */
+  readonly inputs: readonly GivenInput[];
+  /** Default: the most that the weights say they take, up to 32. */
+  readonly batchSize: number | undefined;
+  /** Whether the folder stays, with weights of its own; else they are linked. */
+  readonly isKept: boolean;
+}
+
+const MAX_BATCH_SIZE = 32;
+
+const programFile = /^[^/]+\/models\/model\.json$/;
+
+/** The weights themselves, or what an exported program is compiled to. */
+export async function runnableWeights(path: string): Promise<string> {
+  return Archive.open(path)?.has(programFile) ? compiledProgram(path) : path;
+}
+
+/**
+ * Writes model.ts and the weights into `dir`, an empty or a new folder.
+ * @returns the names of the files
+ * @throws SconceError `usage` where inputs are asked for, `weights_invalid`
+ */
+export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<string[]> {
+  const archive = Archive.open(path);
+  const kind =
+    archive === undefined ? (describeFile(path) ?? "it is no archive that PyTorch wrote") : describeFile(path);
+  const program = archive?.text(programFile);
+  if (kind !== undefined && program === undefined)
+    throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
+  const named = program === undefined ? undefined : inputsOfProgram(program);
+  const weights = await runnableWeights(path);
+  const compiled = Archive.open(weights);
+  const source = compiled?.text(/\.wrapper\.cpp$/);
+  /** That a package was compiled for; TorchScript runs on any. */
+  const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(compiled?.text(/_metadata\.json$/) ?? "")?.[1];
+  const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
+  const file = basename(path);
+  const maxRows = mostRows(inputs);
+  if (typeof inputs[0]?.sizes[0] === "number") {
+    log.warn(
+      `The batch of ${file} is fixed at ${maxRows}: leave the first size free where you export it, or name it in --input`,
+    );
+  }
+  const outputs = await probeOutputs({
+    path: weights,
+    device: device ?? "cpu",
+    inputs,
+    outputNames: source === undefined ? undefined : outputNamesOfSource(source),
+    maxRows,
+  });
+  const batchSize = options.batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
+  const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize, device });
+  await mkdir(dir, { recursive: true });
+  await writeFile(join(dir, "model.ts"), text, { flag: "wx" });
+  await (options.isKept ? copyFile : symlink)(weights, join(dir, file));
+  return ["model.ts", file];
+}
+
+/** What the file says goes before what was given, which would say it twice. */
+function chosenInputs(
+  path: string,
+  found: readonly TensorInput[] | undefined,
+  given: readonly GivenInput[],
+): readonly TensorInput[] {
+  const name = basename(path);
+  if (found !== undefined && given.length > 0) {
+    throw new SconceError("usage", `${name} says itself which inputs it takes: leave --input out`);
+  }
+  const inputs = found ?? given;
+  if (inputs.length === 0) {
+    throw new SconceError(
+      "usage",
+      `${name} does not say the sizes of its inputs: give each, with the batch dimension first, like ${inputForm}`,
+    );
+  }
+  const first = inputs.map(({ sizes: [batch] }) => (typeof batch === "object" ? batch.name : batch));
+  if (first.includes(undefined) || new Set(first).size > 1) {
+    const shown = inputs.map(({ name }, i) => `${name}: ${first[i] ?? "no size at all"}`).join(", ");
+    throw new SconceError(
+      "weights_invalid",
+      `the first size of each input of ${name} must be the batch, the same one for all (${shown})`,
+    );
+  }
+  return inputs;
+}
+
+function mostRows(inputs: readonly TensorInput[]): number {
+  return Math.min(...inputs.map(({ sizes: [batch] }) => (typeof batch === "object" ? batch.max : (batch ?? 1))));
+}

@@ -1,0 +1,138 @@
+/** Finds out what weights give: runs them with zeros, for one row and for two, and for other free sizes. */
+import { messageOf, SconceError } from "../../errors.ts";
+import type { CallResult } from "../../model/session.ts";
+import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../model/tensor.ts";
+import { type NativeSession, openSession } from "../../native/binding.ts";
+import type { FreeSize, TensorInput } from "./tensor-input.ts";
+
+export interface ProbeOptions {
+  readonly path: string;
+  readonly device: string;
+  readonly inputs: readonly TensorInput[];
+  /** Of a package: `output0` and on where it has no names. Undefined for TorchScript, whose inputs libtorch compares by name. */
+  readonly outputNames: readonly string[] | undefined;
+  /** Rows that the weights take. */
+  readonly maxRows: number;
+}
+
+/** Sizes tried for what nothing is known of: a short text or signal, then what networks for pictures need. */
+const starts = [16, 224];
+
+/**
+ * The outputs of one row, by name; a size that changes with a free one has a name.
+ * @throws SconceError `weights_invalid` where they don't run, or an output has no batch dimension
+ */
+export async function probeOutputs({ path, device, inputs, outputNames, maxRows }: ProbeOptions) {
+  const named = inputs.map(({ name, dtype }) => [name, { dtype, dims: [] }] as const);
+  const declared = outputNames === undefined ? { inputs: Object.fromEntries(named), outputs: {} } : {};
+  const session = await openSession({ path, device, threads: 1, ...declared });
+  try {
+    const probe = new Probe(session, inputs, outputNames ?? []);
+    const rows = Math.min(2, maxRows);
+    const tried = starts.map((start) => new Map(probe.free.map((size) => [size.name, startOf(size, start)])));
+    const { sizes, outputs } = await probe.first(tried.map((sizes) => ({ rows, sizes })));
+    const alone = rows === 1 ? outputs : await probe.run(1, sizes);
+    const specs = new Map<string, (number | string)[]>();
+    for (const [name, { shape }] of outputs) {
+      const single = alone.get(name)?.shape ?? [];
+      if (shape[0] !== rows || single[0] !== 1) {
+        throw new SconceError(
+          "weights_invalid",
+          `the output ${name} has no batch dimension: its shape is [${single}] for one row and [${shape}] for ${rows}`,
+        );
+      }
+      if (!/^[A-Za-z_]\w*$/.test(name)) {
+        throw new SconceError("weights_invalid", `the output ${name} needs another name: of letters, digits and _`);
+      }
+      specs.set(name, shape.slice(1));
+    }
+    for (const size of probe.free) {
+      const start = sizes.get(size.name) ?? 1;
+      const others = [start + 1, start - 1, start * 2].filter((other) => other >= size.min && other <= size.max);
+      if (others.length === 0) continue;
+      const other = await probe.first(others.map((next) => ({ rows, sizes: new Map(sizes).set(size.name, next) })));
+      for (const [name, dims] of specs) {
+        const [before = [], after = []] = [outputs.get(name)?.shape, other.outputs.get(name)?.shape];
+        for (const i of dims.keys()) {
+          if (before[i + 1] === after[i + 1]) continue;
+          const isSame = typeof dims[i] === "number" && before[i + 1] === start;
+          dims[i] = isSame && after[i + 1] === other.sizes.get(size.name) ? size.name : `${name}_${i + 1}`;
+        }
+      }
+    }
+    const found: [string, TensorSpec][] = [...outputs].map(([name, { dtype }]) => [
+      name,
+      { dtype, dims: specs.get(name) ?? [] },
+    ]);
+    return Object.fromEntries(found);
+  } finally {
+    await session.dispose();
+  }
+}
+
+function startOf({ min, max, hint }: FreeSize, start: number): number {
+  return hint ?? Math.min(max, Math.max(min, start));
+}
+
+interface Attempt {
+  readonly rows: number;
+  readonly sizes: ReadonlyMap<string, number>;
+}
+
+class Probe {
+  /** But the batch dimension. */
+  readonly free: readonly FreeSize[];
+  readonly #session: NativeSession;
+  readonly #inputs: readonly TensorInput[];
+  readonly #names: readonly string[];
+
+  constructor(session: NativeSession, inputs: readonly TensorInput[], names: readonly string[]) {
+    this.#session = session;
+    this.#inputs = inputs;
+    this.#names = names;
+    const free = inputs.flatMap(({ sizes }) => sizes.slice(1).filter((size) => typeof size === "object"));
+    this.free = [...new Map(free.map((size) => [size.name, size])).values()];
+  }
+
+  /** The first attempt that the weights take. */
+  async first(attempts: readonly Attempt[]) {
+    let fault: unknown;
+    for (const { rows, sizes } of attempts) {
+      try {
+        return { sizes, outputs: await this.run(rows, sizes) };
+      } catch (error) {
+        fault ??= error;
+      }
+    }
+    const tried = attempts.map(({ rows, sizes }) => [`batch ${rows}`, ...[...sizes].map((size) => size.join(" "))]);
+    const shown = [...new Set(tried.map((one) => one.join(", ")))].join("; ");
+    throw new SconceError("weights_invalid", `the weights can't be run with zeros (${shown}): ${messageOf(fault)}`, {
+      cause: fault,
+    });
+  }
+
+  async run(rows: number, sizes: ReadonlyMap<string, number>): Promise<Map<string, Tensor>> {
+    const zeros = this.#inputs.map(({ dtype, sizes: [, ...dims] }) => {
+      const shape = [rows, ...dims.map((size) => (typeof size === "number" ? size : (sizes.get(size.name) ?? 1)))];
+      return { dtype, shape, data: new arrayTypes[dtype](countOf(shape)) };
+    });
+    return tensorsOf(await this.#session.call("forward", zeros), this.#names);
+  }
+}
+
+function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Tensor> {
+  if (isTensor(result)) return new Map([[names[0] ?? "output0", result]]);
+  const entries = Array.isArray(result)
+    ? result.map((value: CallResult, i): [string, CallResult] => [names[i] ?? `output${i}`, value])
+    : Object.entries(typeof result === "object" && result !== null ? result : { output0: result });
+  return new Map(
+    entries.map(([name, value]) => {
+      if (isTensor(value)) return [name, value];
+      throw new SconceError("weights_invalid", `forward gives something else than tensors for ${name}`);
+    }),
+  );
+}
+
+function isTensor(value: unknown): value is Tensor {
+  return typeof value === "object" && value !== null && "dtype" in value && "data" in value && "shape" in value;
+}

@@ -1,0 +1,63 @@
+/** An input of weights as they take it, and how a command line says it: `--input x=float32[N,784]`. */
+import { statSync } from "node:fs";
+import { z } from "zod";
+import { arrayTypes, type DType } from "../../model/tensor.ts";
+import { listOption } from "../../option.ts";
+
+/** A size that may differ from call to call. */
+export interface FreeSize {
+  readonly name: string;
+  readonly min: number;
+  /** Infinity where the weights set no limit. */
+  readonly max: number;
+  /** One that is known to work. */
+  readonly hint?: number;
+}
+
+export interface TensorInput {
+  readonly name: string;
+  readonly dtype: DType;
+  /** The batch dimension first. */
+  readonly sizes: readonly (number | FreeSize)[];
+}
+
+/** `--input` as it was written, and what it says. */
+export interface GivenInput extends TensorInput {
+  readonly text: string;
+}
+
+const form = "must be NAME=DTYPE[SIZES], with the batch dimension first, like x=float32[N,784]";
+
+export const inputForm = "--input x=float32[N,784]";
+
+export const inputOption = listOption<GivenInput>({
+  description: `Name, dtype and sizes of an input, where the file doesn't say them: x=float32[N,784], the batch dimension first, a name for a size that is free; in the order of forward's arguments`,
+  valueHint: "tensor",
+  variable: "SCONCE_MODEL_INPUT",
+  parse: z.string().transform((text, { addIssue }) => {
+    const input = parseInput(text);
+    if (input !== undefined) return input;
+    addIssue(form);
+    return z.NEVER;
+  }),
+});
+
+function parseInput(text: string): GivenInput | undefined {
+  const [, name = "", dtype = "", list = ""] = /^([A-Za-z_]\w*)=([a-z]+\d*)\[([^\]]+)\]$/.exec(text.trim()) ?? [];
+  const sizes = list.split(",").map((size) => sizeOf(size.trim()));
+  if (!isDType(dtype) || sizes.includes(undefined)) return undefined;
+  return { text, name, dtype, sizes: sizes.filter((size) => size !== undefined) };
+}
+
+function isDType(name: string): name is DType {
+  return Object.hasOwn(arrayTypes, name);
+}
+
+function sizeOf(text: string): number | FreeSize | undefined {
+  if (/^[1-9]\d{0,9}$/.test(text)) return Number(text);
+  return /^[A-Za-z_]\w*$/.test(text) ? { name: text, min: 1, max: Number.POSITIVE_INFINITY } : undefined;
+}
+
+export function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}

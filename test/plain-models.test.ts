@@ -1,0 +1,186 @@
+/** Models of weights alone: `build FILE`, `serve FILE` and `init --from FILE` write the model.ts that nobody wrote. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile, mkdir, readdir, readFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { Archive } from "../src/commands/plain/archive.ts";
+import { compiledPath } from "../src/commands/plain/compiled-program.ts";
+import { inputsOfProgram } from "../src/commands/plain/exported-program.ts";
+import { inputsOfSource } from "../src/commands/plain/package-source.ts";
+import { inputOption } from "../src/commands/plain/tensor-input.ts";
+import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { compiledUpscale } from "./helpers/compiled-upscale.ts";
+import { made } from "./helpers/made.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let weights: Fixtures;
+let programs: string;
+const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
+const build = (...args: string[]) => cli(["build", ...args], { env: env() });
+const program = (name: string) => Archive.open(join(programs, name))?.text(/models\/model\.json$/) ?? "";
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const script = join(import.meta.dir, "helpers/programs.py");
+  const sources = [join(import.meta.dir, "helpers/weights.py")];
+  [weights, programs] = await Promise.all([fixtures(), made({ name: "programs", script, sources })]);
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+/** What the model gives for its example, and for an input. */
+async function predict(model: string, ...fields: string[]): Promise<unknown> {
+  const { stdout, stderr } = await cli(["predict", model, ...fields], { env: env() });
+  return stdout === "" ? stderr : JSON.parse(stdout);
+}
+
+describe("an AOTInductor package", () => {
+  test("says its inputs and outputs itself: names, dtypes and sizes", async () => {
+    const { path } = weights.get("aotinductor int64 several dict");
+    const { stdout } = await build(path, "--name", "several");
+    expect(stdout).toMatch(/^several:[0-9a-f]{12}\n$/);
+    const fields = ["gain=100", "right=[1, 2, 3, 4]", "left=[[1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]]"];
+    expect(await predict("several", ...fields)).toEqual({
+      second: [2, 4, 6],
+      first: [
+        [102, 104, 106, 108],
+        [103, 106, 109, 112],
+        [104, 108, 112, 116],
+      ],
+    });
+  });
+
+  test("has free sizes with their bounds, and one name for those that are one and the same", async () => {
+    const source = Archive.open(await compiledUpscale())?.text(/\.wrapper\.cpp$/) ?? "";
+    const free = (name: string) => ({ name, min: 1, max: 16384 });
+    const pixels = inputsOfSource(source)?.[0];
+    expect(pixels).toMatchObject({
+      name: "input0",
+      dtype: "uint8",
+      sizes: [{}, free("input0_1"), free("input0_2"), 3],
+    });
+  });
+});
+
+describe("an exported program", () => {
+  test("says names, dtypes, free sizes and their bounds", () => {
+    const batch = { name: "batch", min: 1, max: 16, hint: 3 };
+    const length = { name: "tokens_1", min: 4, max: 512, hint: 7 };
+    expect(inputsOfProgram(program("masked.pt2"))).toEqual([
+      { name: "tokens", dtype: "int64", sizes: [batch, length] },
+      { name: "mask", dtype: "float32", sizes: [batch, length] },
+    ]);
+  });
+
+  test("is compiled once, and is the model that its package is, with names of its own; --eject keeps the folder", async () => {
+    const { path } = weights.get("aotinductor float32 one tuple");
+    // Compiling takes half a minute: here it is as if it had been done before.
+    process.env.SCONCE_CACHE_DIR = dir.join("cache");
+    const kept = await compiledPath(join(programs, "tuple.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
+    await mkdir(dirname(kept), { recursive: true });
+    await copyFile(path, kept);
+    const built = await build(join(programs, "tuple.pt2"), "--eject", dir.join("ejected"), "--batch-size", "5");
+    expect(built.stdout).toMatch(/^tuple:/);
+    expect((await readdir(dir.join("ejected"))).sort()).toEqual(["model.ts", "tsconfig.json", "tuple.pt2"]);
+    const text = await readFile(dir.join("ejected/model.ts"), "utf8");
+    for (const part of ["x: float32(3, 4)", "output1: float32(3)", "batchSize: 5,", 'device: "cpu",'])
+      expect(text).toContain(part);
+    expect(await predict("tuple", "--example")).toMatchObject({ output1: [0.5, 0.5, 0.5] });
+    expect((await build(dir.join("ejected"))).stdout).toBe(built.stdout);
+  });
+
+  test("is refused where it can't be compiled, and when an argument is no tensor", async () => {
+    const args = ["build", join(programs, "masked.pt2")];
+    // No Python starts with that.
+    expect(await cli(args, { env: { ...env(), PYTHONHOME: dir.join("nowhere") } })).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /masked\.pt2 is an exported program, and can't be compiled here \(.+\): install a C/,
+      ),
+    });
+    expect(() => inputsOfProgram(program("number.pt2"))).toThrow("its input by is no tensor");
+  });
+});
+
+describe("a TorchScript module", () => {
+  const tokens = ["--input", "ids=int64[N,T]", "--input", "mask=float32[N,T]"];
+
+  test("takes --input for each input; its outputs and their free sizes are found by running it", async () => {
+    const { code, stderr } = await cli(["init", "texts", "--from", weights.path("tokens.pt"), ...tokens], {
+      cwd: dir.path,
+    });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const text = await readFile(dir.join("texts/model.ts"), "utf8");
+    expect(text).not.toContain("device");
+    for (const part of ['ids: int64("T")', 'each: float32("T", 4)', "mean: float32(4)"]) expect(text).toContain(part);
+    expect((await build(dir.join("texts"))).stdout).toMatch(/^texts:/);
+  });
+
+  test.each([
+    ["no --input", "tokens.pt", [], "tokens.pt does not say the sizes of its inputs: give each"],
+    ["other names", "identity.pt", ["y=float32[N,2]"], "forward takes (x), the model declares the inputs (y)"],
+    ["an output without a batch", "total.pt", ["x=float32[N,2]"], "the output output0 has no batch dimension"],
+    ["what it can't be run with", "mismatch.pt", ["x=float32[N,2]"], "can't be run with zeros (batch 2): "],
+    [
+      "several batches",
+      "tokens.pt",
+      ["ids=int64[N,T]", "mask=float32[M,T]"],
+      "must be the batch, the same one for all",
+    ],
+  ])("is refused with %s", async (_, file, inputs, part) => {
+    const { code, stderr } = await build(weights.path(file), ...inputs.flatMap((input) => ["--input", input]));
+    expect(code).toBeGreaterThan(0);
+    expect(stderr).toContain(part);
+    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+  });
+});
+
+test("a batch that is fixed is said, and is the most that goes through together", async () => {
+  const { code, stderr } = await cli(
+    ["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"],
+    { cwd: dir.path },
+  );
+  expect(code).toBe(0);
+  expect(stderr).toContain("The batch of identity.pt is fixed at 1: leave the first size free");
+  expect(await readFile(dir.join("one/model.ts"), "utf8")).toContain("batchSize: 1,");
+});
+
+test("--input is a name, a dtype and sizes, the batch first", () => {
+  expect(inputOption.parse.parse("x=float32[N, 3,height]")).toMatchObject([
+    { name: "x", dtype: "float32", sizes: [{ name: "N" }, 3, { name: "height" }] },
+  ]);
+  for (const wrong of ["x", "x=float31[N]", "x=float32[]", "x=float32[N,0]", "x=toString[N]", "1=float32[N]"]) {
+    expect(inputOption.parse.safeParse(wrong).error?.issues[0]?.message).toContain("like x=float32[N,784]");
+  }
+});
+
+test("what holds no network is named, with the line of Python that mends it", async () => {
+  const { code, stderr } = await build(weights.path("checkpoint.pt"));
+  expect(code).toBe(1);
+  expect(stderr).toContain("checkpoint.pt: it is a state dict");
+});
+
+test("`serve FILE` packages it under the file's name and serves it, arrays as lists or bytes", async () => {
+  const { path } = weights.get("aotinductor float32 one tensor");
+  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
+  await using server = startCli(["serve", path, ...options], { env: env() });
+  expect(await server.line("Packaged")).toMatch(`as ${basename(path, ".pt2")}:`);
+  const client = await clientOf(server);
+  const rows = [4, 3, 2].map((x) => Array(4).fill(x));
+  const bytes = Buffer.from(Float32Array.from(rows.flat()).buffer).toString("base64");
+  const { outputs } = await client.predict([
+    { input0: rows },
+    { input0: `data:application/octet-stream;base64,${bytes}` },
+  ]);
+  expect(outputs?.[0]).toMatchObject({ output0: [[11, 15, 19, 23], expect.anything(), expect.anything()] });
+  expect(outputs?.[1]).toEqual(outputs?.[0]);
+});
+
+test("options of weights alone are refused for a folder, and --weights for a file", async () => {
+  const folder = join(import.meta.dir, "models/lab");
+  expect((await build(folder, "--input", "x=float32[N]")).stderr).toContain("are for weights alone");
+  expect((await build(weights.path("total.pt"), "--weights", weights.path("total.pt"))).stderr).toContain("--weights");
+});
