@@ -3,11 +3,11 @@ import { z } from "zod";
 import type { ModelSource } from "./commands/model-source.ts";
 import { EngineServer } from "./engine/remote/engine-server.ts";
 import { logShrink } from "./engine-link.ts";
-import { fetcherFor, fileCapsOf, maxPaddedBytesOf } from "./front.ts";
 import { loadModel } from "./model/load.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
 import { roleStart } from "./role-start.ts";
+import { fetcherFor, fileCapsOf, maxPaddedBytesOf } from "./serve-limits.ts";
 import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
 import { stampsSchema } from "./store/verification.ts";
 

@@ -1,9 +1,7 @@
 /** One process that answers clients: it listens, makes inputs ready for an engine, and keeps predictions. */
 import { version } from "../package.json";
 import type { ServeConfig } from "./config.ts";
-import { MAX_PADDED_BYTES } from "./engine/fair-queue.ts";
-import { AddressGuard } from "./fetching/address-guard.ts";
-import { Fetcher } from "./fetching/fetcher.ts";
+import type { Fetcher } from "./fetching/fetcher.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import { createApp } from "./http/app.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
@@ -22,7 +20,6 @@ import { log } from "./log.ts";
 import { logLimit } from "./log-limit.ts";
 
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
-import { memoryLimit } from "./memory/memory-limit.ts";
 import { Metrics } from "./metrics.ts";
 import { decodings, STUCK_MS } from "./model/decoding-gate.ts";
 import type { Model } from "./model/define.ts";
@@ -33,7 +30,8 @@ import type { Unfinished } from "./predictions/admission.ts";
 import type { PredictionService } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import { EventLoopLag } from "./processes/event-loop-lag.ts";
-import { Replica } from "./queue/replica.ts";
+import type { Replica } from "./queue/replica.ts";
+import { fetcherFor, fileCapsOf, maxMemoryOf } from "./serve-limits.ts";
 import type { FileCaps } from "./serving/item-pipeline.ts";
 import type { RunningModel } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
@@ -121,7 +119,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
   opened.defer(decodings.countIn(memory.pictures));
   const { metrics = new Metrics() } = options;
-  const replica = opened.use(replicaOf(options, { memory, metrics }));
+  const replica = opened.use(await replicaOf(options, { memory, metrics }));
   const store = replica?.taken ?? opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await packaged.code(), packaged.digest);
   const fetcher = opened.use(fetcherFor(config));
@@ -241,37 +239,13 @@ async function drainAlone(service: PredictionService, { drainTimeout, linger }: 
   await service.allRead(1000 * linger);
 }
 
-function replicaOf(
+async function replicaOf(
   { config, packaged }: FrontOptions,
   own: { readonly memory: MemoryAccount; readonly metrics: Metrics },
-): Replica | undefined {
+): Promise<Replica | undefined> {
   const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
-  return url === undefined ? undefined : new Replica({ ...own, config, url, name });
-}
-
-/** Fetches files as the operator allows it. */
-export function fetcherFor(config: ServeConfig): Fetcher {
-  return new Fetcher({
-    guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
-    timeoutMs: config.fetchTimeout * 1000,
-    maxRedirects: config.maxRedirects,
-    maxBytes: Number.MAX_SAFE_INTEGER,
-    userAgent: `sconce/${version}`,
-  });
-}
-
-function maxMemoryOf({ maxMemory }: ServeConfig): number {
-  return maxMemory ?? Math.floor(memoryLimit() / 2);
-}
-
-/** What padding adds is counted nowhere else, and a batch is there several times over: stacked, in the forward pass, as outputs. */
-export function maxPaddedBytesOf(config: ServeConfig): number {
-  return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
-}
-
-export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
-  return {
-    ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
-    ...(maxPixels === undefined ? {} : { maxPixels }),
-  };
+  if (url === undefined) return undefined;
+  // Redis's client takes a tenth of a server's start to load.
+  const { Replica } = await import("./queue/replica.ts");
+  return new Replica({ ...own, config, url, name });
 }

@@ -12,8 +12,8 @@ import type { LibraryFile } from "./library-files.ts";
 /** Above level 9 it takes twice as long for 1 % less. */
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** Of what `index.json` says; another one is another folder. */
-const VERSION = 3;
+/** Of what `index.json` says, and of the level; another one is another folder. */
+const VERSION = 4;
 
 const packName = "pack.bin";
 const indexName = "index.json";
@@ -29,6 +29,8 @@ export interface PackOptions {
   /** Keeps packs from one time to the next. */
   readonly cacheFolder: string;
   readonly onProgress: (doneBytes: number, totalBytes: number) => void;
+  /** How hard it compresses. A pack that is there already is taken, whatever it was compressed with. */
+  readonly level?: number;
 }
 
 /** @returns the pack, whose `path` is that of a file on the disk */
@@ -37,7 +39,7 @@ export async function packLibraries(
   options: PackOptions,
 ): Promise<Omit<LibraryPack, "hasLibtorch">> {
   const described = await Promise.all(files.map(describe));
-  const digest = await sha256(new TextEncoder().encode(JSON.stringify([VERSION, LEVEL, described])));
+  const digest = await sha256(new TextEncoder().encode(JSON.stringify([VERSION, described])));
   const folder = join(options.cacheFolder, `${packedPrefix}${digest.slice(0, 16)}`);
   const path = join(folder, packName);
   const known = await readPack(folder);
@@ -50,8 +52,8 @@ export async function packLibraries(
     removeUnused(options.cacheFolder);
     unfinished = mkdtempSync(join(options.cacheFolder, unfinishedPrefix));
     const packed = await compress(files, described, {
+      ...options,
       path: join(unfinished, packName),
-      onProgress: options.onProgress,
     });
     const checksum = await checksumOfFile(join(unfinished, packName));
     await Bun.write(join(unfinished, indexName), JSON.stringify({ checksum, files: packed }));
@@ -106,7 +108,7 @@ function partsOf(file: LibraryFile): Blob[] {
 async function compress(
   files: readonly LibraryFile[],
   described: readonly Described[],
-  { path, onProgress }: { readonly path: string; readonly onProgress: PackOptions["onProgress"] },
+  { path, onProgress, level = LEVEL }: PackOptions & { readonly path: string },
 ): Promise<PackedFile[]> {
   const totalBytes = described.reduce((sum, { size }) => sum + size, 0);
   let doneBytes = 0;
@@ -117,7 +119,7 @@ async function compress(
     const { name = "", size = 0, sha256: digests = [] } = described[i] ?? {};
     const parts = await onAllCores(partsOf(file), async (part) => {
       const bytes = await part.bytes();
-      const compressed = await Bun.zstdCompress(bytes, { level: LEVEL });
+      const compressed = await Bun.zstdCompress(bytes, { level });
       doneBytes += part.size;
       onProgress(doneBytes, totalBytes);
       return { compressed, size: part.size, checksum: checksumOf(bytes) };

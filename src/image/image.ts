@@ -5,12 +5,12 @@ import { type BaseImage, stageBase } from "./base-image.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
 import { type Descriptor, imageTypes } from "./documents.ts";
 import { imageConfig, imageLabels } from "./image-config.ts";
-import { diffIdOf, type LayerFiles, layerDescriptor, stageLayer } from "./layer.ts";
+import { diffIdOf, type LayerFiles, type LayerOptions, layerDescriptor, stageLayer } from "./layer.ts";
 import type { ImageLayout } from "./layout.ts";
 import type { Platform } from "./platform.ts";
 import { runtimeLibraries } from "./runtime-libraries.ts";
 
-export interface ImageOptions {
+export interface ImageOptions extends LayerOptions {
   readonly model: PackagedModel;
   /** The folder of the store that the model is in. */
   readonly home: string;
@@ -22,7 +22,6 @@ export interface ImageOptions {
   readonly name: string;
   /** Of all that is in the image, in seconds since 1970. */
   readonly seconds: number;
-  readonly onProgress?: (step: { title: string; doneBytes: number; totalBytes: number }) => void;
 }
 
 export interface WrittenLayer {
@@ -79,7 +78,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
       upper.push({ title, diffId: knownId, descriptor: { mediaType, digest, size }, written });
       continue;
     }
-    const blob = await stageLayer(files, workspace.folder, { onProgress });
+    const blob = await stageLayer(files, workspace.folder, options);
     staged.push(blob);
     const { digest, size, diffId } = blob;
     upper.push({ title, diffId, descriptor: layerDescriptor(blob), written: { title, digest, size, isShared: false } });

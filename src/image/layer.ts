@@ -12,7 +12,7 @@ const compress = promisify(gzip);
 /** What is compressed at a time: one member of the gzip file. Members are compressed side by side. */
 const memberBytes = 4 * 1024 * 1024;
 /** At 1 the libraries are a third larger and take a third of the time; more than 6 gains next to nothing. */
-const level = 6;
+const LEVEL = 6;
 
 export interface LayerFiles {
   /** For people: what is in it. */
@@ -25,6 +25,8 @@ export interface LayerFiles {
 
 export interface LayerOptions {
   readonly onProgress?: ((step: { title: string; doneBytes: number; totalBytes: number }) => void) | undefined;
+  /** How hard it is compressed. */
+  readonly level?: number | undefined;
 }
 
 /** The digest of a layer before compression, by which a config names it. */
@@ -38,7 +40,7 @@ export async function diffIdOf(files: LayerFiles): Promise<string> {
 export async function stageLayer(
   files: LayerFiles,
   folder: string,
-  { onProgress }: LayerOptions,
+  { onProgress, level = LEVEL }: LayerOptions,
 ): Promise<StagedBlob & { readonly diffId: string }> {
   const entries = arranged(files.entries);
   const totalBytes = await sizeOf(entries);

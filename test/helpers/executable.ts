@@ -10,10 +10,10 @@ import { tempDir } from "./temp-dir.ts";
 /** Where packed libraries are kept from one run of the tests to the next. */
 export const cacheFolder = join(state, "cache", "executables");
 
-/** Packing takes half a minute once, and is no part of a test. */
+/** Compressing is no part of a test, and a fifth of the time when it is done a little worse. */
 export async function packedLibraries(): Promise<void> {
   const { addon, libtorch } = await libraryFiles();
-  await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {} });
+  await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 3 });
 }
 
 /** Removed when the scope ends. */

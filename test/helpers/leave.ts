@@ -1,7 +1,7 @@
-/** A child process that leaves in the way its arguments say: weights, way, when the session is disposed of, batches under way. */
+/** A child process that leaves in the way its arguments say: weights, way, batches under way, and for each session when it is disposed of. */
 import { openSession } from "../../src/native/binding.ts";
 
-const [path = "", way = "", disposal = "", batches = "0"] = process.argv.slice(2);
+const [path = "", way = "", batches = "0", ...disposals] = process.argv.slice(2);
 const open = () =>
   openSession({
     path,
@@ -10,16 +10,15 @@ const open = () =>
     inputs: { x: { dtype: "float32", dims: [] } },
     outputs: { y: { dtype: "float32", dims: [] } },
   });
-const session = await open();
+const sessions = await Promise.all(disposals.map(open));
 const run = (rounds: number) =>
-  session.run([[{ dtype: "float32", shape: [], data: Float32Array.of(rounds) }]]).then(
-    () => {},
-    () => {},
+  Promise.allSettled(
+    sessions.map((session) => session.run([[{ dtype: "float32", shape: [], data: Float32Array.of(rounds) }]])),
   );
 await run(0);
 for (let i = 0; i < Number(batches); i++) run(i % 2 === 0 ? 10 : 0);
-if (disposal === "disposed") await session.dispose();
-if (disposal === "disposing") session.dispose();
+for (const [i, disposal] of disposals.entries()) if (disposal === "disposed") await sessions[i]?.dispose();
+for (const [i, disposal] of disposals.entries()) if (disposal === "disposing") sessions[i]?.dispose();
 
 const ways: Record<string, () => void> = {
   end: () => {},
