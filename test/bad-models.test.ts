@@ -94,7 +94,7 @@ describe("a misdeclared field is named with its fix:", () => {
     ["a size of 0", tensorsWith("x: float32(0)"), ["tensors.inputs.x.dims.0: must be a whole size of at least 1"]],
     ["a function that is none", { preprocess: "1" }, ["preprocess: must be a function"]],
     ["a schema that drops unknown fields", { input: "zod.object({ x: zod.number() })" }, ["input: drops unknown"]],
-    ["a schema without a JSON side", { input: "z.object({ x: z.date() })" }, ["input: cannot be described as JSON"]],
+    ["a schema without a JSON side", { input: "z.object({ x: z.date() })" }, ["input.x: JSON has no dates"]],
     ["an example that does not fit", { example: '{ x: "1" }' }, ["example.x: ", "expected number"]],
     ["weights that are not there", { weights: '"none.pt"' }, ["none.pt is not a file"]],
     ["an asset that is not there", { assets: '["vocab.txt"]' }, ["vocab.txt is not a file"]],

@@ -15,7 +15,14 @@ import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
 import { flag, openOption, option } from "../option.ts";
-import { decodeExample, exampleTensors, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
+import {
+  decodeExample,
+  exampleTensors,
+  parseExample,
+  predictOne,
+  type SetUpOptions,
+  setUp,
+} from "../serving/set-up.ts";
 import { unsteadyOutputs } from "../serving/trial.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
@@ -227,7 +234,7 @@ async function requireSteady(
 async function resolveExample(model: Model, dir: string): Promise<unknown> {
   if (model.example === undefined) return undefined;
   const example = structuredClone(model.example);
-  const parsed = model.input.safeParse(example);
+  const parsed = parseExample(model, example);
   for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
   decodeExample(model, example);
   return example;

@@ -12,6 +12,9 @@ import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
+import { asynchronousFix } from "../model/synchronous.ts";
+import { withoutUnions } from "../model/union-issues.ts";
+import * as z from "../model/z.ts";
 import { torchVersion } from "../native/binding.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { ItemFlow } from "./item-flow.ts";
@@ -238,8 +241,24 @@ export async function exampleTensors(model: Model, pipeline: ItemPipeline, examp
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */
 export function decodeExample(model: Model, example: unknown): unknown {
-  const decoded = model.input.safeParse(example);
+  const decoded = parseExample(model, example);
   if (decoded.success) return decoded.data;
-  const faults = decoded.error.issues.map((issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`);
+  const faults = withoutUnions(decoded.error.issues).map(
+    (issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`,
+  );
   throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+}
+
+/** @throws SconceError `model_invalid` when the schema of the input cannot be followed at once */
+export function parseExample({ input }: Model, example: unknown) {
+  try {
+    return input.safeParse(example);
+  } catch (error) {
+    if (!(error instanceof z.core.$ZodAsyncError)) throw error;
+    throw new SconceError(
+      "model_invalid",
+      `the model is declared wrongly: input: a refinement or transform is asynchronous; ${asynchronousFix}`,
+      { cause: error },
+    );
+  }
 }
