@@ -14,7 +14,7 @@ import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
-import { flag, openOption, option } from "../option.ts";
+import { duration, flag, openOption, option } from "../option.ts";
 import {
   decodeExample,
   exampleTensors,
@@ -30,6 +30,7 @@ import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { dataUriOf } from "./predict/input-file.ts";
 import { Progress } from "./progress.ts";
+import { TimeLimit } from "./try-out/time-limit.ts";
 
 export const build = command({
   name: "build",
@@ -64,6 +65,12 @@ export const build = command({
       default: false,
       parse: flag,
     }),
+    timeout: option({
+      description: "Seconds that one call of the model's code may take",
+      default: 300,
+      variable: "SCONCE_BUILD_TIMEOUT",
+      ...duration("seconds", 0.001),
+    }),
   },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options, positionals: [given = "."] }) {
@@ -79,7 +86,8 @@ export const build = command({
     const weights = options.weights === undefined ? undefined : resolve(options.weights);
     const { code, native } = await bundleModel(dir);
     const { model, example, files, pathOf } = await elsewhere(async () => {
-      const model = await loadModel(code, "build");
+      using limit = new TimeLimit(options.timeout * 1000);
+      const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
       const example = await resolveExample(model, dir);
       const files = filesOf(model);
       const pathOf = pathsIn(dir, model, weights);
