@@ -36,7 +36,7 @@ export const build = command({
   name: "build",
   description: "Package a model folder as repo:tag, after trying it once",
   details:
-    "Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.",
+    "Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it; with --weights only if the model has no other build, since the folder alone says what latest is.",
   example: "sconce build examples/digits --tag v1",
   options: {
     name: openOption<string>({
@@ -102,6 +102,7 @@ export const build = command({
     const putting = new ModelStore().put({
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
+      isVariant: weights !== undefined,
       config: configOf(model, { example, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
