@@ -57,6 +57,7 @@ export interface ErrorDetails {
   readonly faults?: readonly Fault[];
   readonly retryAfterS?: number;
   readonly refusal?: Refusal;
+  readonly at?: string | undefined;
 }
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
@@ -69,6 +70,8 @@ export class SconceError extends Error {
   readonly retryAfterS: number | undefined;
   /** What a request is refused for, where the code leaves that open. */
   readonly refusal: Refusal | undefined;
+  /** The line of the author's code, where another process found it. */
+  readonly at: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorDetails = {}) {
     super(message, { cause: options.cause });
@@ -76,6 +79,7 @@ export class SconceError extends Error {
     this.faults = options.faults;
     this.retryAfterS = options.retryAfterS;
     this.refusal = options.refusal;
+    this.at = options.at;
   }
 }
 

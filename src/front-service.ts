@@ -4,6 +4,7 @@ import { type ErrorCode, oneLine, type SconceError } from "./errors.ts";
 import { fieldsOf } from "./http/request-context.ts";
 import { type LogFields, log } from "./log.ts";
 import { logLimit } from "./log-limit.ts";
+import { messageWithLine } from "./model/author-line.ts";
 import type { Model } from "./model/define.ts";
 import { type Logged, PredictionService, type ServiceOptions } from "./predictions/service.ts";
 import { ItemFlow } from "./serving/item-flow.ts";
@@ -69,7 +70,9 @@ function fieldsAbout({ id, origin }: Logged): LogFields {
 function logFault(where: string, error: SconceError, about: Logged): void {
   const fields = fieldsAbout(about);
   if (!clientFaults.has(error.code)) {
-    logLimit.write(error.code, (...more) => log.warn(`${where}: ${oneLine(error.message, 1000)}`, ...more, fields));
+    logLimit.write(error.code, (...more) =>
+      log.warn(`${where}: ${oneLine(messageWithLine(error), 1000)}`, ...more, fields),
+    );
   }
   log.debug(`${where}:`, error.cause ?? error, fields);
 }

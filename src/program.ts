@@ -7,6 +7,7 @@ import { type HelpTexts, helpOf, helpWidth } from "./commands/help.ts";
 import { commonOptions } from "./config.ts";
 import { messageOf, SconceError } from "./errors.ts";
 import { configureLog, isLogJson, log } from "./log.ts";
+import { messageWithLine } from "./model/author-line.ts";
 import { type Roles, roleOf, runRole } from "./processes/link.ts";
 
 export interface Program extends HelpTexts, CommandDef {
@@ -98,10 +99,10 @@ function fail(thrown: unknown): number {
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;
   if (isLogJson()) {
-    log.error(isKnown ? error : `unexpected error: ${messageOf(error)}`);
+    log.error(isKnown ? new SconceError(error.code, messageWithLine(error)) : `unexpected error: ${messageOf(error)}`);
     if (error instanceof Error) log.debug(error.stack ?? "");
   } else {
-    const line = isKnown ? error.message : `unexpected error: ${messageOf(error)}`;
+    const line = isKnown ? messageWithLine(error) : `unexpected error: ${messageOf(error)}`;
     process.stderr.write(`sconce: ${printable(line)}\n`);
     if (log.level >= 4) console.error(error);
   }

@@ -1,10 +1,10 @@
 /** Models that cannot be built or served: one clear line on standard error, exit code 1, and nothing in the store. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, jest, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { truncate } from "node:fs/promises";
 import { runCommand } from "citty";
 import { build } from "../src/commands/build.ts";
-import { configureLog } from "../src/log.ts";
+import { configureLog, log } from "../src/log.ts";
 import { cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -56,6 +56,52 @@ describe("a model that is declared rightly", () => {
   });
 });
 
+describe("code that never returns is named when its time is up:", () => {
+  const never = "() => new Promise(() => {})";
+  test.each(["setup", "preprocess", "predict", "postprocess"])("%s", async (hook) => {
+    await using dir = await tempDir();
+    await writeModel(dir, modelText({ [hook]: never }));
+    const { message } = await failureOf(runCommand(build, { rawArgs: [dir.path, "--timeout", "0.3"] }));
+    expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
+  });
+
+  test("after it was said what the build waits for", async () => {
+    await using dir = await tempDir();
+    const { promise: begun, resolve } = Promise.withResolvers<void>();
+    Object.assign(globalThis, { setupBegan: resolve });
+    await writeModel(dir, modelText({ setup: "() => { globalThis.setupBegan(); return new Promise(() => {}); }" }));
+    const lines: unknown[] = [];
+    const { reporters } = log.options;
+    // On a terminal it would be no log line.
+    configureLog({ level: "info", format: "json" });
+    log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
+    jest.useFakeTimers();
+    try {
+      const failing = failureOf(runCommand(build, { rawArgs: [dir.path] }));
+      await begun;
+      jest.advanceTimersByTime(2000);
+      expect(lines).toContain("Running the model's setup …");
+      jest.advanceTimersByTime(298_000);
+      expect((await failing).message).toBe("setup did not return within 300 s (--timeout)");
+    } finally {
+      jest.useRealTimers();
+      log.setReporters(reporters);
+      configureLog({ level: "error", format: "text" });
+      Reflect.deleteProperty(globalThis, "setupBegan");
+    }
+  });
+
+  test("a loop that holds the thread", async () => {
+    await using dir = await tempDir();
+    await writeModel(dir, modelText({ preprocess: "() => { for (;;); }" }));
+    const { code, stderr } = await cli(["build", dir.path, "--timeout", "0.3"], { env: { SCONCE_HOME: home.path } });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: "sconce: preprocess did not return within 0.3 s (--timeout)\n",
+    });
+  });
+});
+
 describe("a refusal", () => {
   const never = '() => { throw new Error("never works,\n not even here"); }';
 
@@ -94,7 +140,7 @@ describe("a misdeclared field is named with its fix:", () => {
     ["a size of 0", tensorsWith("x: float32(0)"), ["tensors.inputs.x.dims.0: must be a whole size of at least 1"]],
     ["a function that is none", { preprocess: "1" }, ["preprocess: must be a function"]],
     ["a schema that drops unknown fields", { input: "zod.object({ x: zod.number() })" }, ["input: drops unknown"]],
-    ["a schema without a JSON side", { input: "z.object({ x: z.date() })" }, ["input: cannot be described as JSON"]],
+    ["a schema without a JSON side", { input: "z.object({ x: z.date() })" }, ["input.x: JSON has no dates"]],
     ["an example that does not fit", { example: '{ x: "1" }' }, ["example.x: ", "expected number"]],
     ["weights that are not there", { weights: '"none.pt"' }, ["none.pt is not a file"]],
     ["an asset that is not there", { assets: '["vocab.txt"]' }, ["vocab.txt is not a file"]],

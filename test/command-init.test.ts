@@ -1,6 +1,6 @@
 /** `init`: the folder it writes type-checks, builds, predicts and serves as it is, wherever it lies. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { cli } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -11,7 +11,7 @@ import { fixtures } from "./helpers/weights.ts";
 setDefaultTimeout(120_000);
 
 const root = resolve(import.meta.dir, "..");
-const files = [".gitignore", "README.md", "export.py", "model.pt", "model.ts", "tsconfig.json"];
+const files = [".gitignore", "README.md", "export.py", "model.pt", "model.ts", "node_modules", "tsconfig.json"];
 
 let dir: TempDir;
 let written: Awaited<ReturnType<typeof cli>>;
@@ -36,7 +36,7 @@ async function compile(folder: string): Promise<{ code: number; output: string }
 test("says what it wrote and what to do next, with names that can be pasted", async () => {
   expect({ code: written.code, stderr: written.stderr }).toEqual({ code: 0, stderr: "" });
   expect((await readdir(dir.join("Paint Shop"))).sort()).toEqual(files);
-  for (const file of files) expect(written.stdout).toContain(file);
+  for (const file of files) if (file !== "node_modules") expect(written.stdout).toContain(file);
   expect(written.stdout).toContain("  sconce build 'Paint Shop'\n  sconce predict paint-shop colour=#ff8800\n");
 });
 
@@ -56,6 +56,23 @@ test("a folder for weights with several inputs, outputs and free sizes type-chec
   const { code, stdout } = await cli(["init", "texts", "--from", path("tokens.pt"), ...inputs], { cwd: dir.path });
   expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("Wrote texts: model.ts, tokens.pt,") });
   expect(await compile(dir.join("texts"))).toEqual({ code: 0, output: "" });
+});
+
+test("the folder names no path of this machine, and type-checks where a colleague has cloned it and linked the types", async () => {
+  await cp(dir.join("Paint Shop"), dir.join("clone"), {
+    recursive: true,
+    filter: (path) => !path.endsWith("node_modules"),
+  });
+  for (const file of await readdir(dir.join("clone"))) {
+    expect(await readFile(dir.join("clone", file), "latin1")).not.toContain(root);
+  }
+  expect((await compile(dir.join("clone"))).code).not.toBe(0);
+  expect((await cli(["init", "--link", "clone"], { cwd: dir.path })).code).toBe(0);
+  expect(await compile(dir.join("clone"))).toEqual({ code: 0, output: "" });
+});
+
+test("says how to have the command where it is not on the PATH", () => {
+  expect(written.stdout).toContain(`ln -s ${join(root, "scripts", "sconce")} ~/.local/bin/`);
 });
 
 test("the folder builds, predicts and serves as it is", async () => {
@@ -90,6 +107,7 @@ describe("is refused with exit code 2 and writes nothing:", () => {
   test.each([
     ["a folder that is not empty", ["full"], "full must be an empty or a new folder; it holds notes.txt"],
     ["a file", ["full/notes.txt"], "full/notes.txt must be a folder, not a file"],
+    ["a link into a folder without a model", ["--link", "full"], "--link: full has no model.ts"],
     ["no folder", [], "missing argument DIR"],
     ["a name that no repository can have", ["new", "--name", "Paint"], 'did you mean "paint"?'],
   ])("%s", async (_, args, part) => {

@@ -6,8 +6,10 @@ import { version } from "../package.json";
 import { build } from "../src/commands/build.ts";
 import { models } from "../src/commands/models.ts";
 import { serve } from "../src/commands/serve.ts";
+import { ModelStore } from "../src/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -157,6 +159,24 @@ describe("build", () => {
     await cp(modelFolder("lab"), copy.path, { recursive: true });
     const { stdout } = await cli(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
+  });
+
+  test("with other weights leaves latest to the folder's own, unless there are none", async () => {
+    await using folder = await tempDir();
+    await using home = await tempDir();
+    const built = async (description: string, ...args: string[]) => {
+      await writeModel(folder, modelText({ description: JSON.stringify(description) }));
+      const { stdout } = await cli(["build", folder.path, ...args], { env: { SCONCE_HOME: home.path } });
+      return stdout.trim();
+    };
+    const latest = async () => (await new ModelStore(home.path).resolve("small")).config.description;
+    const weights = ["--weights", folder.join("lab.pt")];
+    expect(await built("first", ...weights)).toMatch(/^small:[0-9a-f]{12}$/);
+    expect(await latest()).toBe("first");
+    const other = await built("second", ...weights, "--tag", "fast");
+    expect([await latest(), other]).toEqual(["first", "small:fast"]);
+    await built("third");
+    expect(await latest()).toBe("third");
   });
 
   test("takes a name and a tag, which it prints and keeps", async () => {

@@ -6,7 +6,7 @@ import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
-import { writeModel } from "./helpers/model-text.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -19,7 +19,17 @@ const image = `image=${modelFolder("picture")}/white.png`;
 beforeAll(async () => {
   await using source = await tempDir();
   dir = await tempDir();
-  store = await storeWith("lab", "picture", await writeModel(source, boxModel));
+  const arrays = modelText({
+    name: '"arrays"',
+    output: "z.object({ heights: ndarray(float32(1, 3)), counts: z.array(z.int()), name: z.string() })",
+    postprocess: '() => ({ heights: tensor(Float32Array.of(1.5, 2, 2.5), [1, 3]), counts: [1, 2], name: "peak" })',
+  }).replace("import { ", "import { ndarray, ");
+  store = await storeWith(
+    "lab",
+    "picture",
+    await writeModel(source, boxModel, "box"),
+    await writeModel(source, arrays, "arrays"),
+  );
 });
 
 afterAll(async () => {
@@ -50,6 +60,29 @@ test("-o field=FILE saves one of several, as often as it is given, in lists by t
   expect([await textOf("note.txt"), await textOf("crop.txt")]).toEqual(["the note", "second".repeat(100)]);
 });
 
+test("-o FILE.json saves an output without files, or a field of it; FILE.npy an array", async () => {
+  const output = { heights: [[1.5, 2, 2.5]], counts: [1, 2], name: "peak" };
+  const { stdout } = await predict(
+    "arrays",
+    "--example",
+    ...["-o", "all.json", "-o", "name=name.json", "-o", "heights=h.npy", "-o", "counts=c.npy"],
+  );
+  expect(JSON.parse(stdout)).toBe("all.json");
+  expect(JSON.parse(await textOf("all.json"))).toEqual(output);
+  expect(JSON.parse(await textOf("name.json"))).toBe("peak");
+  const [heights, counts] = await Promise.all(["h.npy", "c.npy"].map((name) => Bun.file(dir.join(name)).bytes()));
+  expect(headerOf(heights)).toBe("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3), }");
+  expect(new Float64Array(heights?.slice(128).buffer ?? new ArrayBuffer())).toEqual(Float64Array.of(1.5, 2, 2.5));
+  expect(headerOf(counts)).toBe("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }");
+  expect(new BigInt64Array(counts?.slice(128).buffer ?? new ArrayBuffer())).toEqual(BigInt64Array.of(1n, 2n));
+});
+
+/** Of a NumPy file of version 1.0 whose elements begin at byte 128. */
+function headerOf(bytes: Uint8Array = new Uint8Array()): string {
+  expect([...bytes.subarray(0, 10)]).toEqual([0x93, ...Buffer.from("NUMPY"), 1, 0, 118, 0]);
+  return Buffer.from(bytes.subarray(10, 128)).toString().trimEnd();
+}
+
 test("-o - writes the file to standard output, alone", async () => {
   expect((await predict("box", "number=1", "-o", "note=-")).stdout).toBe("the note");
 });
@@ -64,7 +97,20 @@ test("without -o a data URI is whole in a pipe, and cut short on a terminal with
 
 describe("is refused as a wrong call, before the model is run:", () => {
   test.each([
-    ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save"],
+    ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save; what is no"],
+    ["-o for arrays with no ending that says how", ["arrays", "--example", "-o", "y.txt"], "as FILE.json or FILE.npy"],
+    [
+      "a field that there is not",
+      ["arrays", "--example", "-o", "hights=a.json"],
+      "the output has no field hights; it has heights, counts, name",
+    ],
+    ["a text as an array", ["arrays", "--example", "-o", "name=a.npy"], "name of the output is no array of numbers"],
+    ["an output without an array", ["lab", "x=1", "-o", "y.npy"], "the output has no array of numbers to save as .npy"],
+    [
+      "one of several arrays without its name",
+      ["arrays", "--example", "-o", "a.npy"],
+      "the output has several arrays (heights, counts); say which one with -o heights=FILE",
+    ],
     [
       "-o FILE where there are several",
       ["box", "number=1", "-o", "a"],

@@ -159,6 +159,11 @@ describe("is refused as a wrong call:", () => {
     ["a value that the schema refuses", ["box", "number=1", "whole=-1"], "whole: Too small"],
     ["a value that is none of those listed", ["box", "number=1", "mode=quick"], "mode: Invalid option"],
     [
+      "a value that no option of a union takes",
+      ["box", "number=1", "level=high"],
+      'level: Invalid input: expected 1 or "auto"',
+    ],
+    [
       "a file that is not there",
       ["picture", "image=no.png"],
       'image can\'t be read from "no.png": there is no such file',

@@ -96,6 +96,38 @@ describe("an output that may be undefined is refused:", () => {
   });
 });
 
+describe("what has no JSON side is refused by its field, with what to write instead:", () => {
+  const later = async (text: string) => text;
+  test.each([
+    ["a date", z.date(), "z.codec(z.iso.datetime(), z.date(), "],
+    ["a bigint", z.bigint(), "z.codec(z.string()"],
+    ["a file of zod", z.file(), 'write file() from "sconce"'],
+    ["a map", z.map(z.string(), z.number()), "z.record()"],
+    ["an asynchronous refinement", z.string().refine(async () => true), "do it in preprocess"],
+    ["an asynchronous codec", z.codec(z.string(), z.string(), { decode: later, encode: later }), "do it in preprocess"],
+  ])("%s", (_, type, fix) => {
+    const schema = z.object({ list: z.array(z.object({ a: type.optional() })) });
+    for (const [field, change] of [
+      ["input", { input: schema }],
+      ["output", { output: schema }],
+      ["demo.output", demoWith(schema)],
+    ] as const) {
+      const [fault, ...others] = faultsOf(change);
+      expect(others).toEqual([]);
+      expect(fault).toStartWith(`${field}.list.a: `);
+      expect(fault).toContain(fix);
+    }
+  });
+
+  test("but what they come from may be written as a codec", () => {
+    const day = z.codec(z.iso.datetime(), z.date(), {
+      decode: (text) => new Date(text),
+      encode: (date) => date.toISOString(),
+    });
+    expect(faultsOf({ input: z.object({ day }), output: z.object({ day }) })).toEqual([]);
+  });
+});
+
 test("what goes both ways is taken", () => {
   const lists = z.object({
     picture: image(),

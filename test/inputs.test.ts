@@ -63,6 +63,16 @@ describe("a schema", () => {
   });
 
   test.each([
+    [true, "expected string or number or null, received boolean"],
+    [{}, "expected string or number or null, received object"],
+    ["", "Too small: expected string to have >=1 characters"],
+  ])("of a union lists what it takes, unless one of its options is of that kind: %j", async (size, detail) => {
+    const schema = z.object({ size: z.union([z.string().min(1), z.union([z.number(), z.null()])]) });
+    const problem = await refused(schema, [{ size }]);
+    expect(problem.errors).toEqual([{ pointer: "/0/size", detail }]);
+  });
+
+  test.each([
     ["/0/at/1/when", "Invalid Date", [{ at: [{ when: "1970-01-01" }, { when: "soon" }] }]],
     ["/0/size", "no such size", [{ size: 7 }]],
     ["/1", "both at once", [{}, { size: 1, at: [] }]],

@@ -64,7 +64,7 @@ describe("a server whose model fails for every input", () => {
     log.setReporters([{ log: ({ args }) => void lines.push(args.filter((arg) => typeof arg === "string").join(" ")) }]);
     const requests = Array.from({ length: 300 }, () => server.client.predict([{ x: 1, fail: "preprocess" }]));
     for (const { status } of await Promise.all(requests)) expect(status).toBe("failed");
-    expect(lines[0]).toMatch(/^prediction \S+, input 0: .*no such x$/);
+    expect(lines[0]).toMatch(/^prediction \S+, input 0: .*no such x \(model\.ts:25\)$/);
     expect(lines.length).toBeLessThan(30);
   });
 });

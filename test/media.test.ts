@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import fc from "fast-check";
-import { Image, type PixelOptions } from "../src/model/media.ts";
+import { Image, type NormalizedOptions, type PixelOptions } from "../src/model/media.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const folder = new URL("./data/media/", import.meta.url);
@@ -80,6 +80,36 @@ describe("size and shape", () => {
     expect([draft.width, draft.height]).toEqual([whole.width, whole.height]);
     const total = whole.data.reduce((sum, value, i) => sum + Math.abs(value - (draft.data[i] ?? Number.NaN)), 0);
     expect(total / whole.data.length).toBeLessThan(16);
+  });
+
+  test("normalize gives the floats of torchvision's ToTensor and Normalize, channels first", async () => {
+    const table = new Float32Array((await read("normalized.f32")).buffer);
+    const image = await open("rgb.png");
+    const sizes: PixelOptions = { shortSide: 24, crop: { width: 20, height: 16 } };
+    const bytes = await image.pixels({ ...sizes, layout: "chw" });
+    const imageNet = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+    const floats = await image.pixels({ ...sizes, normalize: imageNet });
+    expect(floats).toMatchObject({ width: 20, height: 16, channels: 3, layout: "chw" });
+    const expected = Float32Array.from(
+      bytes.data,
+      (value, i) => table[256 * Math.floor(i / 320) + value] ?? Number.NaN,
+    );
+    expect(floats.data).toEqual(expected);
+    const hwc = await image.pixels({ ...sizes, normalize: imageNet, layout: "hwc" });
+    const [red, green, blue] = [0, 320, 640].map((plane) => expected[plane + 7]);
+    expect([...hwc.data.subarray(21, 24)]).toEqual([red ?? 0, green ?? 0, blue ?? 0]);
+    const grey = await image.pixels({ ...sizes, channels: 1 });
+    const plain = await image.pixels({ ...sizes, channels: 1, normalize: {} });
+    expect(plain.data).toEqual(Float32Array.from(grey.data, (value) => value / 255));
+  });
+
+  test.each([
+    [{ crop: 0 }, "crop.width is 0; give a whole number of at least 1"],
+    [{ shortSide: 20.5 }, "shortSide is 20.5; give a whole number of at least 1"],
+    [{ shortSide: 20, height: 30 }, "shortSide is given with width or height; give one or the other"],
+    [{ normalize: { std: [0.5, 0.5] } }, "normalize.std has 2 numbers for 3 channels; give one, or one a channel"],
+  ])("%j is refused with the option named", async (options: PixelOptions | NormalizedOptions, part) => {
+    expect((await failureOf((await open("rgb.png")).pixels(options))).message).toBe(`pixels(): ${part}`);
   });
 
   test("a size that is none is refused with the option named", async () => {

@@ -84,7 +84,13 @@ describe("an exported program", () => {
     await copyFile(path, kept);
     const built = await build(join(programs, "tuple.pt2"), "--eject", dir.join("ejected"), "--batch-size", "5");
     expect(built.stdout).toMatch(/^tuple:/);
-    expect((await readdir(dir.join("ejected"))).sort()).toEqual(["model.ts", "tsconfig.json", "tuple.pt2"]);
+    expect((await readdir(dir.join("ejected"))).sort()).toEqual([
+      ".gitignore",
+      "model.ts",
+      "node_modules",
+      "tsconfig.json",
+      "tuple.pt2",
+    ]);
     const text = await readFile(dir.join("ejected/model.ts"), "utf8");
     for (const part of ["x: float32(3, 4)", "output1: float32(3)", "batchSize: 5,", 'device: "cpu",'])
       expect(text).toContain(part);

@@ -146,6 +146,18 @@ describe("an item", () => {
     for (const { x } of front.rows.values()) expect(Bun.hash(x?.data ?? "")).toBe(Bun.hash(data));
   });
 
+  test("that fails in the author's code says in which line", async () => {
+    await using dir = await tempDir();
+    const runner = new DoublingRunner();
+    runner.run = () => Promise.reject(new SconceError("run_failed", "no", { at: "model.ts:3" }));
+    await using _ = await served(dir.join("s"), runner);
+    const front = new Front();
+    await front.engine.connect(dir.join("s"));
+    front.submit({}, 1);
+    await front.untilEnded(1);
+    expect(front.errors.get(1)).toMatchObject({ message: "no", at: "model.ts:3" });
+  });
+
   test("that fails says why, and its neighbours do not notice", async () => {
     await using dir = await tempDir();
     await using _ = await served(dir.join("s"), new DoublingRunner());

@@ -14,8 +14,15 @@ import { loadModel } from "../model/load.ts";
 import type { TensorSpecs } from "../model/tensor.ts";
 import { wireSchema } from "../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../native/binding.ts";
-import { count, flag, openOption, option } from "../option.ts";
-import { decodeExample, exampleTensors, predictOne, type SetUpOptions, setUp } from "../serving/set-up.ts";
+import { count, duration, flag, openOption, option } from "../option.ts";
+import {
+  decodeExample,
+  exampleTensors,
+  parseExample,
+  predictOne,
+  type SetUpOptions,
+  setUp,
+} from "../serving/set-up.ts";
 import { unsteadyOutputs } from "../serving/trial.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
@@ -26,11 +33,12 @@ import { runnableWeights } from "./plain/plain-model.ts";
 import { inputOption } from "./plain/tensor-input.ts";
 import { dataUriOf } from "./predict/input-file.ts";
 import { Progress } from "./progress.ts";
+import { TimeLimit } from "./try-out/time-limit.ts";
 
 export const build = command({
   name: "build",
   description: "Package a model folder, or weights alone, as repo:tag, after trying it once",
-  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it.
+  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it; with --weights only if the model has no other build, since the folder alone says what latest is.
 
 Weights alone make a model that takes and gives arrays. An exported program (torch.export.save), which is compiled with AOTInductor, and an AOTInductor package say which tensors they take; of TorchScript --input says it.`,
   example: `sconce build examples/digits --tag v1
@@ -77,6 +85,12 @@ sconce build traced.pt --input x=float32[N,784]`,
       default: false,
       parse: flag,
     }),
+    timeout: option({
+      description: "Seconds that one call of the model's code may take",
+      default: 300,
+      variable: "SCONCE_BUILD_TIMEOUT",
+      ...duration("seconds", 0.001),
+    }),
   },
   positionals: [
     { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },
@@ -93,7 +107,8 @@ sconce build traced.pt --input x=float32[N,784]`,
     const weights = options.weights === undefined ? undefined : await runnableWeights(resolve(options.weights));
     const { code, native } = await bundleModel(dir);
     const { model, example, files, pathOf } = await elsewhere(async () => {
-      const model = await loadModel(code, "build");
+      using limit = new TimeLimit(options.timeout * 1000);
+      const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
       const example = await resolveExample(model, dir);
       const files = filesOf(model);
       const pathOf = pathsIn(dir, model, weights);
@@ -108,6 +123,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     const putting = new ModelStore().put({
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
+      isVariant: weights !== undefined,
       config: configOf(model, { example, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
@@ -248,7 +264,7 @@ async function requireSteady(
 async function resolveExample(model: Model, dir: string): Promise<unknown> {
   if (model.example === undefined) return undefined;
   const example = structuredClone(model.example);
-  const parsed = model.input.safeParse(example);
+  const parsed = parseExample(model, example);
   for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
   decodeExample(model, example);
   return example;

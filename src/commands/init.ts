@@ -1,10 +1,11 @@
 /** `sconce init DIR` */
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { SconceError } from "../errors.ts";
-import { openOption } from "../option.ts";
+import { flag, openOption, option } from "../option.ts";
 import { programName } from "../program-name.ts";
 import { checkRepository } from "../store/reference.ts";
 import { command } from "./command.ts";
@@ -20,8 +21,9 @@ const templateName = "colours";
 export const init = command({
   name: "init",
   description: "Write a model folder to start from: it type-checks, builds and serves as it is",
-  details:
-    "The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.",
+  details: `The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.
+
+Its tsconfig.json finds the types in node_modules/sconce, a link to this sconce that is not committed; --link makes it again, where a colleague has cloned the folder.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,
@@ -40,11 +42,20 @@ sconce init digits --from digits.pt2`,
       parse: z.string().refine(isFile, "must be a file"),
     }),
     input: inputOption,
+    link: option({
+      description: "Write nothing but the link to the types, into a folder that is there",
+      default: false,
+      parse: flag,
+    }),
   },
   positionals: [{ name: "dir", description: "The folder to write", required: true }],
   async run({ options, positionals: [given = ""] }) {
     if (given === "") throw new SconceError("usage", "DIR must be a folder, not an empty text");
     const dir = resolve(given);
+    if (options.link) {
+      if (!existsSync(join(dir, "model.ts"))) throw new SconceError("usage", `--link: ${given} has no model.ts`);
+      return linkTypes(dir);
+    }
     const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
     await checkEmpty(dir, given);
     if (options.from !== undefined) {
@@ -63,6 +74,7 @@ Next:
     await mkdir(dir, { recursive: true });
     // Never over what came to be there in the meantime.
     for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
+    await linkTypes(dir);
     console.log(`Wrote ${given}: ${files.map(([file]) => file).join(", ")}
 
 Next:
@@ -71,7 +83,7 @@ Next:
   ${programName} predict ${name} colour=#ff8800
   ${programName} serve ${name}
 
-Then change model.ts and export.py into your model.`);
+Then change model.ts and export.py into your model.${pathHint()}`);
   },
 });
 
@@ -83,7 +95,32 @@ export async function writeModelOf(
 ): Promise<readonly string[]> {
   const files = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
   await writeFile(join(dir, "tsconfig.json"), tsconfig(dir), { flag: "wx" });
-  return [...files, "tsconfig.json"];
+  await writeFile(join(dir, ".gitignore"), await readFile(join(template, "gitignore")), { flag: "wx" });
+  await linkTypes(dir);
+  return [...files, "tsconfig.json", ".gitignore"];
+}
+
+/** How to have the command where it is not on the PATH. */
+function pathHint(): string {
+  const script = join(root, "scripts", "sconce");
+  if (Bun.which("sconce") !== null || !existsSync(script)) return "";
+  return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
+}
+
+/** Lets the compiler find sconce from a folder outside its own, without a path of this machine in any file of it. */
+async function linkTypes(dir: string): Promise<void> {
+  if (isInside(dir)) return;
+  const link = join(dir, "node_modules", "sconce");
+  await mkdir(dirname(link), { recursive: true });
+  const found = await lstat(link).catch(() => undefined);
+  // A package that was installed there has types of its own.
+  if (found !== undefined && !found.isSymbolicLink()) return;
+  await rm(link, { force: true });
+  await symlink(root, link);
+}
+
+function isInside(dir: string): boolean {
+  return !relative(root, dir).startsWith("..");
 }
 
 /** A repository's name made of that of the folder. */
@@ -126,10 +163,9 @@ async function filesOf(dir: string, name: string): Promise<readonly (readonly [s
 /** Where the template's files name the model, and not the colours that it knows. */
 const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
 
-/** The settings and the types of the sconce that wrote the folder, wherever it lies. */
+/** The settings and the types of sconce, by paths that are relative to the folder. */
 function tsconfig(dir: string): string {
-  const isInside = !relative(root, dir).startsWith("..");
-  const path = isInside ? relative(dir, root) : root;
+  const path = isInside(dir) ? relative(dir, root) : "./node_modules/sconce";
   return `${JSON.stringify(
     {
       extends: `${path}/tsconfig.json`,

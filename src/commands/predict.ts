@@ -47,7 +47,8 @@ The output goes to standard output, laid out for reading on a terminal and on on
         parse: flag,
       }),
       output: listOption({
-        description: 'Save a file of the output; "-" is standard output, field=FILE says which where there are several',
+        description:
+          'Save a file of the output, or what is no file as FILE.json or FILE.npy; "-" is standard output, field=FILE says which where there are several',
         valueHint: "file",
         alias: "o",
         parse: z.string().min(1, "must be FILE or field=FILE"),
@@ -70,7 +71,7 @@ The output goes to standard output, laid out for reading on a terminal and on on
       if (options.json !== undefined && options.example)
         throw usage("--json and --example are both a whole input; give one");
       if (options.example && config.example === undefined) throw usage(`${reference} has no example`);
-      const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo).filePaths());
+      const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo));
       const input = await readInput({
         model: packaged.repository,
         schema: new SchemaNode(config.inputSchema),
@@ -90,7 +91,10 @@ The output goes to standard output, laid out for reading on a terminal and on on
         const decoded = model.decode(input);
         return options.demo ? await model.demo(decoded, writeLog) : await model.predict(decoded);
       });
-      const saved = await targets.save(output);
+      const saved = await targets.save(output).catch((error: unknown) => {
+        if (!targets.isStandardOutput) print(output);
+        throw error;
+      });
       if (!targets.isStandardOutput) print(saved);
     },
   });

@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import { hasCode } from "../errors.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { slowStep } from "../slow-step.ts";
 import { forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
@@ -146,11 +147,12 @@ class Trials {
   async #time(size: number, enoughMs: number): Promise<number> {
     const batch = Array<readonly Tensor[]>(size).fill(this.#one);
     const worked = this.#worked;
+    const doing = `Warming up with ${size === 1 ? "one item" : `a batch of ${size}`}`;
     const begun = this.#now();
     let shortest = Infinity;
     for (let i = 0; i < RUNS && (i === 0 || this.#now() - begun < enoughMs); i++) {
       const begin = this.#now();
-      await this.#runner.run(batch).catch((error: unknown) => {
+      await slowStep(doing, this.#runner.run(batch)).catch((error: unknown) => {
         throw forwardFault(error, { size, worked });
       });
       shortest = Math.min(shortest, this.#now() - begin);

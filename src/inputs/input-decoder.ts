@@ -3,6 +3,7 @@
 import { type Fault, SconceError } from "../errors.ts";
 import { pointerTo } from "../json.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
+import { withoutUnions } from "../model/union-issues.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { isRecursive, limitFaults } from "./fault-limit.ts";
@@ -96,6 +97,10 @@ export class Faults {
 
   /** A zod issue as faults: one for each unknown field, and for a union those of its nearest option. */
   add(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {
+    for (const each of withoutUnions([issue])) this.#add(each, base);
+  }
+
+  #add(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {
     const path = [...base, ...issue.path];
     if (issue.code === "unrecognized_keys") {
       const keys = issue.keys.slice(0, MAX_FAULTS + 1);
@@ -103,11 +108,6 @@ export class Faults {
         this.#faults.push({ pointer: pointerTo([...path, key]), detail: "is not a field of this input" });
       }
       return;
-    }
-    if (issue.code === "invalid_union" && issue.errors.length > 0) {
-      const nearest = issue.errors.reduce((best, option) => (option.length < best.length ? option : best));
-      for (const inner of nearest) this.add(inner, path);
-      if (nearest.length > 0) return;
     }
     this.#faults.push({ pointer: pointerTo(path), detail: detailOf(issue.message) });
   }

@@ -4,6 +4,7 @@ import { basename, join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { suppliedModules } from "./load.ts";
 import { nativePackages } from "./native-packages.ts";
+import { withSourceMap } from "./source-map.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 
@@ -37,14 +38,16 @@ export async function bundleModel(dir: string): Promise<Bundle> {
     // Without comments: Bun's own say where a module lies as seen from the current folder, and so change from place to place.
     minify: { whitespace: true },
     naming: { asset: "[dir]/[name].[ext]" },
+    sourcemap: "external",
     throw: false,
     metafile: true,
   });
   const [output, ...others] = result.outputs;
-  for (const { path } of others) throw noCode(path);
-  if (result.success && output !== undefined) {
+  const map = others.find(({ kind }) => kind === "sourcemap");
+  for (const other of others) if (other !== map) throw noCode(other.path);
+  if (result.success && output !== undefined && map !== undefined) {
     const sources = Object.keys(result.metafile?.inputs ?? {}).map((path) => resolve(path));
-    return { code: await output.text(), native: nativePackages(sources) };
+    return { code: withSourceMap(await output.text(), await map.text(), dir), native: nativePackages(sources) };
   }
   const faults = result.logs
     .filter(({ level }) => level === "error")

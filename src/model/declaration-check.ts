@@ -4,6 +4,7 @@ import { deviceText } from "./device.ts";
 import { encodingFaults } from "./encodable.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import type { WeightsDeclaration } from "./session.ts";
+import { asynchronousFaults } from "./synchronous.ts";
 import { arrayTypes } from "./tensor.ts";
 import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
@@ -83,7 +84,7 @@ export function checkDeclaration(given: unknown): string[] {
   }
   return Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
     if (!(value instanceof z.ZodType)) return [];
-    const faults = field === "input" ? [] : encodingFaults(value, field);
+    const faults = [...asynchronousFaults(value, field), ...(field === "input" ? [] : encodingFaults(value, field))];
     if (faults.length > 0) return faults;
     try {
       wireSchema(value, field);

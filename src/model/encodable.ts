@@ -1,4 +1,5 @@
 /** Whether a schema goes the way back: what model code gives for an output must become JSON that the schema describes. */
+import { schemasIn } from "./schema-walk.ts";
 import * as z from "./z.ts";
 
 type Schema = z.core.$ZodType;
@@ -9,34 +10,16 @@ type Schema = z.core.$ZodType;
  * @param field the declared field, for messages: `output` or `demo.output`
  */
 export function encodingFaults(schema: Schema, field: string): string[] {
-  const faults = [...oneWayFields(schema, field, new Set())].map(
-    (path) =>
+  const oneWay = [...schemasIn(schema, field)].filter(([, { _zod }]) =>
+    ["transform", "success"].includes(_zod.def.type),
+  );
+  const faults = oneWay.map(
+    ([path]) =>
       `${path}: has a transform, which cannot be turned back into what crosses the wire; do it in postprocess, or declare both ways with z.codec`,
   );
   if (!mayBeNothing(schema, new Set())) return faults;
   const fix = "declare what it is, or z.json() for any JSON, or .nullable() where there may be no value";
   return [...faults, `${field}: may be undefined, which JSON has no word for; ${fix}`];
-}
-
-/** The fields at any depth that only decode. */
-function* oneWayFields(schema: Schema, path: string, seen: Set<Schema>): Generator<string> {
-  if (seen.has(schema)) return;
-  seen.add(schema);
-  const { def } = schema._zod;
-  if (def.type === "transform" || def.type === "success") yield path;
-  if (schema instanceof z.core.$ZodLazy) yield* oneWayFields(schema._zod.def.getter(), path, seen);
-  for (const part of Object.values(def)) {
-    for (const [name, inner] of innerSchemas(part)) yield* oneWayFields(inner, name ? `${path}.${name}` : path, seen);
-  }
-}
-
-/** The schemas in one entry of a definition: a schema, a list of them, or the fields of an object. */
-function innerSchemas(part: unknown): (readonly [name: string | undefined, schema: Schema])[] {
-  if (part instanceof z.core.$ZodType) return [[undefined, part]];
-  if (typeof part !== "object" || part === null) return [];
-  return Object.entries(part).flatMap(([key, value]) =>
-    value instanceof z.core.$ZodType ? [[Array.isArray(part) ? undefined : key, value] as const] : [],
-  );
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);

@@ -3,29 +3,24 @@ import { messageOf, SconceError } from "../errors.ts";
 import { BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { countScans, hasEnd } from "./jpeg.ts";
+import { type Normalization, normalize } from "./normalize.ts";
+import { type PlacementOptions, placementOf } from "./placement.ts";
 import { readStoredPng, writeStoredPng } from "./png.ts";
-import type { Channels, Fit, Layout, Raster, Rgb, Size } from "./raster.ts";
+import type { Channels, Layout, Raster, Rgb, Size } from "./raster.ts";
 import * as raster from "./raster.ts";
 import { resamplePremultiplied } from "./resample.ts";
 import { firstFrame } from "./webp.ts";
 
-export type { Channels, Fit, Layout, Rgb, Size } from "./raster.ts";
+export type { Normalization } from "./normalize.ts";
+export type { Fit } from "./placement.ts";
+export type { Channels, Layout, Rgb, Size } from "./raster.ts";
 
 /** Named as in Pillow; each gives Pillow's values to within 1 of 255. */
 export type Filter = "nearest" | "box" | "bilinear" | "bicubic" | "lanczos";
 
-export interface PixelOptions {
-  /** Columns of the result. Default: the image's, or what keeps its shape when only `height` is given. */
-  width?: number;
-  /** Rows of the result. Default: the image's, or what keeps its shape when only `width` is given. */
-  height?: number;
+export interface PixelOptions extends PlacementOptions {
   /** 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
   channels?: Channels;
-  /**
-   * What happens when the image has another shape than the result. `fill` stretches; `cover` scales until nothing is empty and
-   * cuts off the rest, centred; `contain` scales until all is visible and fills the bars with `background`. Default: `fill`.
-   */
-  fit?: Fit;
   /**
    * How pixels are resampled; all but `nearest` widen their support when shrinking (antialias). Default: `bilinear`, torchvision's
    * default on Pillow images, which most published weights were trained with. (Pillow's own `resize` defaults to `bicubic`.)
@@ -35,7 +30,7 @@ export interface PixelOptions {
   background?: Rgb;
   /** Order of the colour channels. Default: `rgb`. */
   order?: "rgb" | "bgr";
-  /** `hwc`: pixel after pixel; `chw`: one plane a channel, as PyTorch takes them. Default: `hwc`. */
+  /** `hwc`: pixel after pixel; `chw`: one plane a channel, as PyTorch takes them. Default: `hwc`, with `normalize` `chw`. */
   layout?: Layout;
   /**
    * Lets a JPEG that is shrunk be decoded at a lower resolution (Pillow's `Image.draft`): up to twice as fast, but values differ
@@ -46,9 +41,14 @@ export interface PixelOptions {
   signal?: AbortSignal;
 }
 
-export interface Pixels extends Size {
-  /** 0 to 255; `width * height * channels` values in the order that `layout` says. */
-  readonly data: Uint8Array<ArrayBuffer>;
+export interface NormalizedOptions extends PixelOptions {
+  /** Floats in place of bytes: divided by 255, less `mean`, divided by `std`, as torchvision's `ToTensor` and `Normalize`. */
+  normalize: Normalization;
+}
+
+export interface Pixels<Data = Uint8Array<ArrayBuffer>> extends Size {
+  /** 0 to 255, or as `normalize` says; `width * height * channels` values in the order that `layout` says. */
+  readonly data: Data;
   readonly channels: Channels;
   readonly layout: Layout;
 }
@@ -98,25 +98,20 @@ export class Image extends ModelFile {
   }
 
   /** Decodes, resizes and lays out the pixels; all but the last pass over the result runs on other threads. Errors as `size`. */
-  async pixels(options: PixelOptions = {}): Promise<Pixels> {
-    const {
-      fit = "fill",
-      filter = "bilinear",
-      background = white,
-      order = "rgb",
-      layout = "hwc",
-      draft = false,
-    } = options;
-    const { channels = 3 } = options;
+  async pixels(options: NormalizedOptions): Promise<Pixels<Float32Array<ArrayBuffer>>>;
+  async pixels(options?: PixelOptions): Promise<Pixels>;
+  async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
+    const { normalize: normalization, filter = "bilinear", background = white, order = "rgb", draft = false } = options;
+    const { channels = 3, layout = normalization === undefined ? "hwc" : "chw" } = options;
     const signal = () => options.signal ?? this.ended;
     const source = await this.#header();
-    const target = targetOf(source, options);
-    const { scaled, x, y } = raster.place(source, target, fit);
+    const { target, scaled, x, y } = placementOf(source, options);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
     const decode = async () => {
       const decoded = await this.#raster(source, { scaled, filter, draft });
-      return raster.convert(decoded, { target, x, y, channels, background, order, layout });
+      const bytes = await raster.convert(decoded, { target, x, y, channels, background, order, layout });
+      return normalization === undefined ? bytes : normalize(bytes, { ...target, channels, layout }, normalization);
     };
     const data = await decodings.run(checkedBytes(this.label, source, scaled), decode, signal);
     return { data, ...target, channels, layout };
@@ -252,19 +247,6 @@ function checkedBytes(label: string, ...pictures: readonly Size[]): number {
 
 function bytesOf({ width, height }: Size): number {
   return width * height * BYTES_PER_PIXEL;
-}
-
-function targetOf(source: Size, { width, height }: PixelOptions): Size {
-  for (const [name, value] of Object.entries({ width, height })) {
-    if (value !== undefined && !(Number.isInteger(value) && value > 0)) {
-      throw new SconceError("item_failed", `pixels(): ${name} is ${value}; give a whole number of at least 1`);
-    }
-  }
-  if (width === undefined && height === undefined) return { width: source.width, height: source.height };
-  return {
-    width: width ?? Math.max(1, Math.round(((height ?? 1) * source.width) / source.height)),
-    height: height ?? Math.max(1, Math.round(((width ?? 1) * source.height) / source.width)),
-  };
 }
 
 function checkPixels({ data, width, height, channels }: RawPixels): void {

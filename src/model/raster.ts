@@ -1,4 +1,4 @@
-/** Decoded pixels on their way to the ones asked for: how they fit, transparency, grey, channel order, layout. */
+/** Decoded pixels on their way to the ones asked for: transparency, grey, channel order, layout. */
 
 /** 8-bit RGBA; row y starts at `offset + y * rowBytes`. */
 export interface Raster {
@@ -16,42 +16,9 @@ export interface Size {
   readonly height: number;
 }
 
-export type Fit = "fill" | "cover" | "contain";
 export type Channels = 1 | 3 | 4;
 export type Layout = "hwc" | "chw";
 export type Rgb = readonly [red: number, green: number, blue: number];
-
-/** The whole source becomes `scaled`; its top left corner lies at (x, y) of the target: negative cuts off, positive leaves a bar. */
-export interface Placement {
-  readonly scaled: Size;
-  readonly x: number;
-  readonly y: number;
-}
-
-/**
- * Where an image goes in a target of another shape. `cover` rounds as torchvision's `Resize` of the shorter side with `CenterCrop`
- * does, `contain` as Pillow's `ImageOps.pad`.
- */
-export function place(source: Size, target: Size, fit: Fit): Placement {
-  if (fit === "fill") return { scaled: target, x: 0, y: 0 };
-  const wide = source.width * target.height >= source.height * target.width;
-  const cover = fit === "cover";
-  const round = cover ? Math.floor : Math.round;
-  const scaled =
-    wide === cover
-      ? { width: Math.max(1, round((target.height * source.width) / source.height)), height: target.height }
-      : { width: target.width, height: Math.max(1, round((target.width * source.height) / source.width)) };
-  const x = roundHalfEven((target.width - scaled.width) / 2);
-  const y = roundHalfEven((target.height - scaled.height) / 2);
-  return { scaled, x, y };
-}
-
-/** As Python rounds. */
-function roundHalfEven(value: number): number {
-  const floor = Math.floor(value);
-  if (value - floor !== 0.5) return Math.round(value);
-  return floor % 2 === 0 ? floor : floor + 1;
-}
 
 export function isOpaque({ width, height, bytes, offset, rowBytes }: Raster): boolean {
   for (let y = 0; y < height; y++) {
@@ -102,7 +69,7 @@ export async function convert(raster: Raster, conversion: Conversion): Promise<U
 const pixelsPerTurn = 1_000_000;
 
 /** Calls `work` for all rows, a block at a time, and makes way for others between the blocks. */
-async function inTurns(
+export async function inTurns(
   { row, endRow, width }: { row: number; endRow: number; width: number },
   work: (row: number, endRow: number) => void,
 ): Promise<void> {
@@ -182,7 +149,7 @@ function paintBackground(data: Uint8Array, { target, channels, background, order
   }
 }
 
-function stridesOf(target: Size, channels: Channels, layout: Layout) {
+export function stridesOf(target: Size, channels: Channels, layout: Layout) {
   return layout === "hwc"
     ? { pixelStride: channels, channelStride: 1 }
     : { pixelStride: 1, channelStride: target.width * target.height };

@@ -15,23 +15,30 @@ export const wireDescriptions = z.registry<{ readonly input: string; readonly ou
  */
 export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   const dropping: string[] = [];
-  let json: JsonSchema;
-  try {
-    json = z.toJSONSchema(schema, {
+  const without: string[] = [];
+  const describe = (unrepresentable: "throw" | "any"): JsonSchema =>
+    z.toJSONSchema(schema, {
       io: "input",
+      unrepresentable,
       override: ({ zodSchema, jsonSchema, path }) => {
         const descriptions = field === "input" ? undefined : wireDescriptions.get(zodSchema);
         // The author may have written another.
         if (descriptions && jsonSchema.description === descriptions.input) jsonSchema.description = descriptions.output;
         const { def } = zodSchema._zod;
         if (def.type === "object" && !("catchall" in def && def.catchall)) dropping.push(pathName(field, path));
+        const fix = noJson.get(def.type);
+        if (fix !== undefined) without.push(`${pathName(field, path)}: ${fix}`);
       },
     });
+  let json: JsonSchema = {};
+  try {
+    json = describe("throw");
   } catch (error) {
-    throw new SconceError("model_invalid", `${field}: cannot be described as JSON (${messageOf(error)})`, {
-      cause: error,
-    });
+    // Now to the end, for the fields.
+    describe("any");
+    if (without.length === 0) without.push(`${field}: cannot be described as JSON (${messageOf(error)})`);
   }
+  if (without.length > 0) throw new SconceError("model_invalid", [...new Set(without)].join("; "));
   if (dropping.length > 0) {
     throw new SconceError(
       "model_invalid",
@@ -42,7 +49,25 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   return rest;
 }
 
+/** Types of zod that have no JSON side, and what to write instead. */
+const noJson: ReadonlyMap<string, string> = new Map([
+  [
+    "date",
+    "JSON has no dates; write z.codec(z.iso.datetime(), z.date(), { decode: (text) => new Date(text), encode: (date) => date.toISOString() })",
+  ],
+  [
+    "bigint",
+    "JSON has no bigint; write z.int(), or z.codec(z.string().regex(/^-?\\d+$/), z.bigint(), { decode: BigInt, encode: String })",
+  ],
+  ["file", 'z.file() does not cross the wire; write file() from "sconce"'],
+  ["map", "JSON has no Map; write z.record(), or z.codec() from a list"],
+  ["set", "JSON has no Set; write z.array(), or z.codec() from a list"],
+  ["promise", "JSON has no promises; write what it resolves to"],
+]);
+
 /** `input.meta.crop` for the path of a nested schema in its JSON Schema (`properties`, `meta`, `properties`, `crop`). */
 function pathName(field: string, path: readonly (string | number)[]): string {
-  return [field, ...path.filter((part, i) => !(part === "properties" && i % 2 === 0))].join(".");
+  const names: (string | number)[] = [field];
+  for (let i = 0; i + 1 < path.length; i++) if (path[i] === "properties") names.push(path[++i] ?? "");
+  return names.join(".");
 }

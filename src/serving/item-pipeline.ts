@@ -10,6 +10,7 @@ import type { DemoContext, Model } from "../model/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { withoutUnions } from "../model/union-issues.ts";
 import * as z from "../model/z.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 
@@ -193,7 +194,7 @@ function declaredBytes(specs: TensorSpecs): number | undefined {
 function encodeWith(schema: z.ZodType, value: unknown, name: string): string {
   const encoded = z.safeEncode(schema, value);
   if (encoded.success) return JSON.stringify(encoded.data);
-  const { issues } = encoded.error;
+  const issues = withoutUnions(encoded.error.issues);
   const faults = issues
     .slice(0, MAX_OUTPUT_FAULTS)
     .map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);

@@ -12,8 +12,12 @@ import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
+import { asynchronousFix } from "../model/synchronous.ts";
+import { withoutUnions } from "../model/union-issues.ts";
+import * as z from "../model/z.ts";
 import { torchVersion } from "../native/binding.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
+import { slowStep } from "../slow-step.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
 import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
@@ -161,15 +165,18 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances } = options;
   const devices = resolveDevices({ operator: options.device, author: model.settings.device });
   const [opened, prepared] = await Promise.allSettled([
-    openRunners({
-      weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
-      operators: model.operators.map(pathOf),
-      predict: model.predict,
-      ...model.tensors,
-      devices,
-      threads,
-      instances,
-    }),
+    slowStep(
+      "Loading weights",
+      openRunners({
+        weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
+        operators: model.operators.map(pathOf),
+        predict: model.predict,
+        ...model.tensors,
+        devices,
+        threads,
+        instances,
+      }),
+    ),
     runSetup(model, pathOf),
   ]);
   if (opened.status === "rejected") throw opened.reason;
@@ -177,7 +184,10 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   try {
     if (prepared.status === "rejected") throw prepared.reason;
     const pipeline = new ItemPipeline(model, fetcher, fileCaps, lag);
-    const item = example === undefined ? undefined : await exampleTensors(model, pipeline, example);
+    const item =
+      example === undefined
+        ? undefined
+        : await slowStep("Preparing the example", exampleTensors(model, pipeline, example));
     return { runners, pipeline, item, devices };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
@@ -207,7 +217,8 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
  * @throws SconceError of whichever step failed
  */
 export async function predictOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
-  const [output] = await predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
+  const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
+  const [output] = await slowStep("Running the model", predicting);
   return pipeline.encode(output);
 }
 
@@ -221,7 +232,10 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
     throw new SconceError("model_invalid", `the model's setup reads ${name}, which is not declared under assets`);
   };
   try {
-    await model.setup({ asset });
+    await slowStep(
+      "Running the model's setup",
+      Promise.try(() => model.setup({ asset })),
+    );
   } catch (error) {
     if (error instanceof SconceError) throw error;
     throw new SconceError("model_invalid", `the model's setup failed: ${messageOf(error)}`, { cause: error });
@@ -238,8 +252,24 @@ export async function exampleTensors(model: Model, pipeline: ItemPipeline, examp
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */
 export function decodeExample(model: Model, example: unknown): unknown {
-  const decoded = model.input.safeParse(example);
+  const decoded = parseExample(model, example);
   if (decoded.success) return decoded.data;
-  const faults = decoded.error.issues.map((issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`);
+  const faults = withoutUnions(decoded.error.issues).map(
+    (issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`,
+  );
   throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+}
+
+/** @throws SconceError `model_invalid` when the schema of the input cannot be followed at once */
+export function parseExample({ input }: Model, example: unknown) {
+  try {
+    return input.safeParse(example);
+  } catch (error) {
+    if (!(error instanceof z.core.$ZodAsyncError)) throw error;
+    throw new SconceError(
+      "model_invalid",
+      `the model is declared wrongly: input: a refinement or transform is asynchronous; ${asynchronousFix}`,
+      { cause: error },
+    );
+  }
 }

@@ -31,6 +31,8 @@ export interface PutOptions {
   readonly repository: string;
   /** Tags beside the generated one and `latest`. */
   readonly tags?: readonly string[];
+  /** A variant beside the repository's builds: `latest` stands for it only if the repository has none. */
+  readonly isVariant?: boolean;
   readonly config: ModelConfig;
   readonly layers: readonly LayerSource[];
   readonly onProgress?: (progress: CopyProgress) => void;

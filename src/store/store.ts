@@ -82,7 +82,9 @@ export class ModelStore {
       const staged = await stagePackage(this.#blobs, options, { folder: workspace.folder, reuse });
       const { digest } = staged.manifest;
       const tag = generatedTag(digest);
-      if (this.#commit({ repository, tags: [tag, latestTag, ...(options.tags ?? [])], staged }, workspace)) {
+      const [moved, spareTags] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
+      const tags = [tag, ...moved, ...(options.tags ?? [])];
+      if (this.#commit({ repository, tags, spareTags, staged }, workspace)) {
         return { digest, tag, reference: `${repository}:${tag}` };
       }
     }

@@ -83,8 +83,12 @@ def flatten(image: Image.Image, background) -> Image.Image:
     return Image.alpha_composite(Image.new("RGBA", image.size, (*background, 255)), image).convert("RGB")
 
 
-def pixels(name, width=None, height=None, channels=3, fit="fill", filter="bilinear", background=(255, 255, 255)):
+def pixels(name, width=None, height=None, channels=3, fit="fill", filter="bilinear", background=(255, 255, 255), shortSide=None, crop=None):
     image = load(name)
+    if shortSide:  # torchvision: Resize(shortSide)
+        short, long = sorted(image.size)
+        size = (shortSide, int(shortSide * long / short))
+        width, height = size if image.width <= image.height else size[::-1]
     target = (width or image.width, height or image.height)
     resample = filters[filter]
     if fit == "contain":
@@ -103,6 +107,14 @@ def pixels(name, width=None, height=None, channels=3, fit="fill", filter="biline
         image = image.crop((left, top, left + target[0], top + target[1]))
     elif target != image.size:
         image = image.resize(target, resample)
+    if crop:  # torchvision: CenterCrop, but for the colour of what it pads
+        wide, high = crop.values() if isinstance(crop, dict) else (crop, crop)
+        if image.width < wide or image.height < high:
+            padded = Image.new("RGB", (max(wide, image.width), max(high, image.height)), tuple(background))
+            padded.paste(flatten(image, background), (max(0, wide - image.width) // 2, max(0, high - image.height) // 2))
+            image = padded
+        left, top = round((image.width - wide) / 2), round((image.height - high) / 2)
+        image = image.crop((left, top, left + wide, top + high))
     if channels != 4 and image.mode == "RGBA":
         image = flatten(image, background)
     if channels == 1:
@@ -125,7 +137,7 @@ def case(name, **options):
 
 
 for path in sorted(here.iterdir()):
-    if path.suffix != ".jsonl" and path.name != "huge.png":
+    if path.suffix not in [".jsonl", ".f32"] and path.name != "huge.png":
         case(path.name)
 for name in ["rgb.png", "baseline.jpg", "alpha.png"]:
     for filter in filters:
@@ -144,6 +156,15 @@ for fit in ["cover", "contain"]:
     case("rgb.png", width=31, height=50, fit=fit, background=(9, 8, 7))
     case("turned.jpg", width=20, height=21, fit=fit)
     case("alpha.png", width=21, height=13, fit=fit, background=(0, 0, 255))
+for short, crop in [(20, 14), (21, 16), (17, dict(width=20, height=9)), (11, dict(width=21, height=16))]:
+    for name in ["rgb.png", "turned.jpg"]:
+        case(name, shortSide=short, crop=crop)
+case("rgb.png", width=25, height=20, crop=16)
+
+# What torchvision's ToTensor and Normalize make of each value of a byte, for ImageNet's mean and deviation.
+values = (np.arange(256, dtype=np.float32) / np.float32(255))[None].repeat(3, 0)
+mean, std = (np.array(each, np.float32)[:, None] for each in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+(here / "normalized.f32").write_bytes(((values - mean) / std).astype("<f4").tobytes())
 
 (here / "expected.jsonl").write_text("".join(json.dumps(c) + "\n" for c in cases))
 print(f"{len(cases)} cases, {sum(p.stat().st_size for p in here.iterdir())} bytes")

@@ -5,6 +5,7 @@ import { AddressGuard } from "../../fetching/address-guard.ts";
 import { Fetcher } from "../../fetching/fetcher.ts";
 import type { Model } from "../../model/define.ts";
 import { loadModel } from "../../model/load.ts";
+import { withoutUnions } from "../../model/union-issues.ts";
 import { ItemFlow } from "../../serving/item-flow.ts";
 import { runDemo } from "../../serving/run-demo.ts";
 import { predictOne, type RunningModel, setUp } from "../../serving/set-up.ts";
@@ -56,7 +57,9 @@ export class LocalModel implements AsyncDisposable {
   decode(input: unknown): unknown {
     const decoded = this.#model.input.safeParse(input);
     if (decoded.success) return decoded.data;
-    const faults = decoded.error.issues.map(({ path, message }) => `${path.join(".") || "the input"}: ${message}`);
+    const faults = withoutUnions(decoded.error.issues).map(
+      ({ path, message }) => `${path.join(".") || "the input"}: ${message}`,
+    );
     throw new SconceError("usage", faults.join("; "));
   }
 

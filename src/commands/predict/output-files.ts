@@ -5,6 +5,8 @@ import { dirname } from "node:path";
 import { formatBytes } from "../../bytes.ts";
 import { SconceError } from "../../errors.ts";
 import { decodeDataUrl } from "../../model/data-url.ts";
+import type { SchemaNode } from "./schema.ts";
+import { isForValues, ValueTarget } from "./value-target.ts";
 
 /** Standard output as the place for a file. */
 export const standardOutput = "-";
@@ -24,21 +26,28 @@ interface Target {
 
 export class OutputTargets {
   readonly #targets: readonly Target[];
+  readonly #values: readonly ValueTarget[];
 
   /**
    * @param given `FILE` or `field=FILE`
-   * @param filePaths of the output's schema, with `*` for any index
+   * @param schema of the output
    * @throws SconceError `usage` for a field that holds no file, a name that fits several, a folder that is not there
    */
-  constructor(given: readonly string[], filePaths: readonly string[]) {
-    this.#targets = given.map(parseTarget);
+  constructor(given: readonly string[], schema: SchemaNode) {
+    const filePaths = schema.filePaths();
+    const all = given.map(parseTarget);
+    // A file of the output keeps its own format, whatever the ending.
+    const isFile = ({ name }: Target) => filePaths.some((each) => name === undefined || isNamed(each, name, true));
+    const isValue = (target: Target) => isForValues(target.path) && !isFile(target);
+    this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
+    this.#targets = all.filter((target) => !isValue(target));
     if (this.#targets.length > 1 && this.#targets.some(({ name }) => name === undefined)) {
       throw usage("several -o each name the file of the output that they save: -o field=FILE");
     }
     for (const target of this.#targets) {
       select(target, filePaths, (path) => path, true);
-      checkPath(target.path);
     }
+    for (const { path } of all) checkPath(path);
   }
 
   get isStandardOutput(): boolean {
@@ -59,7 +68,12 @@ export class OutputTargets {
       await (target.path === standardOutput ? Bun.write(Bun.stdout, bytes) : writeFile(target.path, bytes));
       saved.set(name, target.path);
     }
-    return mapFiles(output, ({ name, dataUri }) => saved.get(name) ?? dataUri);
+    let shown = mapFiles(output, ({ name, dataUri }) => saved.get(name) ?? dataUri);
+    for (const value of this.#values) {
+      await value.save(output);
+      shown = value.replacedIn(shown);
+    }
+    return shown;
   }
 }
 
@@ -104,18 +118,23 @@ function parseTarget(given: string): Target {
 
 /** @param isSchema whether the names are those of a schema, in which an element of an array stands for several */
 function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
-  const wanted = isSchema ? name?.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
-  const found = all.filter((one) => wanted === undefined || `.${nameOf(one)}`.endsWith(`.${wanted}`));
+  const found = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
   const names = all.map(nameOf).join(", ");
   const [first] = found;
   if (first === undefined) {
     const what = name === undefined ? "file to save" : `file ${name}`;
-    throw usage(`the output has no ${what}${names === "" ? "" : `; its files: ${names}`}`);
+    const fix = names === "" ? "; what is no file is saved as FILE.json or FILE.npy" : `; its files: ${names}`;
+    throw usage(`the output has no ${what}${fix}`);
   }
   if (found.length > 1) {
     throw usage(`the output has several files (${names}); say which one with -o ${found.map(nameOf)[0]}=FILE`);
   }
   return first;
+}
+
+function isNamed(whole: string, name: string, isSchema: boolean): boolean {
+  const wanted = isSchema ? name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
+  return `.${whole}`.endsWith(`.${wanted}`);
 }
 
 function checkPath(path: string): void {

@@ -61,14 +61,38 @@ export class SchemaNode {
     return this.#node(listOf(array.prefixItems)[index] ?? array.items);
   }
 
-  /** The places of files in what it describes: `image`, `faces.*.crop`. */
-  filePaths(depth = 0): readonly string[] {
-    if (this.isFile) return [""];
+  /** Whether it is a number or true or false, or nested lists of them. */
+  get isNumbers(): boolean {
+    return this.#isEach(new Set(["array", "number", "integer", "boolean"])) && this.kinds.has("array");
+  }
+
+  get isWhole(): boolean {
+    return this.#isEach(new Set(["array", "integer"]));
+  }
+
+  /** Whether its elements at any depth are of these types alone. */
+  #isEach(allowed: ReadonlySet<Kind>, depth = 0): boolean {
+    // An array of tensors' elements can also be its bytes as a text, which no output is.
+    const own = [...this.kinds].filter((kind) => kind !== "string" || !this.kinds.has("array"));
+    if (own.length === 0 || depth > 8 || !own.every((kind) => allowed.has(kind))) return false;
+    return !this.kinds.has("array") || this.element(0).#isEach(allowed, depth + 1);
+  }
+
+  /** The places of files in an output that it describes: `image`, `faces.*.crop`. */
+  filePaths(): readonly string[] {
+    return this.paths((node) => node.isFile && !node.kinds.has("array"));
+  }
+
+  /** The outermost places of what is wanted. */
+  paths(isWanted: (node: SchemaNode) => boolean, depth = 0): readonly string[] {
+    if (isWanted(this)) return [""];
     // A schema may refer to itself.
     if (depth > 8) return [];
     const below: (readonly [string, SchemaNode])[] = [...this.fields];
     if (this.kinds.has("array")) below.push(["*", this.element(0)]);
-    return below.flatMap(([name, node]) => node.filePaths(depth + 1).map((path) => (path ? `${name}.${path}` : name)));
+    return below.flatMap(([name, node]) =>
+      node.paths(isWanted, depth + 1).map((path) => (path ? `${name}.${path}` : name)),
+    );
   }
 
   #node(schema: unknown): SchemaNode {

@@ -1,6 +1,7 @@
 /** The engine process's side: fronts connect, their items share batches, and each front is given the rows of its own. */
 import type { Socket, UnixSocketListener } from "bun";
 import type { SconceError } from "../../errors.ts";
+import { authorLine } from "../../model/author-line.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
@@ -209,10 +210,12 @@ export class EngineServer {
     }
   }
 
-  #failed({ lane, number }: RemoteItem, { code, message }: SconceError): void {
+  #failed({ lane, number }: RemoteItem, error: SconceError): void {
     ended(lane);
     if (lane.front.isGone) return;
-    const { block, from } = jsonFrame(this.#blocks, frameKinds.failed, { number, code, message });
+    const { code, message } = error;
+    const failure = { number, code, message, at: authorLine(error) };
+    const { block, from } = jsonFrame(this.#blocks, frameKinds.failed, failure);
     lane.front.outbox.add(block, from, block.end);
     lane.front.outbox.flushSoon();
   }

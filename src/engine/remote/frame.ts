@@ -74,6 +74,8 @@ export const failureSchema = z.object({
   number: z.int(),
   code: z.enum(errorCodes),
   message: z.string(),
+  /** The line of the author's code. */
+  at: z.string().optional(),
 });
 
 /** The text of a `hello` or `failed` frame. */

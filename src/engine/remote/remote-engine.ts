@@ -215,9 +215,9 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
         this.#finished(memory, at);
         break;
       case frameKinds.failed: {
-        const { number, code, message } = failureSchema.parse(jsonAt(memory, at));
+        const { number, code, message, at: line } = failureSchema.parse(jsonAt(memory, at));
         const pending = this.#pending.get(number);
-        if (pending !== undefined) this.#fail(pending, new SconceError(code, message));
+        if (pending !== undefined) this.#fail(pending, new SconceError(code, message, { at: line }));
         break;
       }
       case frameKinds.hello:

@@ -1,0 +1,17 @@
+/** Whether a schema can be followed without waiting: inputs are decoded, and outputs encoded, at once. */
+import { schemasIn } from "./schema-walk.ts";
+import type * as z from "./z.ts";
+
+export const asynchronousFix = "zod is not waited for here; do it in preprocess or postprocess, which may wait";
+
+const AsyncFunction = (async () => {}).constructor;
+
+/** A fault for each asynchronous refinement or transform; one that only returns a promise shows when the example is decoded. */
+export function asynchronousFaults(schema: z.core.$ZodType, field: string): string[] {
+  return [...schemasIn(schema, field)].flatMap(([path, { _zod }]) => {
+    if (!Object.values(_zod.def).some((value) => value instanceof AsyncFunction)) return [];
+    // A refinement is a schema among the checks of another.
+    const kind = _zod.def.type === "custom" ? "refinement" : "transform";
+    return [`${path}: has an asynchronous ${kind}; ${asynchronousFix}`];
+  });
+}

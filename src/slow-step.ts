@@ -1,0 +1,32 @@
+/** Says what a start waits for once that takes long: a line that counts the seconds on a terminal, one log line elsewhere. */
+import { isLogJson, log } from "./log.ts";
+
+const QUIET_MS = 2000;
+const TICK_MS = 1000;
+const clearLine = "\r\u001b[K";
+
+interface SlowStepOptions {
+  readonly quietMs?: number;
+  readonly terminal?: { readonly isTTY?: boolean; write(text: string): unknown };
+  readonly writeLine?: (line: string) => void;
+}
+
+/** @param doing as in "Loading weights" */
+export async function slowStep<T>(doing: string, task: Promise<T>, options: SlowStepOptions = {}): Promise<T> {
+  const { quietMs = QUIET_MS, terminal = process.stderr, writeLine = (line) => log.info(line) } = options;
+  const begunMs = performance.now();
+  let shown = "";
+  const show = () => {
+    if (isLogJson() || !terminal.isTTY) return writeLine(`${doing} …`);
+    shown = clearLine;
+    terminal.write(`${clearLine}${doing}: ${Math.round((performance.now() - begunMs) / 1000)} s`);
+    timer = setTimeout(show, TICK_MS);
+  };
+  let timer = setTimeout(show, quietMs);
+  try {
+    return await task;
+  } finally {
+    clearTimeout(timer);
+    if (shown !== "") terminal.write(shown);
+  }
+}

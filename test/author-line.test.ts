@@ -1,0 +1,91 @@
+/** Errors of an author's code name the line of the source that they come from, not of the bundle. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir } from "node:fs/promises";
+import { runCommand } from "citty";
+import { build } from "../src/commands/build.ts";
+import { messageWithLine } from "../src/model/author-line.ts";
+import { bundleModel } from "../src/model/bundle.ts";
+import { loadModel } from "../src/model/load.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+let home: TempDir;
+const outerHome = process.env.SCONCE_HOME;
+
+beforeAll(async () => {
+  home = await tempDir();
+  process.env.SCONCE_HOME = home.path;
+});
+
+afterAll(async () => {
+  if (outerHome === undefined) delete process.env.SCONCE_HOME;
+  else process.env.SCONCE_HOME = outerHome;
+  await home[Symbol.asyncDispose]();
+});
+
+/** What a build says of a model whose helper.ts throws in its sixth line, and whose package throws in its second. */
+async function lineOf(change: Readonly<Record<string, string>>, end = ""): Promise<string> {
+  await using dir = await tempDir();
+  const imports =
+    'import { broken, type Fault } from "./parts/helper.ts";\nimport { lame } from "lame";\nlet fault: Fault;\n';
+  await writeModel(dir, imports + modelText(change) + end);
+  await mkdir(dir.join("parts"));
+  await Bun.write(
+    dir.join("parts/helper.ts"),
+    `export interface Fault {
+  readonly why: string;
+}
+
+export function broken(why: string): never {
+  throw new TypeError(why satisfies Fault["why"]);
+}
+`,
+  );
+  await Bun.write(dir.join("node_modules/lame/package.json"), '{"name":"lame","main":"index.js"}');
+  await Bun.write(dir.join("node_modules/lame/index.js"), 'export function lame() {\n  throw new Error("lame");\n}\n');
+  return messageWithLine(await failureOf(runCommand(build, { rawArgs: [dir.path] })));
+}
+
+test.each([
+  ["setup", { setup: '() => broken("s")' }, "the model's setup failed: s (parts/helper.ts:6)"],
+  ["preprocess", { preprocess: '() => broken("p")' }, "preprocess failed: p (parts/helper.ts:6)"],
+  ["postprocess", { postprocess: 'async () => broken("q")' }, "postprocess failed: q (parts/helper.ts:6)"],
+  ["predict", { predict: '() => broken("r")' }, "predict failed: r (parts/helper.ts:6)"],
+  [
+    "a package that preprocess calls",
+    { preprocess: "() => { const made = lame(); return made; }" },
+    "preprocess failed: lame (model.ts:13)",
+  ],
+  ["a wrong use of sconce", { preprocess: "() => ({ x: tensor(new Float32Array(2), [3]) })" }, " (model.ts:13)"],
+])("an error of %s names its line", async (_, change, end) => {
+  expect(await lineOf(change)).toEndWith(end);
+});
+
+test("an error while loading names its line", async () => {
+  expect(await lineOf({}, '\nbroken("at once");\n')).toEndWith("at once (parts/helper.ts:6)");
+});
+
+test("a bundle is the same wherever its folder lies and whoever builds it where", async () => {
+  await using dir = await tempDir();
+  const here = process.cwd();
+  const codes: string[] = [];
+  try {
+    for (const [name, from] of [
+      ["a", "."],
+      ["b/c", "b/c"],
+      ["b/c", "/"],
+    ] as const) {
+      const path = await writeModel(dir, modelText(), name);
+      process.chdir(dir.join("."));
+      process.chdir(from);
+      codes.push((await bundleModel(path)).code);
+    }
+  } finally {
+    process.chdir(here);
+  }
+  expect(new Set(codes).size).toBe(1);
+  await loadModel(codes[0] ?? "", "same");
+});

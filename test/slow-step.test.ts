@@ -1,0 +1,32 @@
+/** What a slow start says: nothing while it is fast, then what it waits for. */
+import { expect, test } from "bun:test";
+import { slowStep } from "../src/slow-step.ts";
+
+test("a slow step is a line for logs, once", async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const lines: string[] = [];
+  const writeLine = (line: string) => {
+    lines.push(line);
+    resolve("done");
+  };
+  expect(await slowStep("Loading weights", promise, { quietMs: 1, terminal: { write() {} }, writeLine })).toBe("done");
+  expect(lines).toEqual(["Loading weights …"]);
+});
+
+test("on a terminal it counts seconds in place, and is taken away at the end, also of a failure", async () => {
+  const { promise, reject } = Promise.withResolvers<void>();
+  const written: string[] = [];
+  const write = (text: string) => {
+    written.push(text);
+    reject(new Error("no"));
+  };
+  await expect(slowStep("Warming up", promise, { quietMs: 1, terminal: { isTTY: true, write } })).rejects.toThrow("no");
+  expect(written).toEqual(["\r\u001b[KWarming up: 0 s", "\r\u001b[K"]);
+});
+
+test("a fast one is silent", async () => {
+  const written: string[] = [];
+  const write = (text: string) => written.push(text);
+  await slowStep("Loading", Promise.resolve(), { terminal: { isTTY: true, write }, writeLine: write });
+  expect(written).toEqual([]);
+});
