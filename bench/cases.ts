@@ -12,6 +12,7 @@ import { overConnections, sconce } from "./over-connections.ts";
 import { overload } from "./overload.ts";
 import { againstPeer } from "./peers/against-peer.ts";
 import { RunningPeer } from "./peers/running-peer.ts";
+import { queueWorkers } from "./queue-workers.ts";
 import { rawAgainstPython } from "./raw-against-python.ts";
 import { resnetCuda } from "./resnet-cuda.ts";
 import { startUp } from "./start-up.ts";
@@ -51,6 +52,7 @@ const own: Cases = {
   "store-mlp": (options) => storing("mlp", { ...options, connections: 256, goal: atLeast(0.98) }),
   "queue-tiny": (options) => queueing("tiny", { ...options, connections: 64, goal: atLeast(0.4) }),
   "queue-latency": (options) => queueing("tiny", { ...options, connections: 1, goal: atMost(3) }),
+  "queue-workers": (options) => queueWorkers(options),
   "fronts-tiny": (options) => fronts("tiny", { ...options, connections: 64 }),
   "fronts-mlp": (options) => fronts("mlp", { ...options, connections: 256 }),
   "fronts-pictures": (options) => fronts("mean", { ...options, connections: 64 }),

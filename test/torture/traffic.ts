@@ -23,6 +23,8 @@ interface Told {
   readonly xs: readonly number[];
   /** That its client was told as how it ended. */
   readonly status?: string;
+  /** In `performance.now()` milliseconds. */
+  readonly toldMs: number;
 }
 
 export interface TrafficOptions {
@@ -121,10 +123,11 @@ export class Traffic {
         this.done += 1;
         const isOver = told.record?.status === "success" || told.record?.status === "failed";
         // Who did not wait may come back for what it was told at once.
-        if (told.record === undefined || !isOver || !isWaiting) this.#told.push({ at: told.at, xs });
+        const toldMs = performance.now();
+        if (told.record === undefined || !isOver || !isWaiting) this.#told.push({ at: told.at, xs, toldMs });
         else {
           this.#check(told.at, xs, told.record);
-          if (isReadAgain) this.#told.push({ at: told.at, xs, status: told.record.status });
+          if (isReadAgain) this.#told.push({ at: told.at, xs, status: told.record.status, toldMs });
         }
         return;
       }
@@ -168,7 +171,7 @@ export class Traffic {
     }
   }
 
-  async #verifyOne({ at, xs, status }: Told): Promise<void> {
+  async #verifyOne({ at, xs, status, toldMs }: Told): Promise<void> {
     const { url, tally, lastLines } = this.#options;
     let last = "nobody answered";
     let record: ReadRecord | undefined;
@@ -194,7 +197,9 @@ export class Traffic {
       tally.found("stuck", `${error}; last: ${last}\n${lastLines()}`);
       return;
     }
-    if (record === undefined) tally.found("lost", `${at} was told, and is answered with ${last}\n${lastLines()}`);
+    const ageS = ((performance.now() - toldMs) / 1000).toFixed(0);
+    if (record === undefined)
+      tally.found("lost", `${at} was told ${ageS} s ago, and is answered with ${last}\n${lastLines()}`);
     else if (status === undefined) this.#check(at, xs, record);
     else if (record.status !== status) tally.found("wrong", `${at} was told as ${status}, and is ${record.status}`);
   }

@@ -14,7 +14,8 @@ const REPLICAS = 3;
 const LEASE_S = 1;
 /** In the long form predictions are looked at while more are sent. */
 const RETAIN_S = { short: 10, long: 60 };
-const MAX_UNREAD = 500;
+/** About a tenth of what is looked at in that time, with a replica away at each moment. */
+const MAX_UNREAD = 60;
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
