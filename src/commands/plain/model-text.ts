@@ -19,9 +19,10 @@ export function modelText({ name, weights, inputs, outputs, batchSize, device }:
     return [name, { dtype, dims }] as const;
   });
   const outs = Object.entries(outputs);
-  const dtypes = [...new Set([...ins, ...outs].map(([, { dtype }]) => dtype))].sort();
+  const dtypes = [...ins, ...outs].map(([, { dtype }]) => dtype);
+  const names = [...new Set(["defineModel", "ndarray", "z", ...dtypes])].sort();
   return `/** Arrays in, arrays out, as ${weights} takes and gives them. */
-import { defineModel, ${dtypes.join(", ")}, ndarray, z } from "sconce";
+import { ${names.join(", ")} } from "sconce";
 
 // Of one item: the batch dimension, which comes first, is not among the sizes.
 const inputs = {
