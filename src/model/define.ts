@@ -72,7 +72,7 @@ export interface ModelDeclaration<
   readonly output: O;
   /** The tensors of one item, without a batch dimension, named as the weights name them. */
   readonly tensors: { readonly inputs: In; readonly outputs: Out };
-  /** A TorchScript `.pt` or AOTInductor `.pt2` file, relative to the model's folder; or several by name, which `predict` calls. */
+  /** A TorchScript `.pt` or AOTInductor `.pt2` file, relative to the model's folder; or several by name, for `predict` to call. */
   readonly weights: W;
   /** Shared libraries with operators that the weights call, relative to the model's folder; loaded first. */
   readonly operators?: readonly string[];
@@ -80,14 +80,15 @@ export interface ModelDeclaration<
   readonly assets?: readonly string[];
   /** One input for warm-up and the docs. A file field may name a file of the model's folder. */
   readonly example?: z.input<I>;
-  /** Runs once, before anything else. */
+  /** Runs once in each process of a server, before anything else. */
   readonly setup?: (context: SetupContext) => Awaitable<void>;
   /** One input to the tensors of one item. What it throws fails that input alone. */
   readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
   /**
    * Replaces the forward pass: from the stacked inputs of a batch to its stacked outputs, each with the items as first dimension, by
    * calling methods of the sessions. One batch at a time; what it throws makes the batch run again in halves, so that a bad item fails
-   * alone. With `instances` above 1 a module that keeps a state is loaded for each; variables of this file are shared by all.
+   * alone. The session of a single file is called `model`. With `instances` above 1 a module that keeps a state is loaded for each;
+   * variables of this file are shared by all of them, but not with `preprocess` and `postprocess`, which run in other processes.
    */
   readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
   /** One row of each output tensor to one output. What it throws fails that input alone. */
