@@ -1,24 +1,22 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
-import { messageOf, SconceError } from "../errors.ts";
-import { log } from "../log.ts";
-import { logLimit } from "../log-limit.ts";
+import { SconceError } from "../errors.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
-import { originOf, originText } from "../predictions/stored-origin.ts";
-import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
+import { originText } from "../predictions/stored-origin.ts";
+import { LargeParts } from "./large-parts.ts";
+import type { LargeValues } from "./large-values.ts";
 import type { Argument, RedisLink } from "./redis-link.ts";
 import {
-  bytesOf,
   entriesOf,
   entryOf,
   idOf,
-  kindOf,
   listOf,
   numberOf,
   type ReadRecord,
   recordOf,
   type StreamEntry,
+  takenOf,
   textOf,
 } from "./replies.ts";
 import * as scripts from "./scripts.ts";
@@ -101,9 +99,8 @@ export class Queue {
   readonly #link: RedisLink;
   readonly #base: string;
   readonly #work: string;
-  readonly #name: string;
   readonly #retentionMs: number;
-  readonly #large: LargeValues | undefined;
+  readonly #large: LargeParts;
   readonly #creates: TurnBatch<QueuedRequest & { readonly large: string }, Created>;
   readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
 
@@ -111,11 +108,10 @@ export class Queue {
     this.#link = link;
     this.node = node;
     this.leaseMs = leaseMs;
-    this.#name = name;
     this.#base = `sconce:{${name}}:`;
     this.#work = `${this.#base}work`;
     this.#retentionMs = Math.max(MIN_RETENTION_MS, retentionMs);
-    this.#large = large;
+    this.#large = new LargeParts(name, large);
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: async (requests) => {
@@ -139,11 +135,10 @@ export class Queue {
 
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
-    const isLarge = this.#large !== undefined && request.bytes > LARGE_VALUE_BYTES;
-    if (isLarge) await this.#large?.put(this.#valueName(request.id, "body"), request.body);
+    const isLarge = await this.#large.putBody(request);
     const kept = { ...request, ...(isLarge ? { body: "" } : {}), large: isLarge ? "body" : "" };
     const created = await this.#creates.ask(kept);
-    if (isLarge && "limit" in created) this.#large?.delete(this.#valueName(request.id, "body"));
+    if (isLarge && "limit" in created) this.#large.deleteBody(request.id);
     return created;
   }
 
@@ -209,17 +204,15 @@ export class Queue {
 
   async finish(ends: readonly End[]): Promise<void> {
     const args: Argument[] = [this.#retentionMs];
-    const texts = await Promise.all(ends.map((end) => this.#outcomeOf(end)));
+    const areLarge = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
-      const { members, large } = texts[i] ?? { members: outcome.members, large: "" };
+      const [members, large] = areLarge[i] ? ["", "members"] : [outcome.members, ""];
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
       args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
     }
     await this.#run(scripts.finishScript, args);
-    for (const { record, hasLargeBody } of ends) {
-      if (hasLargeBody) this.#large?.delete(this.#valueName(record.id, "body"));
-    }
+    for (const { record, hasLargeBody } of ends) if (hasLargeBody) this.#large.deleteBody(record.id);
   }
 
   async tell(progress: readonly Progress[]): Promise<void> {
@@ -269,23 +262,9 @@ export class Queue {
     if (read === null) return undefined;
     const { record, isLarge } = read;
     if (!isLarge || record.outcome === undefined) return record;
-    const members = await this.#large?.get(this.#valueName(record.id, "members"));
+    const members = await this.#large.members(record.id);
     if (members === undefined) return undefined;
     return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
-  }
-
-  async #outcomeOf({ record, bytes }: End): Promise<{ members: string; large: string }> {
-    const { id, outcome } = record;
-    const inline = { members: outcome.members, large: "" };
-    if (this.#large === undefined || bytes <= LARGE_VALUE_BYTES) return inline;
-    try {
-      await this.#large.put(this.#valueName(id, "members"), outcome.members);
-      return { members: "", large: "members" };
-    } catch (error) {
-      // Work that is done is not lost, nor held up, for want of the better place.
-      logLimit.write("large", (...more) => log.warn(`An outcome stays in the queue: ${messageOf(error)}`, ...more));
-      return inline;
-    }
   }
 
   #leave(taken: readonly unknown[]): Promise<void> {
@@ -293,24 +272,8 @@ export class Queue {
   }
 
   async #requestOf(reply: unknown): Promise<LeftRequest> {
-    const fields = listOf(reply);
-    const text = (i: number) => textOf(fields[i]);
-    const id = text(0);
-    const inline = bytesOf(fields[7]);
-    const isLarge = text(8) === "body";
-    return {
-      id,
-      kind: kindOf(text(1)),
-      count: Number(text(2)),
-      createdAtMs: Number(text(3)),
-      leftMs: numberOf(fields[4]),
-      timeoutMs: Number(text(5)),
-      origin: originOf(text(6)),
-      // A copy: its memory may be given away, and is one with that of other answers.
-      body: isLarge ? ((await this.#large?.get(this.#valueName(id, "body"))) ?? "") : new Uint8Array(inline),
-      deaths: 0,
-      isWaitedFor: numberOf(fields[9]) === 1,
-    };
+    const { request, isLarge } = takenOf(reply);
+    return isLarge ? { ...request, body: (await this.#large.body(request.id)) ?? "" } : request;
   }
 
   #createArguments(request: QueuedRequest & { readonly large: string }): Argument[] {
@@ -327,10 +290,6 @@ export class Queue {
       data,
       large,
     ];
-  }
-
-  #valueName(id: string, part: "body" | "members"): string {
-    return `${this.#name}/${id}/${part}`;
   }
 
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {

@@ -1,5 +1,7 @@
 /** What the queue answers, from bytes to records. */
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
+import type { LeftRequest } from "../predictions/store.ts";
+import { originOf } from "../predictions/stored-origin.ts";
 
 export function textOf(reply: unknown): string {
   return reply instanceof Uint8Array ? Buffer.from(reply.buffer, reply.byteOffset, reply.length).toString() : "";
@@ -9,7 +11,7 @@ export function numberOf(reply: unknown): number {
   return typeof reply === "number" ? reply : Number(textOf(reply));
 }
 
-export function bytesOf(reply: unknown): Uint8Array {
+function bytesOf(reply: unknown): Uint8Array {
   return reply instanceof Uint8Array ? reply : new Uint8Array();
 }
 
@@ -45,8 +47,28 @@ export function recordOf(reply: unknown): ReadRecord | null {
   };
 }
 
-export function kindOf(text: string | undefined): Kind {
+function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
+}
+
+/** @param reply what `takeScript` says of one; its body is elsewhere where it is large */
+export function takenOf(reply: unknown): { readonly request: LeftRequest; readonly isLarge: boolean } {
+  const fields = listOf(reply);
+  const text = (i: number) => textOf(fields[i]);
+  const request = {
+    id: text(0),
+    kind: kindOf(text(1)),
+    count: Number(text(2)),
+    createdAtMs: Number(text(3)),
+    leftMs: numberOf(fields[4]),
+    timeoutMs: Number(text(5)),
+    origin: originOf(text(6)),
+    // A copy: its memory may be given away, and is one with that of other answers.
+    body: new Uint8Array(bytesOf(fields[7])),
+    deaths: 0,
+    isWaitedFor: numberOf(fields[9]) === 1,
+  };
+  return { request, isLarge: text(8) === "body" };
 }
 
 /** An entry of a stream: its id, and its fields in order, a name and a value each. */
