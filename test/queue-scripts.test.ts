@@ -1,5 +1,6 @@
 /** What the queue does for workers whose leases end, and how its address is written. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { LargeValues } from "../src/queue/large-values.ts";
 import { Queue } from "../src/queue/queue.ts";
 import { parseRedisAddress } from "../src/queue/redis-address.ts";
 import { RedisLink } from "../src/queue/redis-link.ts";
@@ -15,13 +16,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
   /** A worker, for which every lease has ended at once. */
-  async function worker(name: string, node: string) {
+  async function worker(name: string, node: string, large?: LargeValues) {
     const ready = Promise.withResolvers<void>();
     const address = parseRedisAddress(redis.url);
     const link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
-    const queue = new Queue({ link, name, node, leaseMs: 0, retentionMs: 60_000, limits });
+    const queue = new Queue({ link, name, node, leaseMs: 0, retentionMs: 60_000, limits, large });
     await queue.makeGroup();
     return { queue, [Symbol.dispose]: () => link[Symbol.dispose]() };
   }
@@ -77,6 +78,20 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await take(third)).toEqual({ requests: [], givenUp: 1 });
     const record = await first.queue.read("p", { isAwaited: false });
     expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
+  });
+
+  test("is told large outcomes at once for a while after the place for them failed", async () => {
+    const names: string[] = [];
+    const put = (name: string) => Promise.reject(new Error(`${names.push(name)} failed`));
+    using one = await worker("large", "a", { put, get: () => Promise.resolve(undefined), delete: () => {} });
+    for (const id of ["p", "q"]) {
+      await one.queue.create({ ...request, id });
+      const { record } = endOf(`"outputs":["${id}"]`);
+      await one.queue.finish([{ record: { ...record, id }, bytes: 2 ** 21, hasLargeBody: false }]);
+      const { outcome } = (await one.queue.read(id, { isAwaited: false })) ?? {};
+      expect(outcome?.members).toBe(`"outputs":["${id}"]`);
+    }
+    expect(names).toEqual(["large/p/members"]);
   });
 
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {

@@ -1,25 +1,22 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
-import { messageOf, SconceError } from "../errors.ts";
-import { LARGE_BYTES } from "../inputs/bodies.ts";
-import { log } from "../log.ts";
-import { logLimit } from "../log-limit.ts";
+import { SconceError } from "../errors.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
-import { originOf, originText } from "../predictions/stored-origin.ts";
-import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
+import { originText } from "../predictions/stored-origin.ts";
+import { LargeParts } from "./large-parts.ts";
+import type { LargeValues } from "./large-values.ts";
 import type { Argument, RedisLink } from "./redis-link.ts";
 import {
-  bytesOf,
   entriesOf,
   entryOf,
   idOf,
-  kindOf,
   listOf,
   numberOf,
   type ReadRecord,
   recordOf,
   type StreamEntry,
+  takenOf,
   textOf,
 } from "./replies.ts";
 import * as scripts from "./scripts.ts";
@@ -98,7 +95,6 @@ export interface Taken {
 
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
-const LINE_BREAK = 10;
 /** Before a prediction whose body could not be had goes back to the queue. */
 const RETRY_MS = 1000;
 
@@ -108,9 +104,8 @@ export class Queue {
   readonly #link: RedisLink;
   readonly #base: string;
   readonly #work: string;
-  readonly #name: string;
   readonly #retentionMs: number;
-  readonly #large: LargeValues | undefined;
+  readonly #large: LargeParts;
   readonly #creates: TurnBatch<Kept, Created>;
   readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
 
@@ -118,11 +113,10 @@ export class Queue {
     this.#link = link;
     this.node = node;
     this.leaseMs = leaseMs;
-    this.#name = name;
     this.#base = `sconce:{${name}}:`;
     this.#work = `${this.#base}work`;
     this.#retentionMs = Math.max(MIN_RETENTION_MS, retentionMs);
-    this.#large = large;
+    this.#large = new LargeParts(name, large);
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: async (requests) => {
@@ -146,11 +140,10 @@ export class Queue {
 
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
-    if (this.#large === undefined || request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
-    const name = this.#valueName(request.id, "body");
-    await this.#large.put(name, request.body);
-    const created = await this.#creates.ask({ ...request, body: "", isElsewhere: true });
-    if ("limit" in created) this.#large.delete(name);
+    const isElsewhere = await this.#large.putBody(request);
+    const kept = isElsewhere ? { ...request, body: "", isElsewhere } : request;
+    const created = await this.#creates.ask(kept);
+    if (isElsewhere && "limit" in created) this.#large.deleteBody(request.id);
     return created;
   }
 
@@ -216,17 +209,15 @@ export class Queue {
 
   async finish(ends: readonly End[]): Promise<void> {
     const args: Argument[] = [this.#retentionMs];
-    const texts = this.#large === undefined ? [] : await Promise.all(ends.map((end) => this.#outcomeOf(end)));
+    const areLarge = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
-      const { members, large } = texts[i] ?? { members: outcome.members, large: "" };
+      const [members, large] = areLarge[i] ? ["", "members"] : [outcome.members, ""];
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
       args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
     }
     await this.#run(scripts.finishScript, args);
-    for (const { record, hasLargeBody } of ends) {
-      if (hasLargeBody) this.#large?.delete(this.#valueName(record.id, "body"));
-    }
+    for (const { record, hasLargeBody } of ends) if (hasLargeBody) this.#large.deleteBody(record.id);
   }
 
   async tell(progress: readonly Progress[]): Promise<void> {
@@ -276,23 +267,9 @@ export class Queue {
     if (read === null) return undefined;
     const { record, isLarge } = read;
     if (!isLarge || record.outcome === undefined) return record;
-    const members = await this.#large?.get(this.#valueName(record.id, "members"));
+    const members = await this.#large.members(record.id);
     if (members === undefined) return undefined;
     return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
-  }
-
-  async #outcomeOf({ record, bytes }: End): Promise<{ members: string; large: string }> {
-    const { id, outcome } = record;
-    const inline = { members: outcome.members, large: "" };
-    if (this.#large === undefined || bytes <= LARGE_VALUE_BYTES) return inline;
-    try {
-      await this.#large.put(this.#valueName(id, "members"), outcome.members);
-      return { members: "", large: "members" };
-    } catch (error) {
-      // Work that is done is not lost, nor held up, for want of the better place.
-      logLimit.write("large", (...more) => log.warn(`An outcome stays in the queue: ${messageOf(error)}`, ...more));
-      return inline;
-    }
   }
 
   #leave(taken: readonly unknown[]): Promise<void> {
@@ -300,28 +277,8 @@ export class Queue {
   }
 
   async #requestOf(reply: unknown): Promise<LeftRequest> {
-    const [idText, meta, left, request, large, isWaited] = listOf(reply);
-    const id = textOf(idText);
-    const [kind, count, , created, , timeout] = textOf(meta).split(" ");
-    const bytes = bytesOf(request);
-    const originEnd = bytes.indexOf(LINE_BREAK);
-    const inline = bytes.subarray(originEnd + 1);
-    return {
-      id,
-      kind: kindOf(kind),
-      count: Number(count),
-      createdAtMs: Number(created),
-      leftMs: numberOf(left),
-      timeoutMs: Number(timeout),
-      origin: originOf(textOf(bytes.subarray(0, originEnd))),
-      body: textOf(large) === "body" ? await this.#largeBody(id) : bodyOf(inline),
-      deaths: 0,
-      isWaitedFor: numberOf(isWaited) === 1,
-    };
-  }
-
-  async #largeBody(id: string): Promise<Uint8Array<ArrayBuffer> | string> {
-    return (await this.#large?.get(this.#valueName(id, "body"))) ?? "";
+    const { request, isLarge } = takenOf(reply);
+    return isLarge ? { ...request, body: (await this.#large.body(request.id)) ?? "" } : request;
   }
 
   #addTo(args: Argument[], request: Kept): void {
@@ -332,16 +289,7 @@ export class Queue {
     args.push(id, kind, count, bytes, limitMs, front, isElsewhere ? "body" : "", data);
   }
 
-  #valueName(id: string, part: "body" | "members"): string {
-    return `${this.#name}/${id}/${part}`;
-  }
-
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {
     return this.#link.run(script, this.#work, args);
   }
-}
-
-/** A copy: a large one's memory may be given away, and is one with that of other answers. */
-function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
-  return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }

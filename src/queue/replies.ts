@@ -1,5 +1,10 @@
 /** What the queue answers, from bytes to records. */
+import { LARGE_BYTES } from "../inputs/bodies.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
+import type { LeftRequest } from "../predictions/store.ts";
+import { originOf } from "../predictions/stored-origin.ts";
+
+const LINE_BREAK = 10;
 
 export function textOf(reply: unknown): string {
   if (reply instanceof Buffer) return reply.toString();
@@ -10,7 +15,7 @@ export function numberOf(reply: unknown): number {
   return typeof reply === "number" ? reply : Number(textOf(reply));
 }
 
-export function bytesOf(reply: unknown): Uint8Array {
+function bytesOf(reply: unknown): Uint8Array {
   return reply instanceof Uint8Array ? reply : new Uint8Array();
 }
 
@@ -50,8 +55,34 @@ export function recordOf(reply: unknown): ReadRecord | null {
   };
 }
 
-export function kindOf(text: string | undefined): Kind {
+function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
+}
+
+/** @param reply what `takeScript` says of one; its body is elsewhere where it is large */
+export function takenOf(reply: unknown): { readonly request: LeftRequest; readonly isLarge: boolean } {
+  const [id, meta, left, kept, large, isWaited] = listOf(reply);
+  const [kind, count, , created, , timeout] = textOf(meta).split(" ");
+  const bytes = bytesOf(kept);
+  const originEnd = bytes.indexOf(LINE_BREAK);
+  const request = {
+    id: textOf(id),
+    kind: kindOf(kind),
+    count: Number(count),
+    createdAtMs: Number(created),
+    leftMs: numberOf(left),
+    timeoutMs: Number(timeout),
+    origin: originOf(textOf(bytes.subarray(0, originEnd))),
+    body: bodyOf(bytes.subarray(originEnd + 1)),
+    deaths: 0,
+    isWaitedFor: numberOf(isWaited) === 1,
+  };
+  return { request, isLarge: textOf(large) === "body" };
+}
+
+/** A copy: a large one's memory may be given away, and is one with that of other answers. */
+function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
+  return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }
 
 /** An entry of a stream: its id, and its fields in order, a name and a value each. */

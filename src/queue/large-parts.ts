@@ -1,0 +1,59 @@
+/** Bodies and outcomes of a queue's predictions that are too large for Redis, each under its prediction's id; without a place for them all stays in Redis. */
+import { messageOf } from "../errors.ts";
+import { log } from "../log.ts";
+import { logLimit } from "../log-limit.ts";
+import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
+import type { End, QueuedRequest } from "./queue.ts";
+
+/** After an outcome that could not be put there: each try may take seconds, in which no other end is told. */
+const PAUSE_MS = 10_000;
+
+export class LargeParts {
+  readonly #queue: string;
+  readonly #values: LargeValues | undefined;
+  #pausedUntilMs = 0;
+
+  /** @param queue its name */
+  constructor(queue: string, values: LargeValues | undefined) {
+    this.#queue = queue;
+    this.#values = values;
+  }
+
+  /** @returns whether the body is there; @throws SconceError `queue_unavailable` */
+  async putBody({ id, bytes, body }: QueuedRequest): Promise<boolean> {
+    if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES) return false;
+    await this.#values.put(this.#name(id, "body"), body);
+    return true;
+  }
+
+  async body(id: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    return this.#values?.get(this.#name(id, "body"));
+  }
+
+  deleteBody(id: string): void {
+    this.#values?.delete(this.#name(id, "body"));
+  }
+
+  /** @returns whether the outcome's members are there */
+  async putMembers({ record, bytes }: End): Promise<boolean> {
+    if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES || performance.now() < this.#pausedUntilMs)
+      return false;
+    try {
+      await this.#values.put(this.#name(record.id, "members"), record.outcome.members);
+      return true;
+    } catch (error) {
+      // Work that is done is not lost, nor held up, for want of the better place.
+      this.#pausedUntilMs = performance.now() + PAUSE_MS;
+      logLimit.write("large", (...more) => log.warn(`Outcomes stay in the queue: ${messageOf(error)}`, ...more));
+      return false;
+    }
+  }
+
+  async members(id: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    return this.#values?.get(this.#name(id, "members"));
+  }
+
+  #name(id: string, part: "body" | "members"): string {
+    return `${this.#queue}/${id}/${part}`;
+  }
+}
