@@ -14,8 +14,8 @@ const REPLICAS = 3;
 const LEASE_S = 1;
 /** In the long form predictions are looked at while more are sent. */
 const RETAIN_S = { short: 10, long: 60 };
-/** About a tenth of what is looked at in that time, with a replica away at each moment. */
-const MAX_UNREAD = 60;
+/** Predictions to look at, for each second that they can be read: with a replica away at each moment at least 8 are looked at in one. */
+const UNREAD_PER_S = 3;
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
@@ -66,7 +66,7 @@ export const replicas: Fault = {
       random,
       isGivenUp: (message) => message.startsWith("Given up: "),
       isReadAgain: true,
-      ...(isLong ? { maxUnread: MAX_UNREAD } : {}),
+      maxUnread: UNREAD_PER_S * retainS,
       lastLines,
     });
     let isOver = false;
