@@ -15,11 +15,10 @@ import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // Those that compile weights share what they compile of libtorch's headers; beside them what is short, and what waits for the network.
+  // Those that import torch come in turn: each has compiled what the next one needs of its modules.
   await Promise.all([
-    fixtures(),
-    compiledUpscale(),
-    inTurn([compiledOperators, fakeCuda, preparedModel]),
+    inTurn([fixtures, compiledUpscale, preparedModel]),
+    inTurn([fakeCuda, compiledOperators]),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);

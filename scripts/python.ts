@@ -1,6 +1,6 @@
 /** Runs a script with the Python whose torch the set-up found, so that weights are made by the version that will run them. */
 
-import { readLibtorch } from "./setup/libtorch.ts";
+import { pythonVariables, readLibtorch } from "./setup/libtorch.ts";
 
 const python = readLibtorch()?.python;
 if (!python) {
@@ -10,6 +10,6 @@ if (!python) {
 const paths = [python.path, process.env.PYTHONPATH].filter(Boolean);
 const child = Bun.spawn([python.command, ...process.argv.slice(2)], {
   stdio: ["inherit", "inherit", "inherit"],
-  env: { ...process.env, ...(paths.length > 0 ? { PYTHONPATH: paths.join(":") } : {}) },
+  env: { ...process.env, ...pythonVariables(python), ...(paths.length > 0 ? { PYTHONPATH: paths.join(":") } : {}) },
 });
 process.exitCode = await child.exited;

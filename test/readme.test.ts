@@ -98,7 +98,6 @@ function environment(port: number): Record<string, string | undefined> {
     ...process.env,
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-    // Has libtorch's headers compiled, since the fixtures.
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     PATH: path,
     SCONCE_HOME: store.path,

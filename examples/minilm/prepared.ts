@@ -55,6 +55,8 @@ export async function preparedModel(): Promise<PreparedModel> {
   const env = {
     ...process.env,
     PYTHONPATH: [here, installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
+    // Compiling the modules that it imports takes most of its time: they are kept.
+    ...(python.path === null ? {} : { PYTHONDONTWRITEBYTECODE: "" }),
     HF_HUB_OFFLINE: "1",
     // A second thread would mostly wait for the first, at work.
     OMP_NUM_THREADS: "1",

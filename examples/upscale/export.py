@@ -29,7 +29,9 @@ def main(folder: Path) -> None:
     with torch.no_grad():
         program = torch.export.export(network, (pixels,), dynamic_shapes=(free,))
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"freezing": True, "force_layout_optimization": True}
+    # Precompiled headers are of use to those who compile many packages.
+    headers = {"aot_inductor.precompile_headers": False}
+    options = {"freezing": True, "force_layout_optimization": True, **headers}
     torch._inductor.aoti_compile_and_package(
         program, package_path=str(folder / "upscale.pt2"), inductor_configs=options
     )

@@ -75,6 +75,14 @@ export function readLibtorch(): Libtorch | undefined {
   return text === undefined ? undefined : JSON.parse(text);
 }
 
+/**
+ * What that Python finds torch with. Compiling the modules that it imports takes most of its time, so they are kept, whatever the environment
+ * says: the folder is the checkout's own.
+ */
+export function pythonVariables({ path }: { readonly path: string | null }): Record<string, string> {
+  return path === null ? {} : { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "" };
+}
+
 /** A record, and where it came from in words. */
 type Found = Libtorch & { source: string };
 

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { pythonVariables } from "../../scripts/setup/libtorch.ts";
 
 const root = join(import.meta.dir, "../..");
 const libtorch = z.object({
@@ -31,7 +32,7 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
   const unfinished = `${folder}.unfinished-${process.pid}`;
   const env = {
     ...process.env,
-    ...(python.path === null ? {} : { PYTHONPATH: python.path }),
+    ...pythonVariables(python),
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",

@@ -2,15 +2,12 @@
 
     python3 weights.py FOLDER
 
-FOLDER appears at once and whole: it is written beside its place and renamed. Whoever comes while another process makes it waits.
 FOLDER/fixtures.json lists each file with its declared tensors; tensors are base64 of their bytes, item after item.
 """
 
 import base64
-import fcntl
 import json
 import os
-import shutil
 import sys
 import warnings
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -438,12 +435,16 @@ def aotinductor(folder: str, dtype: str, arity: str, container: str) -> Tuple[st
         # By name, in another order than the model declares them.
         named = {key: inputs[key] for key in ("gain", "right", "left")}
         program = torch.export.export(module, (), named, dynamic_shapes={key: dynamic[key] for key in named})
-    torch._inductor.aoti_compile_and_package(program, package_path=os.path.join(folder, file))
+    # Precompiling headers takes longer than four packages gain by it.
+    options = {"aot_inductor.precompile_headers": False}
+    path = os.path.join(folder, file)
+    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=options)
     return name, entry(file, inputs, outputs)
 
 
 def generate(folder: str) -> None:
     warnings.simplefilter("ignore")
+    os.makedirs(folder)
     entries = torchscript(folder)
     for dtype, arity, container in COMPILED:
         name, made = aotinductor(folder, dtype, arity, container)
@@ -452,18 +453,5 @@ def generate(folder: str) -> None:
         json.dump({"rows": ROWS, "fixtures": entries}, out)
 
 
-def main(folder: str) -> None:
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with open(folder + ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # let go of by the kernel, however this process ends
-        if os.path.exists(folder):
-            return
-        unfinished = folder + ".unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        os.makedirs(unfinished)
-        generate(unfinished)
-        os.rename(unfinished, folder)
-
-
 if __name__ == "__main__":
-    main(os.path.abspath(sys.argv[1]))
+    generate(os.path.abspath(sys.argv[1]))

@@ -1,9 +1,8 @@
 /** Weights that PyTorch made, with what PyTorch gives for them; made once and kept in `.sconce/fixtures`. */
-import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorData, type TensorSpec } from "../../src/model/tensor.ts";
+import { made } from "./made.ts";
 
 /** One file of weights, its declared tensors, and `rows` items with their rows as PyTorch computed them. */
 export interface Fixture {
@@ -26,18 +25,12 @@ export interface Fixtures {
 
 /** Made by the set-up, or by the first test that asks; the compilations take a minute or more. */
 export function fixtures(): Promise<Fixtures> {
-  made ??= make();
-  return made;
+  making ??= make();
+  return making;
 }
 
-const root = join(import.meta.dir, "../..");
 const script = join(import.meta.dir, "weights.py");
-let made: Promise<Fixtures> | undefined;
-
-const libtorchSchema = z.object({
-  version: z.string(),
-  python: z.object({ command: z.string(), path: z.string().nullable() }),
-});
+let making: Promise<Fixtures> | undefined;
 
 const dtypeNames = z.enum([
   "float32",
@@ -67,25 +60,7 @@ const fixturesSchema = z.object({
 });
 
 async function make(): Promise<Fixtures> {
-  const { version, python } = libtorchSchema.parse(await Bun.file(join(root, ".sconce/libtorch.json")).json());
-  const source = await Bun.file(script).text();
-  const key = createHash("sha256").update(source).update(version).digest("hex").slice(0, 16);
-  const folder = join(root, ".sconce/fixtures", key);
-  if (!existsSync(folder)) {
-    const child = Bun.spawn([python.command, script, folder], {
-      env: {
-        ...process.env,
-        ...(python.path === null ? {} : { PYTHONPATH: python.path }),
-        TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
-        // Compiled sooner, run once.
-        AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-      },
-      stdout: "ignore",
-      stderr: "pipe",
-    });
-    const errors = await new Response(child.stderr).text();
-    if ((await child.exited) !== 0) throw new Error(`${script} failed:\n${errors}`);
-  }
+  const folder = await made({ name: "weights", script });
   const listed = fixturesSchema.parse(await Bun.file(join(folder, "fixtures.json")).json());
   return {
     rows: listed.rows,
