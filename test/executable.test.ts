@@ -6,7 +6,7 @@ import { ModelStore } from "../src/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
-import { type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { cacheFolder, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -37,27 +37,27 @@ test.skipIf(!hasRegistry)("an executable serves a registry's model in place of i
   await using home = await tempDir();
   const remote = `${registry.host}/team/lab:v1`;
   await pushTo(new ModelStore(store.home), "lab", remote);
-  const env = { HOME: home.path, SCONCE_HOME: home.join("models"), SCONCE_STORE: "memory" };
+  const env = {
+    HOME: home.path,
+    SCONCE_HOME: home.join("models"),
+    SCONCE_CACHE_DIR: cacheFolder,
+    SCONCE_STORE: "memory",
+  };
   const command = [digits.path, "serve", remote, "--port=0", "--host=127.0.0.1"];
   await using server = follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
   const client = await clientOf(server);
   expect(await client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
 });
 
-async function rootWith(path: string): Promise<BareRoot> {
-  const root = await bareRoot();
-  await root.add({ "/server": path, ...(await systemLibraries()) });
-  return root;
-}
-
 async function dataUri(path: string, type: string): Promise<string> {
   return `data:${type};base64,${(await readFile(path)).toString("base64")}`;
 }
 
-describe("digits, with an empty environment and no user's name", () => {
+describe("executables, with an empty environment and no user's name", () => {
   let root: BareRoot;
   beforeAll(async () => {
-    root = await rootWith(digits.path);
+    root = await bareRoot();
+    await root.add({ "/server": digits.path, "/upscale": upscale.path, ...(await systemLibraries()) });
   });
   afterAll(() => root[Symbol.asyncDispose]());
 
@@ -124,7 +124,7 @@ describe("digits, with an empty environment and no user's name", () => {
       /^sconce \d+\.\d+\.\d+\nmodel digits:[0-9a-f]{12} sha256:[0-9a-f]{64}\ntorch \d+\.\d+\.\d+\S*\n$/,
     );
     expect(version).toContain(`model ${digits.reference} `);
-    const { stdout: predicted } = await run("predict", "--example");
+    const { stdout: predicted } = await run("predict", "--example", "--cache-dir=/tmp/cache");
     expect(JSON.parse(predicted)).toMatchObject({ digit: 3 });
     const { stdout: inspected } = await run("inspect");
     expect(JSON.parse(inspected)).toMatchObject({ reference: digits.reference, config: { name: "digits" } });
@@ -148,21 +148,26 @@ describe("digits, with an empty environment and no user's name", () => {
     expect(await run("sreve")).toMatchObject({ code: 2, stderr: "sconce: unknown command sreve; did you mean serve?" });
     expect(await run("digits:v1")).toMatchObject({ code: 2 });
   });
-});
 
-describe("upscale, compiled ahead of time for this processor", () => {
-  inBareRoot("gives a picture of twice the size", async () => {
-    await using root = await rootWith(upscale.path);
-    await using server = root.run(["/server", "--port=0", "--host=127.0.0.1"], { env: { HOME: "/tmp" } });
-    const client = await clientOf(server);
-    const image = await dataUri(join(examples, "upscale/samples/coffee.jpg"), "image/jpeg");
-    const { outputs: [output] = [] } = await client.predict([{ image }]);
-    const enlarged = await sizeOf(String(Object.values(output ?? {})[0]));
-    const original = await sizeOf(image);
-    expect(enlarged).toEqual({ width: 2 * original.width, height: 2 * original.height });
-    server.kill("SIGTERM");
-    expect(await server.exited).toBe(0);
-  });
+  inBareRoot(
+    "beside another, whose weights are compiled for this processor: both have the same libraries unpacked",
+    async () => {
+      await using first = root.run(["/server", "predict", "--example", "--cache-dir=/tmp/cache"]);
+      expect(await first.exited).toBe(0);
+      await using server = root.run(["/upscale", "--port=0", "--host=127.0.0.1"], {
+        env: { SCONCE_CACHE_DIR: "/tmp/cache" },
+      });
+      const client = await clientOf(server);
+      expect(server.lines.filter((line) => line.includes("Unpacking"))).toEqual([]);
+      const image = await dataUri(join(examples, "upscale/samples/coffee.jpg"), "image/jpeg");
+      const { outputs: [output] = [] } = await client.predict([{ image }]);
+      const enlarged = await sizeOf(String(Object.values(output ?? {})[0]));
+      const original = await sizeOf(image);
+      expect(enlarged).toEqual({ width: 2 * original.width, height: 2 * original.height });
+      server.kill("SIGTERM");
+      expect(await server.exited).toBe(0);
+    },
+  );
 });
 
 async function sizeOf(uri: string): Promise<{ width: number; height: number }> {
