@@ -9,8 +9,11 @@ import { cacheLocation, secureFolder } from "../../libraries/cache-folder.ts";
 import { log } from "../../log.ts";
 import { torchVersion } from "../../native/binding.ts";
 
-const script = `import sys, torch
-torch._inductor.aoti_compile_and_package(torch.export.load(sys.argv[1]), package_path=sys.argv[2])`;
+/** Headers that are compiled beforehand, where torch has that, are of use to those who compile many packages. */
+const script = `import sys, torch, torch._inductor.config as config
+options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
+program = torch.export.load(sys.argv[1])
+torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
 
 /** The Python whose torch the set-up of a checkout found. */
 const setUp = fileURLToPath(new URL("../../../.sconce/libtorch.json", import.meta.url));
