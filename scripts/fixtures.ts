@@ -11,6 +11,7 @@ import { packedLibraries } from "../test/helpers/executable.ts";
 import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { preparedImages } from "../test/helpers/prepared-images.ts";
+import { exportedPrograms } from "../test/helpers/programs.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
@@ -19,7 +20,7 @@ if (process.argv[2] === "libtorch") {
   await Promise.all([
     fixtures(),
     compiledUpscale(),
-    inTurn([compiledOperators, fakeCuda, preparedModel]),
+    inTurn([compiledOperators, fakeCuda, preparedModel, exportedPrograms]),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);
