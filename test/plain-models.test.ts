@@ -9,7 +9,7 @@ import { inputsOfSource } from "../src/commands/plain/package-source.ts";
 import { inputOption } from "../src/commands/plain/tensor-input.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
-import { made } from "./helpers/made.ts";
+import { exportedPrograms } from "./helpers/programs.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
@@ -24,9 +24,7 @@ const program = (name: string) => Archive.open(join(programs, name))?.text(/mode
 
 beforeAll(async () => {
   dir = await tempDir();
-  const script = join(import.meta.dir, "helpers/programs.py");
-  const sources = [join(import.meta.dir, "helpers/weights.py")];
-  [weights, programs] = await Promise.all([fixtures(), made({ name: "programs", script, sources })]);
+  [weights, programs] = await Promise.all([fixtures(), exportedPrograms()]);
 });
 
 afterAll(() => dir[Symbol.asyncDispose]());
