@@ -92,7 +92,7 @@ export class RedisLink implements Disposable {
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
     // A new queue has no group yet.
-    if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), message);
+    if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), wordsOf(message));
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause: error,
     });
@@ -102,6 +102,11 @@ export class RedisLink implements Disposable {
 /** Whether the group of the workers is not there: the queue is new, or was emptied. */
 export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
+}
+
+/** The client names an option of its own where there is no connection. */
+function wordsOf(message: string): string {
+  return message.includes("enableOfflineQueue") ? "there is no connection to it" : message;
 }
 
 function faultOf(message: string): QueueFault {
