@@ -111,7 +111,7 @@ describe("help", () => {
       "serve",
       ["--port", "(default: 3000)", "--host", "(default: 0.0.0.0)", "(default: the model's)", "(default: info)"],
     ],
-    ["build", ["--name", "(default: the model's name)", "--tag", "DIR"]],
+    ["build", ["--name", "(default: the model's name, or the file's)", "--tag", "DIR"]],
     ["models", ["--json"]],
   ])("of %s shows its options with their defaults, and an example", async (command, parts) => {
     const { code, stdout } = await run([command, "--help"]);
