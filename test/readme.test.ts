@@ -98,7 +98,6 @@ function environment(port: number): Record<string, string | undefined> {
     ...process.env,
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-    AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     PATH: path,
     SCONCE_HOME: store.path,
