@@ -2,7 +2,7 @@
 import type { Charge } from "../memory/charge.ts";
 import type { FailureReason } from "../metrics/labels.ts";
 import type { Origin } from "./predictions.ts";
-import type { EndedRecord, Kind, Outcome, PredictionRecord } from "./record.ts";
+import { type EndedRecord, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
 
 /** A record that still changes. */
@@ -60,18 +60,7 @@ export class LivePrediction {
   #abort: AbortController | undefined;
 
   constructor({ request, bytes, charge, deadlineMs, onEnd }: LiveOptions) {
-    const { id, kind, count, createdAtMs } = request;
-    this.#record = {
-      id,
-      kind,
-      count,
-      itemsDone: 0,
-      createdAtMs,
-      startedAtMs: undefined,
-      finishedAtMs: undefined,
-      outcome: undefined,
-      logs: "",
-    };
+    this.#record = pendingRecord(request);
     this.record = this.#record;
     this.request = request;
     this.timeoutMs = request.timeoutMs;

@@ -33,6 +33,26 @@ export interface EndedRecord extends PredictionRecord {
   readonly outcome: Outcome;
 }
 
+/** A prediction that was just accepted. */
+export function pendingRecord({
+  id,
+  kind,
+  count,
+  createdAtMs,
+}: Pick<PredictionRecord, "id" | "kind" | "count" | "createdAtMs">): PredictionRecord {
+  return {
+    id,
+    kind,
+    count,
+    itemsDone: 0,
+    createdAtMs,
+    startedAtMs: undefined,
+    finishedAtMs: undefined,
+    outcome: undefined,
+    logs: "",
+  };
+}
+
 export function statusOf({ outcome, startedAtMs }: PredictionRecord): Status {
   if (outcome !== undefined) return outcome.status;
   return startedAtMs === undefined ? "pending" : "running";

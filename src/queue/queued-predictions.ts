@@ -5,7 +5,7 @@ import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { newId } from "../predictions/ids.ts";
 import type { Client, NewPrediction, Predictions } from "../predictions/predictions.ts";
-import { hasEnded, type Kind, type PredictionRecord } from "../predictions/record.ts";
+import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
 import { Awaited } from "./awaited.ts";
 import type { Mailbox } from "./mailbox.ts";
@@ -72,7 +72,7 @@ export class QueuedPredictions implements Predictions {
       if ("limit" in created) {
         throw noRoom(created.items, state.waitMs, created.limit);
       }
-      pending = pendingRecord(id, kind, count, created.createdAtMs);
+      pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
       // It may be in the queue all the same, where the answer was lost: its client is told that it is not.
       if (error instanceof SconceError && error.code === "queue_unavailable") void this.#forsake(kind, id);
@@ -197,20 +197,6 @@ export class QueuedPredictions implements Predictions {
       // It is looked at again.
     }
   }
-}
-
-function pendingRecord(id: string, kind: Kind, count: number, createdAtMs: number): PredictionRecord {
-  return {
-    id,
-    kind,
-    count,
-    itemsDone: 0,
-    createdAtMs,
-    startedAtMs: undefined,
-    finishedAtMs: undefined,
-    outcome: undefined,
-    logs: "",
-  };
 }
 
 function lost(): SconceError {
