@@ -21,22 +21,31 @@ export interface Origin {
   readonly spanId: string | undefined;
 }
 
-export interface NewPrediction {
-  readonly kind: Kind;
-  readonly body: Body;
-  /** Of the body. */
+/** What is known of a prediction before its body is read. */
+export interface AskedPrediction {
+  /** Of the body; 0 where that is not announced. */
   readonly bytes: number;
-  /** Memory that it takes until it has ended; given away with the call, however that ends. */
-  readonly charge: Charge;
   /** A client may ask for less than the server's time limit. */
   readonly timeoutMs: number | undefined;
   /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */
   readonly waitMs: number;
+}
+
+export interface NewPrediction extends AskedPrediction {
+  readonly kind: Kind;
+  readonly body: Body;
+  /** Memory that it takes until it has ended; given away with the call, however that ends. */
+  readonly charge: Charge;
   readonly client: Client;
   readonly origin: Origin;
 }
 
 export interface Predictions {
+  /**
+   * Refuses at once what would be refused anyway: under overload most requests are, and reading their bodies would cost more than that.
+   * @throws SconceError `queue_full` or `not_ready`
+   */
+  admit(asked: AskedPrediction): void;
   /**
    * Accepts a prediction, all of it or nothing. One that has not ended when it is answered is kept: it outlives this process where the
    * store does.

@@ -9,14 +9,14 @@ import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
-import { Admission, type AdmissionLimits, type Asking, type Unfinished } from "./admission.ts";
+import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
 import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
-import type { Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
+import type { AskedPrediction, Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Unread } from "./unread.ts";
@@ -89,27 +89,34 @@ export class PredictionService implements Predictions {
     return 0;
   }
 
+  admit(asked: AskedPrediction, items = 1): void {
+    if (this.#isDraining) {
+      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
+    }
+    const { bytes, timeoutMs = Infinity, waitMs } = asked;
+    this.#admission.check({ items, bytes, waitMs, timeLimitMs: Math.min(timeoutMs, this.#options.limits.timeoutMs) });
+  }
+
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
     const { bodies, limits, metrics, owner, onTrace } = this.#options;
     let live: LivePrediction;
-    const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
     try {
-      // A body that cannot be taken need not be read.
-      this.#admit({ items: 1, bytes, timeLimitMs, waitMs });
+      // Of what came together only the first may have had room.
+      this.admit(request);
       const beganMs = performance.now();
       const decoding = bodies.decode(body, limits.maxInputs[kind]);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
       metrics.took("decode", performance.now() - beganMs);
       const count = decoded.inputs.length;
-      this.#admit({ items: count, bytes, timeLimitMs, waitMs });
+      this.admit(request, count);
       live = this.#begin(
         {
           id: newId(owner),
           kind,
           count,
           createdAtMs: Date.now(),
-          timeoutMs: timeLimitMs,
+          timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
           body: decoded.body,
           origin,
         },
@@ -233,14 +240,6 @@ export class PredictionService implements Predictions {
   #liveOf(kind: Kind, id: string): LivePrediction | undefined {
     const live = this.#live.get(id);
     return live?.kind === kind ? live : undefined;
-  }
-
-  /** @throws SconceError `queue_full`, `not_ready` */
-  #admit(asking: Asking): void {
-    if (this.#isDraining) {
-      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
-    }
-    this.#admission.check(asking);
   }
 
   #begin(

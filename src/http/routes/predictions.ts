@@ -3,7 +3,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import type { Client, Predictions } from "../../predictions/predictions.ts";
+import type { Client, NewPrediction, Predictions } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import { readBody } from "../body-reader.ts";
 import { type Family, families } from "../families.ts";
@@ -57,15 +57,22 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    app.post(path, async (c) => {
-      const { raw } = c.req;
-      const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
-      const waitMs = waitMsOf(raw.headers.get("prefer"));
+    const create = async (raw: Request, origin: RequestContext, asked: Pick<NewPrediction, "timeoutMs" | "waitMs">) => {
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, addressOf });
-      const origin = contextOf(c);
-      const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client, origin });
+      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin });
       return preferred(family, record, raw, origin, `${path}/${record.id}`);
+    };
+
+    // Not asynchronous: of a server under overload most requests end here, and a promise would cost as much as all else.
+    app.post(path, (c) => {
+      const { headers } = c.req.raw;
+      const asked = {
+        timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
+        waitMs: waitMsOf(headers.get("prefer")),
+      };
+      predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
+      return create(c.req.raw, contextOf(c), asked);
     });
 
     app.get(`${path}/:id`, async (c) => {
