@@ -197,7 +197,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
           // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
           onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
-          addressOf: (request) => listener?.addressOf(request),
+          peerOf: (request) => listener?.peerOf(request),
         });
   if (options.siblings !== undefined) {
     const fetch = named(app.fetch, { accessLog: false });

@@ -1,14 +1,15 @@
 /** What routes know of predictions, wherever these run and are kept. */
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
+import type { Sender } from "../serving/suspects.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
 /** Who waits for an answer. */
 export interface Client {
   /** Fires when it leaves. */
   readonly signal: AbortSignal;
-  /** Of the connection that the request came by; undefined where it has none. */
-  readonly address: string | undefined;
+  /** Undefined for a request that came by no connection. */
+  readonly sender: Sender | undefined;
   /** Told when its answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
   held(isHeld: boolean): void;
 }

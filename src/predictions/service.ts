@@ -9,6 +9,7 @@ import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
+import type { Sender } from "../serving/suspects.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
@@ -125,7 +126,7 @@ export class PredictionService implements Predictions {
           bytes,
           charge,
           isWaitedFor: waitMs > 0,
-          address: this.#options.flow.suspects.isWatching ? client.address : undefined,
+          sender: this.#options.flow.suspects.isWatching ? client.sender : undefined,
         },
       );
     } catch (error) {
@@ -251,18 +252,10 @@ export class PredictionService implements Predictions {
       readonly leftMs?: number;
       readonly isHeldBack?: boolean;
       readonly isWaitedFor?: boolean;
-      readonly address?: string | undefined;
+      readonly sender?: Sender | undefined;
     },
   ): LivePrediction {
-    const {
-      inputs,
-      bytes,
-      charge,
-      leftMs = request.timeoutMs,
-      isHeldBack = false,
-      isWaitedFor = false,
-      address,
-    } = work;
+    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false, isWaitedFor = false, sender } = work;
     const isKept = work.leftMs !== undefined;
     const live = new LivePrediction({
       request,
@@ -277,7 +270,7 @@ export class PredictionService implements Predictions {
     this.#deadlines.add(live);
     if (isHeldBack) return live;
     if (live.kind === "demo") this.#runDemo(live, inputs);
-    else this.#run(live, inputs, { isWaitedFor, client: address });
+    else this.#run(live, inputs, { isWaitedFor, client: sender });
     return live;
   }
 
