@@ -167,6 +167,8 @@ test("rows that an asynchronous postprocess has of one list leave room for other
       }),
     ),
   );
+  // Until no more of them are begun.
+  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
   await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
   expect(left).toBe(COUNT);
   slow.resolve();
