@@ -103,8 +103,8 @@ export class PredictionService implements Predictions {
     const { bodies, limits, metrics, owner, onTrace } = this.#options;
     let live: LivePrediction;
     try {
-      // Of what came together only the first may have had room.
-      this.admit(request);
+      // A large body was long on its way, and reading it is work: there may be no room any more.
+      if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
       const decoding = bodies.decode(body, limits.maxInputs[kind]);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
