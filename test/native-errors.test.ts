@@ -300,8 +300,9 @@ describe("the forward pass", () => {
 
   test("what libtorch throws is told in one line", async () => {
     const opened = await session("mismatch.pt");
-    expect(await failure(opened.run([[ones(4)]]))).toBe(
-      "run_failed: mat1 and mat2 shapes cannot be multiplied (1x4 and 5x2)",
+    // Releases from 2.15 on name the operator.
+    expect(await failure(opened.run([[ones(4)]]))).toMatch(
+      /^run_failed: (mm: )?mat1 and mat2 shapes cannot be multiplied \(1x4 and 5x2\)$/,
     );
   });
 
