@@ -23,7 +23,9 @@ export async function loadExternalLibtorch(asked: string | undefined, wanted: st
       `${folder} is libtorch ${found}, and this executable was compiled for ${libtorchRelease(wanted)}`,
     );
   }
-  load(join(folder, "lib", library));
+  const path = join(folder, "lib", library);
+  const fault = loadLibrary(path);
+  if (fault !== undefined) throw unavailable(`${path} cannot be loaded (${fault})`);
 }
 
 async function find(asked: string | undefined): Promise<string> {
@@ -51,15 +53,18 @@ async function folderOfPython(): Promise<string | undefined> {
   return undefined;
 }
 
-/** By its path, so that it finds its own libraries where it lies; the addon then finds it by its name. */
-function load(path: string): void {
+/**
+ * By its path, so that it finds its own libraries where it lies; the addon then finds it by its name.
+ * @returns why it cannot be loaded
+ */
+export function loadLibrary(path: string): string | undefined {
   const system = dlopen("libc.so.6", {
     dlopen: { args: [FFIType.cstring, FFIType.i32], returns: FFIType.ptr },
     dlerror: { args: [], returns: FFIType.cstring },
   });
   try {
     const handle = system.symbols.dlopen(Buffer.from(`${path}\0`), RTLD_NOW | RTLD_GLOBAL);
-    if (handle === null) throw unavailable(`${path} cannot be loaded (${system.symbols.dlerror()})`);
+    return handle === null ? String(system.symbols.dlerror()) : undefined;
   } finally {
     system.close();
   }
