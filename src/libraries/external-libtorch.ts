@@ -1,22 +1,21 @@
 /** Finds and loads a libtorch that is not part of the executable, such as that of an image with PyTorch for GPUs. */
-import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
+import { installedLibtorchs } from "./installed-libtorch.ts";
 import { libtorchBuild, libtorchRelease } from "./libtorch-build.ts";
+import { loadLibrary } from "./load-library.ts";
 
 const library = "libtorch_cpu.so";
-const RTLD_NOW = 2;
-const RTLD_GLOBAL = 0x100;
 
 /**
- * Loads the libtorch of a folder, of `$LIBTORCH`, or else of the Python on the PATH, so that the addon finds it loaded.
+ * Loads the libtorch of a folder, of `$LIBTORCH`, of the Python on the PATH, or else one that `sconce libtorch install` put down, so that the addon finds it loaded.
  * @param asked a folder with `lib/`
  * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; another build of the same release will do
  * @throws SconceError `native_unavailable`
  */
 export async function loadExternalLibtorch(asked: string | undefined, wanted: string): Promise<void> {
-  const folder = await find(asked);
+  const folder = await find(asked, libtorchRelease(wanted));
   const found = libtorchBuild(folder);
   if (found !== undefined && libtorchRelease(found) !== libtorchRelease(wanted)) {
     throw unavailable(
@@ -28,7 +27,7 @@ export async function loadExternalLibtorch(asked: string | undefined, wanted: st
   if (fault !== undefined) throw unavailable(`${path} cannot be loaded (${fault})`);
 }
 
-async function find(asked: string | undefined): Promise<string> {
+async function find(asked: string | undefined, release: string): Promise<string> {
   const named = asked ?? process.env.LIBTORCH;
   if (named) {
     if (existsSync(join(named, "lib", library))) return resolve(named);
@@ -36,7 +35,12 @@ async function find(asked: string | undefined): Promise<string> {
   }
   const ofPython = await folderOfPython();
   if (ofPython !== undefined) return ofPython;
-  throw unavailable("this executable was compiled without libtorch, and the Python on the PATH has none");
+  const installed = installedLibtorchs();
+  const fitting = installed.find(({ root }) => libtorchRelease(libtorchBuild(root) ?? "") === release) ?? installed[0];
+  if (fitting !== undefined) return fitting.root;
+  throw unavailable(
+    `this executable was compiled without libtorch, the Python on the PATH has none, and none is installed: install torch ${release} with \`sconce libtorch install ${release}\``,
+  );
 }
 
 /** Where Python would import torch from, without importing it, which takes seconds. */
@@ -51,23 +55,6 @@ async function folderOfPython(): Promise<string | undefined> {
     if ((await child.exited) === 0 && existsSync(join(folder, "lib", library))) return folder;
   }
   return undefined;
-}
-
-/**
- * By its path, so that it finds its own libraries where it lies; the addon then finds it by its name.
- * @returns why it cannot be loaded
- */
-export function loadLibrary(path: string): string | undefined {
-  const system = dlopen("libc.so.6", {
-    dlopen: { args: [FFIType.cstring, FFIType.i32], returns: FFIType.ptr },
-    dlerror: { args: [], returns: FFIType.cstring },
-  });
-  try {
-    const handle = system.symbols.dlopen(Buffer.from(`${path}\0`), RTLD_NOW | RTLD_GLOBAL);
-    return handle === null ? String(system.symbols.dlerror()) : undefined;
-  } finally {
-    system.close();
-  }
 }
 
 function unavailable(why: string): SconceError {

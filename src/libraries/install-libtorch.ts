@@ -13,7 +13,7 @@ import { compareReleases, isAllowed } from "../wheels/version.ts";
 import { Wheel, type WheelOptions } from "../wheels/wheel.ts";
 import type { ZipEntry } from "../zip.ts";
 import { runsHere } from "./choose-wheel.ts";
-import { loadLibrary } from "./external-libtorch.ts";
+import { loadLibrary } from "./load-library.ts";
 
 export interface InstallOptions {
   readonly index: PackageIndex;
@@ -154,8 +154,13 @@ async function unpack(wheel: Wheel, entries: readonly ZipEntry[], folder: string
 /** What the linker does not find in the folder: it finds it elsewhere, or nowhere. */
 async function neededOutside(staged: string, root: string): Promise<Linked[]> {
   const linked = await linkedTo(join(staged, "torch", "lib", root));
-  // That one is the driver's.
-  return linked.filter(({ name, path }) => !path?.startsWith(staged) && name !== "libcuda.so.1");
+  return (
+    linked
+      // That one is the driver's.
+      .filter(({ name, path }) => !path?.startsWith(staged) && name !== "libcuda.so.1")
+      // CUDA's are taken in the versions that torch asks for.
+      .map((library) => (/^lib(cu|nv)/.test(library.name) ? { ...library, path: undefined } : library))
+  );
 }
 
 /** The wheels' own go before those of the system, which may go with its next update. */
