@@ -38,6 +38,10 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
     "Install PyTorch's libraries without Python, list or remove them",
     async () => (await import("./commands/libtorch.ts")).libtorch,
   ),
+  doctor: lazyCommand(
+    "Say what serving finds on this machine, and what to mend",
+    async () => (await import("./commands/doctor.ts")).doctor,
+  ),
   completions: lazyCommand("Print a script that completes commands in a shell", async () =>
     (await import("./commands/completions.ts")).completionsCommand(commands),
   ),
