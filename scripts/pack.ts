@@ -9,6 +9,7 @@ export interface PackOptions {
 /** In the order in which they need each other: all others hold the addons. */
 const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions): Promise<void> }>>> = {
   addons: () => import("./pack/addons.ts"),
+  npm: () => import("./pack/npm.ts"),
 };
 
 const usage = `USAGE pack [${Object.keys(parts).join("|")}]… [--try]`;

@@ -48,11 +48,10 @@ describe("an executable without libtorch", () => {
   test("says what is missing, and what is of another version", async () => {
     await using dir = await tempDir();
     const env = { SCONCE_CACHE_DIR: dir.join("cache") };
-    const wayOut =
-      "name the folder of a libtorch with --libtorch (or SCONCE_LIBTORCH, or LIBTORCH), such as that of Python's torch";
+    const wayOut = "name the folder of a libtorch with LIBTORCH, such as that of Python's torch";
     expect(await failureOfProgram(predict(env))).toEqual({
       code: 1,
-      line: `sconce: this executable was compiled without libtorch, and the Python on the PATH has none; ${wayOut}`,
+      line: `sconce: there is no libtorch: none is named, and the Python on the PATH has none; ${wayOut}`,
     });
     expect((await failureOfProgram(predict(env, "--libtorch", dir.path))).line).toBe(
       `sconce: ${dir.path} has no lib/libtorch_cpu.so; ${wayOut}`,

@@ -15,44 +15,49 @@ const RTLD_GLOBAL = 0x100;
  * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; another build of the same release will do
  * @throws SconceError `native_unavailable`
  */
-export async function loadExternalLibtorch(asked: string | undefined, wanted: string): Promise<void> {
-  const folder = await find(asked);
+export function loadExternalLibtorch(asked: string | undefined, wanted: string): void {
+  const folder = findLibtorch(asked);
   const found = libtorchBuild(folder);
   if (found !== undefined && libtorchRelease(found) !== libtorchRelease(wanted)) {
     throw unavailable(
       `${folder} is libtorch ${found}, and this executable was compiled for ${libtorchRelease(wanted)}`,
     );
   }
-  load(join(folder, "lib", library));
+  loadLibtorch(folder);
 }
 
-async function find(asked: string | undefined): Promise<string> {
+/**
+ * @returns a folder with `lib/`
+ * @throws SconceError `native_unavailable`
+ */
+export function findLibtorch(asked?: string): string {
   const named = asked ?? process.env.LIBTORCH;
   if (named) {
     if (existsSync(join(named, "lib", library))) return resolve(named);
     throw unavailable(`${named} has no lib/${library}`);
   }
-  const ofPython = await folderOfPython();
+  const ofPython = folderOfPython();
   if (ofPython !== undefined) return ofPython;
-  throw unavailable("this executable was compiled without libtorch, and the Python on the PATH has none");
+  throw unavailable("there is no libtorch: none is named, and the Python on the PATH has none");
 }
 
 /** Where Python would import torch from, without importing it, which takes seconds. */
-async function folderOfPython(): Promise<string | undefined> {
+function folderOfPython(): string | undefined {
   const script =
     "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')";
   for (const name of ["python3", "python"]) {
     const python = Bun.which(name);
     if (python === null) continue;
-    const child = Bun.spawn([python, "-c", script], { stdin: "ignore", stdout: "pipe", stderr: "ignore" });
-    const folder = (await new Response(child.stdout).text()).trim();
-    if ((await child.exited) === 0 && existsSync(join(folder, "lib", library))) return folder;
+    const { success, stdout } = Bun.spawnSync([python, "-c", script], { stderr: "ignore" });
+    const folder = stdout.toString().trim();
+    if (success && existsSync(join(folder, "lib", library))) return folder;
   }
   return undefined;
 }
 
 /** By its path, so that it finds its own libraries where it lies; the addon then finds it by its name. */
-function load(path: string): void {
+export function loadLibtorch(folder: string): void {
+  const path = join(folder, "lib", library);
   const system = dlopen("libc.so.6", {
     dlopen: { args: [FFIType.cstring, FFIType.i32], returns: FFIType.ptr },
     dlerror: { args: [], returns: FFIType.cstring },
@@ -68,6 +73,6 @@ function load(path: string): void {
 function unavailable(why: string): SconceError {
   return new SconceError(
     "native_unavailable",
-    `${why}; name the folder of a libtorch with --libtorch (or SCONCE_LIBTORCH, or LIBTORCH), such as that of Python's torch`,
+    `${why}; name the folder of a libtorch with LIBTORCH, such as that of Python's torch`,
   );
 }
