@@ -14,15 +14,16 @@ export interface Linked {
  * The libraries that a file needs, and those that they need: what `ldd` says, which is
  * `NAME => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
  *
+ * @param folder looked into before those of the system
  * @throws SconceError `native_unavailable` when it says nothing
  */
-export async function linkedTo(file: string): Promise<Linked[]> {
+export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
   // Paths that the caller's shell adds are no part of what there is elsewhere.
-  const { LD_LIBRARY_PATH: _, LD_PRELOAD: __, ...env } = process.env;
+  const { LD_PRELOAD: _, ...env } = process.env;
   let text: string;
   try {
     const child = Bun.spawn(["ldd", file], {
-      env: { ...env, LC_ALL: "C" },
+      env: { ...env, LC_ALL: "C", LD_LIBRARY_PATH: folder },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

@@ -69,7 +69,7 @@ async function locate(
     const path = join(dirname(process.execPath), "lib", addonName);
     return { path, fix: "leave the folder lib beside the executable as it was" };
   }
-  if (!libraries.hasLibtorch) await loadExternalLibtorch(libtorch, torch);
+  if (!libraries.hasLibtorch) loadExternalLibtorch(libtorch, torch);
   const folder = await unpack(libraries, await cacheFor(cacheDir));
   return { path: join(folder, addonName), fix: `remove ${folder}, or name another folder with --cache-dir` };
 }

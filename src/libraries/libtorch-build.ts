@@ -16,3 +16,8 @@ export function libtorchBuild(folder: string): string | undefined {
 export function libtorchRelease(build: string): string {
   return build.replace(/\+.*$/, "");
 }
+
+/** `2.13` */
+export function minorOf(build: string): string {
+  return build.split(".", 2).join(".");
+}
