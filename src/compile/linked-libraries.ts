@@ -2,6 +2,10 @@
 import { basename } from "node:path";
 import { messageOf, SconceError } from "../errors.ts";
 
+/** What `ldd` runs, which is a script that small systems lack. */
+const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
+const lister = Bun.which("ldd") === null ? [loader, "--list"] : ["ldd"];
+
 export interface Linked {
   /** As it is looked for by what needs it. */
   readonly name: string;
@@ -22,7 +26,7 @@ export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
   const { LD_PRELOAD: _, ...env } = process.env;
   let text: string;
   try {
-    const child = Bun.spawn(["ldd", file], {
+    const child = Bun.spawn([...lister, file], {
       env: { ...env, LC_ALL: "C", LD_LIBRARY_PATH: folder },
       stdin: "ignore",
       stdout: "pipe",

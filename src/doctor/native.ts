@@ -23,8 +23,10 @@ export async function native(): Promise<Check[]> {
       gpu(there, isCuda),
     ];
   } catch (error) {
-    const install = `\`${programName} libtorch install\` gets one without Python`;
-    return [fault("libtorch", messageOf(error), `${install}; LIBTORCH names the folder of another`), gpu(there, true)];
+    // What is wrong, and behind it what to do.
+    const [found = "", ...fixes] = messageOf(error).split("; ");
+    const fix = fixes.join("; ") || `\`${programName} libtorch install\` gets one without Python`;
+    return [fault("libtorch", found, fix), gpu(there, true)];
   }
 }
 

@@ -1,5 +1,5 @@
 /** What `sconce doctor` says of the folders that serving reads and writes. */
-import { accessSync, constants, existsSync, statfsSync } from "node:fs";
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { formatBytes } from "../bytes.ts";
 import { messageOf } from "../errors.ts";
@@ -56,10 +56,11 @@ function folderState(folder: string): { readonly isWritable: boolean; readonly f
   let nearest = folder;
   while (!existsSync(nearest)) nearest = dirname(nearest);
   const { bavail, bsize } = statfsSync(nearest);
+  const freeBytes = bavail * bsize;
   try {
     accessSync(nearest, constants.W_OK | constants.X_OK);
-    return { isWritable: true, freeBytes: bavail * bsize };
+    return { isWritable: statSync(nearest).isDirectory(), freeBytes };
   } catch {
-    return { isWritable: false, freeBytes: bavail * bsize };
+    return { isWritable: false, freeBytes };
   }
 }

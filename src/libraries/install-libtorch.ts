@@ -1,5 +1,5 @@
 /** Puts down the libraries of a wheel of torch, and what they need of others: complete from the moment their folder has its name. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type Linked, linkedTo } from "../compile/linked-libraries.ts";
 import { SconceError } from "../errors.ts";
@@ -56,24 +56,23 @@ export async function installLibtorch(options: InstallOptions): Promise<Installa
     mkdirSync(partials, { recursive: true });
     using _lock = await lockWhenFree(join(folder, ".lock"), { onWait: options.onWait, signal: index.client.signal });
     if (existsSync(target)) return { root, isNew: false, inParts: [] };
-    for (const name of readdirSync(folder))
-      if (name.startsWith(unfinished)) rmSync(join(folder, name), { recursive: true });
-    const staged = mkdtempSync(join(folder, unfinished));
-    try {
-      const inParts = await unpackInto(staged, { ...options, partials });
-      // Symbols of another C library, and files that only look right, show here.
-      const fault = loadLibrary(join(staged, "torch", "lib", core));
-      if (fault !== undefined) {
-        throw new SconceError("native_unavailable", `${wheel.filename} cannot be loaded on this machine: ${fault}`);
-      }
-      syncPath(staged);
-      renameSync(staged, target);
-      syncPath(folder);
-      rmSync(partials, { recursive: true });
-      return { root, isNew: true, inParts };
-    } finally {
-      rmSync(staged, { recursive: true, force: true });
+    // What is complete in it is not fetched again.
+    const staged = join(folder, `${unfinished}${basename(target)}`);
+    for (const name of readdirSync(folder)) {
+      if (name.startsWith(unfinished) && name !== basename(staged)) rmSync(join(folder, name), { recursive: true });
     }
+    const inParts = await unpackInto(staged, { ...options, partials });
+    // Symbols of another C library, and files that only look right, show here.
+    const fault = loadLibrary(join(staged, "torch", "lib", core));
+    if (fault !== undefined) {
+      rmSync(staged, { recursive: true });
+      throw new SconceError("native_unavailable", `${wheel.filename} cannot be loaded on this machine: ${fault}`);
+    }
+    syncPath(staged);
+    renameSync(staged, target);
+    syncPath(folder);
+    rmSync(partials, { recursive: true });
+    return { root, isNew: true, inParts };
   } catch (error) {
     throw diskFault(error, folder) ?? error;
   }
@@ -107,17 +106,16 @@ async function unpackInto(staged: string, options: Staging): Promise<string[]> {
     for (const wheel of wheels.slice(1)) await unpack(wheel, wheel.entries.filter(isLibrary), staged);
   }
   for (const root of roots) {
-    for (let next: Found[] = [], isDone = false; !isDone; ) {
+    for (;;) {
       const outside = await neededOutside(staged, root);
-      next = found(wheels, outside, staged);
-      const [missing] = outside.filter(({ path }) => path === undefined);
-      isDone = next.length === 0 && missing === undefined;
-      if (next.length === 0 && missing !== undefined) {
-        if (wheels.length > 1) throw needs(root, missing.name);
-        wheels.push(...(await companions(torch, options)));
-        if (wheels.length === 1) throw needs(root, missing.name);
-      }
+      const next = found(wheels, outside, staged);
       for (const { wheel, entry } of next) await unpack(wheel, [entry], staged);
+      if (next.length > 0) continue;
+      const missing = outside.find(({ path }) => path === undefined);
+      if (missing === undefined) break;
+      const others = wheels.length > 1 ? [] : await companions(torch, options);
+      if (others.length === 0) throw needs(root, missing.name);
+      wheels.push(...others);
     }
   }
   return wheels.filter(({ isChecked }) => !isChecked).map(({ link }) => link.filename);
@@ -147,6 +145,7 @@ function isForGpus({ name }: ZipEntry): boolean {
 
 async function unpack(wheel: Wheel, entries: readonly ZipEntry[], folder: string): Promise<void> {
   const packed = entries.map(({ packedSize }) => packedSize);
+  mkdirSync(folder, { recursive: true });
   requireRoom(folder, entries.reduce((sum, { size }) => sum + size, 0) + Math.max(0, ...packed));
   await wheel.unpack(entries, folder);
 }

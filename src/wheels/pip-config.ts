@@ -24,10 +24,10 @@ const pypi = "https://pypi.org/simple";
 const keys = ["index-url", "extra-index-url", "find-links", "no-index", "constraint", "cert", "proxy"] as const;
 
 /** Files in their order, a later one going before, then variables: https://pip.pypa.io/en/stable/topics/configuration/ */
-export function pipConfig(env: Environment = process.env): PipConfig {
+export function pipConfig(env: Environment = process.env, systemFile = "/etc/pip.conf"): PipConfig {
   const values = new Map<string, string>();
   const from: string[] = [];
-  for (const file of configFiles(env)) {
+  for (const file of configFiles(env, systemFile)) {
     const read = readConfig(file);
     for (const [key, value] of read) values.set(key, value);
     if (read.size > 0) from.push(file);
@@ -56,7 +56,7 @@ export function asUrl(text: string): string {
   return /^[a-z+]+:\/\//i.test(text) ? text : pathToFileURL(text.replace(/^file:/, "")).href;
 }
 
-function configFiles(env: Environment): string[] {
+function configFiles(env: Environment, systemFile: string): string[] {
   const named = env.PIP_CONFIG_FILE;
   // As pip: nothing but variables then.
   if (named === "/dev/null") return [];
@@ -65,7 +65,7 @@ function configFiles(env: Environment): string[] {
   const user = env.XDG_CONFIG_HOME && isAbsolute(env.XDG_CONFIG_HOME) ? env.XDG_CONFIG_HOME : join(home, ".config");
   return [
     ...system.reverse().map((folder) => join(folder, "pip", "pip.conf")),
-    "/etc/pip.conf",
+    systemFile,
     join(home, ".pip", "pip.conf"),
     join(user, "pip", "pip.conf"),
     ...(env.VIRTUAL_ENV ? [join(env.VIRTUAL_ENV, "pip.conf")] : []),

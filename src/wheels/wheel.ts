@@ -1,7 +1,7 @@
 /** One wheel of a package index, of which only the files that are asked for are fetched, where its server sends parts. */
 import { createReadStream, createWriteStream, existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { PassThrough, Transform } from "node:stream";
+import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { createInflateRaw, inflateRawSync } from "node:zlib";
@@ -11,6 +11,8 @@ import { directoryPlace, END_BYTES, entriesOf, HEADER_BYTES, headerSize, type Zi
 import { download, lookAt, type Part, readPart } from "./download.ts";
 import type { IndexClient } from "./index-client.ts";
 import { isLocal, type WheelLink } from "./package-index.ts";
+
+const chunkBytes = 1024 * 1024;
 
 export interface WheelOptions {
   readonly client: IndexClient;
@@ -82,28 +84,41 @@ export class Wheel {
     if (entry === undefined) throw invalid(this.link, `has no ${name.source}`);
     const bytes = await this.#source.read(this.#partOf(entry));
     const content = bytes.subarray(headerSize(bytes)).subarray(0, entry.packedSize);
-    return (entry.isStored ? content : inflateRawSync(content)).toString("utf8");
+    try {
+      return (entry.isStored ? content : inflateRawSync(content)).toString("utf8");
+    } catch (error) {
+      throw invalid(this.link, `is damaged: ${entry.name} cannot be unpacked (${messageOf(error)})`);
+    }
   }
 
-  /** Unpacks entries into a folder, by their paths in the wheel. @throws SconceError `index_unavailable`, `wheel_invalid` */
+  /**
+   * Unpacks entries into a folder, by their paths in the wheel; what is there need not come again.
+   * @throws SconceError `index_unavailable`, `wheel_invalid`
+   */
   async unpack(entries: readonly ZipEntry[], folder: string): Promise<void> {
     const { onProgress } = this.#options;
+    const { filename } = this.link;
     const digests = await this.#recordedDigests();
     const totalBytes = entries.reduce((sum, { packedSize }) => sum + packedSize, 0);
     let doneBytes = 0;
     for (const entry of entries) {
       const expected = digests.get(entry.name);
       if (expected === undefined || !isPlainPath(entry.name)) throw invalid(this.link, `does not list ${entry.name}`);
-      const title = this.link.filename;
-      const place = await this.#source.place(
-        this.#partOf(entry),
-        `${title}!${entry.name.replaceAll("/", "!")}`,
-        (done) => onProgress(title, Math.min(doneBytes + done, totalBytes), totalBytes),
-      );
+      const target = join(folder, entry.name);
+      if ((await sha256Of(target)) !== expected) {
+        const place = await this.#source.place(
+          this.#partOf(entry),
+          `${filename}!${entry.name.replaceAll("/", "!")}`,
+          (done) => onProgress(filename, Math.min(doneBytes + done, totalBytes), totalBytes),
+        );
+        await unpackEntry(entry, place, target);
+        if (place.isTemporary) rmSync(place.path);
+        if ((await sha256Of(target)) !== expected) {
+          rmSync(target);
+          throw invalid(this.link, `is damaged: ${entry.name} does not have its digest; try again`);
+        }
+      }
       doneBytes += entry.packedSize;
-      const isIntact = (await unpackEntry(entry, place, join(folder, entry.name))) === expected;
-      if (place.isTemporary) rmSync(place.path);
-      if (!isIntact) throw invalid(this.link, `is damaged: ${entry.name} does not have its digest; try again`);
     }
   }
 
@@ -163,9 +178,7 @@ async function sourceOf(link: WheelLink, options: WheelOptions): Promise<Source>
 async function checkedFile(link: WheelLink, path: string): Promise<Source> {
   if (!existsSync(path)) throw invalid(link, `is not there: ${path}`);
   if (link.sha256 !== undefined) {
-    const hasher = new Bun.CryptoHasher("sha256");
-    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) hasher.update(chunk);
-    const found = hasher.digest("hex");
+    const found = await sha256Of(path);
     if (found !== link.sha256) {
       if (!isLocal(link)) rmSync(path);
       throw invalid(link, `has the SHA-256 ${found} where the index has ${link.sha256}; what came was thrown away`);
@@ -183,29 +196,27 @@ async function checkedFile(link: WheelLink, path: string): Promise<Source> {
   };
 }
 
-/** @returns the SHA-256 of what was unpacked */
-async function unpackEntry(entry: ZipEntry, { path, begin }: Place, target: string): Promise<string> {
+async function unpackEntry(entry: ZipEntry, { path, begin }: Place, target: string): Promise<void> {
   const header = await Bun.file(path)
     .slice(begin, begin + HEADER_BYTES)
     .arrayBuffer();
   const start = begin + headerSize(Buffer.from(header));
   mkdirSync(dirname(target), { recursive: true });
-  const hasher = new Bun.CryptoHasher("sha256");
-  const hashing = new Transform({
-    transform(chunk: Uint8Array, _, done) {
-      hasher.update(chunk);
-      done(null, chunk);
-    },
-  });
-  const bytes = createReadStream(path, { start, end: start + entry.packedSize - 1, highWaterMark: 1024 * 1024 });
-  const inflate = entry.isStored ? new PassThrough() : createInflateRaw({ chunkSize: 1024 * 1024 });
+  const bytes = createReadStream(path, { start, end: start + entry.packedSize - 1, highWaterMark: chunkBytes });
+  const inflate = entry.isStored ? new PassThrough() : createInflateRaw({ chunkSize: chunkBytes });
   try {
-    await pipeline(bytes, inflate, hashing, createWriteStream(target, { flush: true }));
+    await pipeline(bytes, inflate, createWriteStream(target, { flush: true }));
   } catch (error) {
-    // What is not compressed data has no digest either; a full disk is another matter.
-    if (error instanceof Error && "code" in error && /^Z_/.test(String(error.code))) return "";
-    throw error;
+    // What is not compressed data does not have its digest either; a full disk is another matter.
+    if (!(error instanceof Error && "code" in error && /^Z_/.test(String(error.code)))) throw error;
   }
+}
+
+/** Of a file, without holding it in memory; undefined where there is none. */
+async function sha256Of(path: string): Promise<string | undefined> {
+  if (!existsSync(path)) return undefined;
+  const hasher = new Bun.CryptoHasher("sha256");
+  for await (const chunk of createReadStream(path, { highWaterMark: chunkBytes })) hasher.update(chunk);
   return hasher.digest("hex");
 }
 
