@@ -205,6 +205,19 @@ describe.skipIf(process.platform !== "linux" || Bun.which("cc") === null)("sconc
     );
   });
 
+  // Long: a hundred megabytes and more.
+  test.skipIf(!process.env.SCONCE_TEST_TORCH)(
+    "installs the real torch of the index that pip is configured with",
+    async () => {
+      await using home = await tempDir();
+      const pip = Object.entries(process.env).filter(([name]) => /^PIP_|^NODE_EXTRA_CA_CERTS$/.test(name));
+      const env = { ...Object.fromEntries(pip.map(([name, value = ""]) => [name, value])), SCONCE_HOME: home.path };
+      const { code, stderr } = await cli(["libtorch", "install"], { env });
+      console.error(stderr);
+      expect(code).toBe(0);
+    },
+  );
+
   test("is called with install, list or rm", async () => {
     expect(await cli(["libtorch", "instal"])).toMatchObject({
       code: 2,

@@ -1,6 +1,6 @@
 /** `sconce libtorch install|list|rm` */
 import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
 import { SconceError } from "../errors.ts";
@@ -117,9 +117,12 @@ async function install(folder: string, version: string | undefined, options: Opt
     });
     progress.end();
     if (inParts.length > 0) {
-      log.info(`Checked against the lists of digests in ${inParts.join(", ")}; --whole checks the index's own`);
+      const what = inParts.length === 1 ? "its wheel's own list" : `the own lists of ${inParts.length} wheels`;
+      log.info(`Each file has the digest of ${what}; --whole checks those of the index`);
     }
-    log.info(isNew ? `Installed torch ${wheel.version.text}: ${formatBytes(sizeOf(root))}` : "It is installed");
+    log.info(
+      isNew ? `Installed torch ${wheel.version.text}: ${formatBytes(sizeOf(dirname(root)))}` : "It is installed",
+    );
     console.log(root);
   }).finally(() => progress.end());
 }
