@@ -41,7 +41,8 @@ export function chooseTorch(wheels: readonly WheelLink[], wish: Wish): Choice {
     (a, b) => compareReleases(b.version.release, a.version.release) || Number(isForGpus(a)) - Number(isForGpus(b)),
   );
   if (wheel === undefined) {
-    const there = [...new Set(supported.map(({ version }) => version.text))];
+    const sorted = supported.toSorted((a, b) => compareReleases(a.version.release, b.version.release));
+    const there = [...new Set(sorted.map(({ version }) => version.text))];
     const found = there.length === 0 ? "none" : there.join(", ");
     const limit = limits.map(({ specifiers, file }) => `; ${file} allows torch${specifiers} alone`).join("");
     throw unavailable(

@@ -34,7 +34,7 @@ export interface Installation {
   readonly root: string;
   /** False where it was there. */
   readonly isNew: boolean;
-  /** Names of wheels whose bytes do not all have been compared with the digest of the index. */
+  /** Names of wheels that were not compared with the digest that the index has. */
   readonly inParts: readonly string[];
 }
 
@@ -118,7 +118,8 @@ async function unpackInto(staged: string, options: Staging): Promise<string[]> {
       wheels.push(...others);
     }
   }
-  return wheels.filter(({ isChecked }) => !isChecked).map(({ link }) => link.filename);
+  const inParts = wheels.filter(({ isChecked, link }) => !isChecked && link.sha256 !== undefined);
+  return inParts.map(({ link }) => link.filename);
 }
 
 interface Staging extends InstallOptions {
@@ -200,5 +201,7 @@ async function wheelOf({ name, specifiers }: Requirement, options: Staging): Pro
     .filter((wheel) => runsHere(wheel, options.platform) && isAllowed(wheel.version, specifiers))
     .toSorted((a, b) => compareReleases(b.version.release, a.version.release));
   if (newest !== undefined) return Wheel.open(newest, wheelOptions(options));
-  throw unavailable(`torch needs ${name}${specifiers}, of which there is no wheel at ${options.index.places}`);
+  throw unavailable(
+    `torch needs ${name}${specifiers}, of which there is no wheel at ${options.index.places}; name an index that has it, or builds for the CPU, with --index`,
+  );
 }

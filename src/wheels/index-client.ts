@@ -35,6 +35,7 @@ export class IndexClient {
   readonly #options: IndexClientOptions;
   /** By origin: what an index's URL had before its host. */
   readonly #credentials = new Map<string, string>();
+  #hasAnswered = false;
 
   constructor(options: IndexClientOptions) {
     this.signal = options.signal;
@@ -113,8 +114,11 @@ export class IndexClient {
         ...(cert !== undefined && { tls: { ca: Bun.file(cert) } }),
         ...(isLoopback(url.host) ? { proxy: false } : proxy !== undefined && { proxy }),
       }).catch((error: unknown) => {
-        throw connectionFault(url, error);
+        const fault = connectionFault(url, error);
+        // A name or port that never answered is likelier to be misspelled than to be restarting.
+        throw this.#hasAnswered ? fault : fault.error;
       });
+      this.#hasAnswered = true;
       const location = response.headers.get("location");
       if (response.status < 300 || response.status > 308 || location === null) {
         return { status: response.status, headers: response.headers, body: response.body, url };
