@@ -1,4 +1,5 @@
-/** The program of a checkout, without its set-up; a compiled executable has `executable/main.ts`. */
+#!/usr/bin/env bun
+/** The program of the npm package, and of a checkout without its set-up; a compiled executable has `executable/main.ts`. */
 import { main } from "./cli.ts";
 
 await main(process.argv.slice(2));

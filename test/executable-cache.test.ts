@@ -85,7 +85,7 @@ describe("unpacking", () => {
   test("of a damaged executable is refused", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("liba.so"), "a library".repeat(1000));
-    const files = [{ name: "liba.so", content: dir.join("liba.so") }];
+    const files = [{ name: "liba.so", path: dir.join("liba.so") }];
     const pack = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
     await changeByte(pack.path, 12);
     const cache = new LibraryCache(dir.join("cache"));
@@ -205,7 +205,7 @@ async function smallPack() {
   const names = ["liba.so", "libb.so"];
   await writeFile(dir.join("liba.so"), "small");
   await writeFile(dir.join("libb.so"), crypto.getRandomValues(new Uint8Array(10_000)).toHex().repeat(500));
-  const files = names.map((name) => ({ name, content: dir.join(name) }));
+  const files = names.map((name) => ({ name, path: dir.join(name) }));
   const pack = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
   const cache = new LibraryCache(dir.join("cache"));
   const events: string[] = [];
@@ -347,7 +347,7 @@ describe("packed libraries", () => {
         isPacked = true;
       };
       await writeFile(dir.join("liba.so"), content);
-      const { path } = await packLibraries([{ name: "liba.so", content: dir.join("liba.so") }], {
+      const { path } = await packLibraries([{ name: "liba.so", path: dir.join("liba.so") }], {
         cacheFolder: dir.join("packs"),
         onProgress,
       });

@@ -1,14 +1,20 @@
-/** Step "addon": compiles native/ against libtorch into build/Release/sconce.node. */
+/** Step "addon": build/Release/sconce.node, a prebuilt one where there is one of these sources, else compiled from native/ against libtorch. */
 
-import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { minorOf } from "../../src/libraries/libtorch-build.ts";
 import { Failure, missingTool, run } from "./command.ts";
 import { readLibtorch } from "./libtorch.ts";
 import type { Step } from "./step.ts";
 import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
+const made = join(build, "Release", "sconce.node");
+/** How it finds libtorch (see CMakeLists.txt). */
+const link = join(build, "Release", "libtorch");
+/** What `npm run pack` makes; in each a folder for each minor of torch, with the digest of the sources. */
+const prebuiltFolders = [join(build, "addons"), join(root, "node_modules", "@sconce", `linux-${process.arch}-gnu`)];
 
 export const addon: Step = {
   name: "addon",
@@ -18,9 +24,11 @@ export const addon: Step = {
     return configured && JSON.stringify([configured, sources()]);
   },
 
-  isIntact: () => existsSync(join(build, "Release", "sconce.node")),
+  isIntact: () => existsSync(made) && existsSync(link),
 
   async missingTools() {
+    // Of which torch is not known yet; there is one for each that is supported.
+    if (prebuiltFolders.some((folder) => existsSync(folder) && readdirSync(folder).some(prebuilt))) return [];
     const has = (...names: string[]) => names.some((name) => Bun.which(name));
     const { CXX } = process.env;
     return [
@@ -36,34 +44,69 @@ export const addon: Step = {
     const libtorch = readLibtorch();
     const configured = configuration();
     if (!libtorch || !configured) throw new Failure(["libtorch is not set up"]);
-    // CMake remembers what it found: a build folder of another libtorch, or of a checkout at another place, is of no use.
-    if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
-      rmSync(build, { recursive: true, force: true });
+    const ready = prebuilt(minorOf(libtorch.build));
+    if (ready === undefined) {
+      // CMake remembers what it found: a build folder of another libtorch, or of a checkout at another place, is of no use.
+      if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
+        for (const name of existsSync(build) ? readdirSync(build) : []) {
+          if (name !== "addons") rmSync(join(build, name), { recursive: true });
+        }
+      }
+      writeStamp("addon-configuration", configured);
+      line.update(`compiling against libtorch ${libtorch.build}`);
+      await compileAddon(libtorch.root, build, { verbose });
+    } else {
+      mkdirSync(join(build, "Release"), { recursive: true });
+      copyFileSync(ready, made);
     }
-    writeStamp("addon-configuration", configured);
-    line.update(`compiling against libtorch ${libtorch.build}`);
-    const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
-    const options = [
-      "--log-level",
-      "error",
-      "--parallel",
-      String(availableParallelism()),
-      `--CDLIBTORCH=${libtorch.root}`,
-    ];
-    // Not cmake-js's "compile", which after an error in a source file does everything once more.
-    await run([...cmake, "configure", ...options], { verbose });
-    await run([...cmake, "build", ...options], { verbose });
-    return `compiled against libtorch ${libtorch.build}`;
+    rmSync(link, { force: true });
+    symlinkSync(libtorch.root, link);
+    return ready === undefined
+      ? `compiled against libtorch ${libtorch.build}`
+      : `prebuilt for torch ${minorOf(libtorch.build)}`;
   },
 };
+
+/** @param folder of CMake, in which it becomes Release/sconce.node */
+export async function compileAddon(libtorch: string, folder: string, { verbose }: { verbose: boolean }): Promise<void> {
+  const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
+  const options = [
+    "--log-level",
+    "error",
+    "--parallel",
+    String(availableParallelism()),
+    "--out",
+    folder,
+    // As the compiler names it in messages, from which CMakeLists.txt takes it away.
+    `--CDLIBTORCH=${realpathSync(libtorch)}`,
+  ];
+  // Not cmake-js's "compile", which after an error in a source file does everything once more.
+  await run([...cmake, "configure", ...options], { verbose });
+  await run([...cmake, "build", ...options], { verbose });
+}
+
+/** The addon for a minor of torch that was made of the sources that are here now. */
+function prebuilt(minor: string): string | undefined {
+  const folders = prebuiltFolders.map((folder) => join(folder, minor));
+  const found = folders.find((folder) => readText(join(folder, "sources"))?.trim() === sourcesDigest());
+  return found && join(found, "sconce.node");
+}
+
+/** Hexadecimal: of all that an addon is made of but libtorch. */
+export function sourcesDigest(): string {
+  return new Bun.CryptoHasher("sha256").update(JSON.stringify([toolVersions(), sources()])).digest("hex");
+}
 
 /** What needs a clean build when it changes. */
 function configuration(): string | undefined {
   const libtorch = readLibtorch();
   if (!libtorch) return undefined;
+  return JSON.stringify([libtorch.root, libtorch.build, process.platform, process.arch, toolVersions()]);
+}
+
+function toolVersions(): string[] {
   const { devDependencies } = JSON.parse(readText(join(root, "package.json")) ?? "{}");
-  const versions = ["cmake-js", "node-addon-api", "node-api-headers"].map((name) => devDependencies[name]);
-  return JSON.stringify([libtorch.root, libtorch.build, process.platform, process.arch, versions]);
+  return ["cmake-js", "node-addon-api", "node-api-headers"].map((name) => devDependencies[name]);
 }
 
 /** A checkout that was moved can use the addon that it has, but not compile it anew in the same folder. */

@@ -15,6 +15,7 @@ import { inputOption, isFile } from "./plain/tensor-input.ts";
 const template = fileURLToPath(new URL("init/template", import.meta.url));
 /** The folder of sconce, where its types are. */
 const root = dirname(fileURLToPath(new URL("../../package.json", import.meta.url)));
+const isCheckout = existsSync(join(root, "native"));
 /** The name of the model in the template. */
 const templateName = "colours";
 
@@ -132,10 +133,12 @@ export function nameFrom(dir: string): string {
   return name === "" ? templateName : name;
 }
 
+/** A new repository, and a package in which sconce was installed and nothing else was done. */
+const asGoodAsEmpty = new Set([".git", "package.json", "bun.lock", "node_modules"]);
+
 export async function checkEmpty(dir: string, given: string): Promise<void> {
   try {
-    // A new repository is as good as empty.
-    const found = (await readdir(dir)).filter((name) => name !== ".git");
+    const found = (await readdir(dir)).filter((name) => !asGoodAsEmpty.has(name));
     if (found.length === 0) return;
     const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? ", …" : "");
     throw new SconceError("usage", `${given} must be an empty or a new folder; it holds ${shown}`);
@@ -169,7 +172,7 @@ function tsconfig(dir: string): string {
   return `${JSON.stringify(
     {
       extends: `${path}/tsconfig.json`,
-      compilerOptions: { typeRoots: [`${path}/node_modules`] },
+      ...(isCheckout && { compilerOptions: { typeRoots: [`${path}/node_modules`] } }),
       include: ["."],
     },
     null,

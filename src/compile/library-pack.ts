@@ -89,16 +89,12 @@ interface Described {
 }
 
 async function describe(file: LibraryFile): Promise<Described> {
-  const { size } = blobOf(file);
+  const { size } = Bun.file(file.path);
   return { name: file.name, size, sha256: await onAllCores(partsOf(file), async (part) => sha256(await part.bytes())) };
 }
 
-function blobOf({ content }: LibraryFile): Blob {
-  return typeof content === "string" ? Bun.file(content) : new Blob([content]);
-}
-
 function partsOf(file: LibraryFile): Blob[] {
-  const blob = blobOf(file);
+  const blob = Bun.file(file.path);
   return Array.from({ length: Math.ceil(blob.size / CHUNK_BYTES) }, (_, i) =>
     blob.slice(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES),
   );

@@ -37,7 +37,7 @@ export const externalOptions = {
   libtorch: openOption<string>({
     description: "Folder of libtorch, with lib/ in it",
     valueHint: "dir",
-    described: "$LIBTORCH, else that of Python's torch",
+    described: "$LIBTORCH, else that of Python's torch, else the installed one",
     parse: z.string().min(1, "must be a folder"),
   }),
 } as const;
@@ -69,7 +69,7 @@ async function locate(
     const path = join(dirname(process.execPath), "lib", addonName);
     return { path, fix: "leave the folder lib beside the executable as it was" };
   }
-  if (!libraries.hasLibtorch) await loadExternalLibtorch(libtorch, torch);
+  if (!libraries.hasLibtorch) loadExternalLibtorch(libtorch, torch);
   const folder = await unpack(libraries, await cacheFor(cacheDir));
   return { path: join(folder, addonName), fix: `remove ${folder}, or name another folder with --cache-dir` };
 }

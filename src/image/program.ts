@@ -20,11 +20,5 @@ export async function makeProgram(folder: string): Promise<ImageProgram> {
   }
   const executable = join(folder, "server");
   await compileExecutable({ outfile: executable, model: "beside", libtorch: "beside" });
-  const libraries = [];
-  for (const { name, content } of [files.addon, ...files.libtorch]) {
-    const path = typeof content === "string" ? content : join(folder, name);
-    if (typeof content !== "string") await Bun.write(path, content);
-    libraries.push({ name, path });
-  }
-  return { executable, libraries };
+  return { executable, libraries: [files.addon, ...files.libtorch] };
 }

@@ -1,73 +1,77 @@
 /** Finds and loads a libtorch that is not part of the executable, such as that of an image with PyTorch for GPUs. */
-import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
-import { libtorchBuild, libtorchRelease } from "./libtorch-build.ts";
+import { installedLibtorchs } from "./installed-libtorch.ts";
+import { libtorchBuild, libtorchRelease, minorOf, torchMinors } from "./libtorch-build.ts";
+import { loadLibrary } from "./load-library.ts";
 
 const library = "libtorch_cpu.so";
-const RTLD_NOW = 2;
-const RTLD_GLOBAL = 0x100;
 
 /**
- * Loads the libtorch of a folder, of `$LIBTORCH`, or else of the Python on the PATH, so that the addon finds it loaded.
+ * Loads the libtorch that is found, so that the addon finds it loaded.
  * @param asked a folder with `lib/`
  * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; another build of the same release will do
  * @throws SconceError `native_unavailable`
  */
-export async function loadExternalLibtorch(asked: string | undefined, wanted: string): Promise<void> {
-  const folder = await find(asked);
+export function loadExternalLibtorch(asked: string | undefined, wanted: string): void {
+  const folder = findLibtorch(asked, (build) => libtorchRelease(build) === libtorchRelease(wanted));
   const found = libtorchBuild(folder);
   if (found !== undefined && libtorchRelease(found) !== libtorchRelease(wanted)) {
     throw unavailable(
       `${folder} is libtorch ${found}, and this executable was compiled for ${libtorchRelease(wanted)}`,
     );
   }
-  load(join(folder, "lib", library));
+  loadLibtorch(folder);
 }
 
-async function find(asked: string | undefined): Promise<string> {
+/**
+ * What is asked for, else `$LIBTORCH`; else the torch of the Python on the PATH, or what `sconce libtorch install` put down: the first that
+ * fits, or the first of all for a message that names it.
+ *
+ * @returns a folder with `lib/`
+ * @throws SconceError `native_unavailable`
+ */
+export function findLibtorch(
+  asked?: string,
+  fits = (build: string) => torchMinors.some((minor) => minor === minorOf(build)),
+): string {
   const named = asked ?? process.env.LIBTORCH;
   if (named) {
     if (existsSync(join(named, "lib", library))) return resolve(named);
     throw unavailable(`${named} has no lib/${library}`);
   }
-  const ofPython = await folderOfPython();
-  if (ofPython !== undefined) return ofPython;
-  throw unavailable("this executable was compiled without libtorch, and the Python on the PATH has none");
+  const ofPython = folderOfPython();
+  const folders = [...(ofPython === undefined ? [] : [ofPython]), ...installedLibtorchs().map(({ root }) => root)];
+  const found = folders.find((folder) => fits(libtorchBuild(folder) ?? "")) ?? folders[0];
+  if (found !== undefined) return found;
+  throw unavailable("there is no libtorch: none is named or installed, and the Python on the PATH has none");
 }
 
 /** Where Python would import torch from, without importing it, which takes seconds. */
-async function folderOfPython(): Promise<string | undefined> {
+function folderOfPython(): string | undefined {
   const script =
     "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')";
   for (const name of ["python3", "python"]) {
     const python = Bun.which(name);
     if (python === null) continue;
-    const child = Bun.spawn([python, "-c", script], { stdin: "ignore", stdout: "pipe", stderr: "ignore" });
-    const folder = (await new Response(child.stdout).text()).trim();
-    if ((await child.exited) === 0 && existsSync(join(folder, "lib", library))) return folder;
+    const { success, stdout } = Bun.spawnSync([python, "-c", script], { stderr: "ignore" });
+    const folder = stdout.toString().trim();
+    if (success && existsSync(join(folder, "lib", library))) return folder;
   }
   return undefined;
 }
 
-/** By its path, so that it finds its own libraries where it lies; the addon then finds it by its name. */
-function load(path: string): void {
-  const system = dlopen("libc.so.6", {
-    dlopen: { args: [FFIType.cstring, FFIType.i32], returns: FFIType.ptr },
-    dlerror: { args: [], returns: FFIType.cstring },
-  });
-  try {
-    const handle = system.symbols.dlopen(Buffer.from(`${path}\0`), RTLD_NOW | RTLD_GLOBAL);
-    if (handle === null) throw unavailable(`${path} cannot be loaded (${system.symbols.dlerror()})`);
-  } finally {
-    system.close();
-  }
+/** So that the addon finds it loaded. */
+export function loadLibtorch(folder: string): void {
+  const path = join(folder, "lib", library);
+  const fault = loadLibrary(path);
+  if (fault !== undefined) throw unavailable(`${path} cannot be loaded (${fault})`);
 }
 
 function unavailable(why: string): SconceError {
   return new SconceError(
     "native_unavailable",
-    `${why}; name the folder of a libtorch with --libtorch (or SCONCE_LIBTORCH, or LIBTORCH), such as that of Python's torch`,
+    `${why}; install one with \`sconce libtorch install\`, or name the folder of one with LIBTORCH, such as that of Python's torch`,
   );
 }

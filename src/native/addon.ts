@@ -1,7 +1,8 @@
 /** The only place that loads the addon, and its types: what native/addon.cc exports. */
 import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { messageOf, SconceError } from "../errors.ts";
+import { loadLibtorch } from "../libraries/external-libtorch.ts";
+import { findAddon } from "../libraries/find-addon.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
 import { arrayTypes, type PaddedDim, type TensorData } from "../model/tensor.ts";
 import type { Program } from "./program.ts";
@@ -79,20 +80,29 @@ export function setNativeLocation(elsewhere: NativeLocation): void {
 
 /** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */
 export function loadNative(): Addon {
+  location ??= locate();
   loaded ??= load(location);
   return loaded;
 }
 
 /** For an addon that does not do what its types say. */
 export function otherVersion(): SconceError {
-  return new SconceError("native_unavailable", `the native addon is of another version of sconce: ${location.fix}`);
+  return new SconceError(
+    "native_unavailable",
+    `the native addon is of another version of sconce: ${location?.fix ?? reinstall}`,
+  );
 }
 
-let location: NativeLocation = {
-  path: fileURLToPath(new URL("../../build/Release/sconce.node", import.meta.url)),
-  fix: "run `npm run setup`",
-};
+const reinstall = "install sconce again";
+let location: NativeLocation | undefined;
 let loaded: Addon | undefined;
+
+function locate(): NativeLocation {
+  const { path, libtorch, isLinked } = findAddon();
+  if (isLinked) return { path, fix: "run `npm run setup`" };
+  loadLibtorch(libtorch);
+  return { path, fix: reinstall };
+}
 
 function load({ path, fix }: NativeLocation): Addon {
   if (!existsSync(path)) {

@@ -1,8 +1,8 @@
 /** The interactive documentation, served from the program itself. */
 import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import swaggerStyle from "swagger-ui-dist/swagger-ui.css" with { type: "file" };
-import swaggerScript from "swagger-ui-dist/swagger-ui-bundle.js" with { type: "file" };
+import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
+import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
 import { ProblemError } from "../problem.ts";
 
 const assets = new Map([

@@ -1,0 +1,21 @@
+/** The tests of native code with another addon and its libtorch: this file is what they load first. */
+import { join } from "node:path";
+import { loadLibtorch } from "../../src/libraries/external-libtorch.ts";
+import { setNativeLocation } from "../../src/native/binding.ts";
+import { run } from "../setup/command.ts";
+import { root } from "../setup/step.ts";
+
+const { SCONCE_TRIED_ADDON: path, SCONCE_TRIED_LIBTORCH: libtorch } = process.env;
+if (path !== undefined && libtorch !== undefined) {
+  loadLibtorch(libtorch);
+  setNativeLocation({ path, fix: "compile it again" });
+}
+
+/** TorchScript and AOTInductor, as they were exported with the torch of the set-up. */
+export async function tryAddon(addon: string, folder: string): Promise<void> {
+  const tests = ["test/native.test.ts", "test/native-call.test.ts"].map((name) => join(root, name));
+  await run([process.execPath, "--no-install", "test", "--preload", import.meta.path, ...tests], {
+    verbose: false,
+    env: { SCONCE_TRIED_ADDON: addon, SCONCE_TRIED_LIBTORCH: folder },
+  });
+}

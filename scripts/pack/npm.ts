@@ -1,0 +1,119 @@
+/** The packages of npm, in dist/: sconce, its addons, and what `bun create sconce` runs. */
+import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
+import { join, relative } from "node:path";
+import { formatBytes } from "../../src/bytes.ts";
+import { platformPackage } from "../../src/libraries/find-addon.ts";
+import { addonName } from "../../src/libraries/pack.ts";
+import { tempDir } from "../../test/helpers/temp-dir.ts";
+import { sourcesDigest } from "../setup/addon.ts";
+import { run } from "../setup/command.ts";
+import { root } from "../setup/step.ts";
+import { madeAddons } from "./addons.ts";
+import { tryPackages } from "./npm-trial.ts";
+import { writeTypes } from "./types.ts";
+
+export const dist = join(root, "dist");
+const { version, license, description, dependencies } = await Bun.file(join(root, "package.json")).json();
+const common = { version, license, type: "module" };
+/** Its own dependency reports to its makers when it is installed; of the rest a server needs two files. */
+const { "swagger-ui-dist": _, ...exact } = dependencies;
+const swaggerFiles = [
+  "LICENSE",
+  "NOTICE",
+  "swagger-ui-bundle.js",
+  "swagger-ui-bundle.js.LICENSE.txt",
+  "swagger-ui.css",
+];
+
+export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
+  const found = madeAddons();
+  if (Object.keys(found).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
+  const tarballs = await packPackages(dist, found);
+  for (const path of tarballs) console.log(`${relative(root, path)}: ${formatBytes(statSync(path).size)}`);
+  if (isTried) await tryPackages(tarballs);
+}
+
+/** Paths, by the minor of torch. */
+export type Addons = Readonly<Record<string, string>>;
+
+/** @returns the paths of the tarballs */
+export async function packPackages(folder: string, found: Addons): Promise<string[]> {
+  await using work = await tempDir();
+  mkdirSync(folder, { recursive: true });
+  const made = [
+    await sconce(work.join("sconce")),
+    await addons(work.join("addons"), found),
+    await createSconce(work.join("create-sconce")),
+  ];
+  const paths = [];
+  for (const { name, at } of made) {
+    const path = join(folder, `${name.replace("@", "").replace("/", "-")}-${version}.tgz`);
+    await run([process.execPath, "pm", "pack", "--quiet", "--ignore-scripts", "--cwd", at, "--filename", path], {
+      verbose: false,
+    });
+    paths.push(path);
+  }
+  return paths;
+}
+
+async function sconce(at: string) {
+  const names = ["src", "README.md", "LICENSE"];
+  for (const name of names) cpSync(join(root, name), join(at, name), { recursive: true });
+  chmodSync(join(at, "src", "main.ts"), 0o755);
+  for (const name of swaggerFiles)
+    cpSync(join(root, "node_modules/swagger-ui-dist", name), join(at, "swagger-ui", name));
+  await writeTypes(join(at, "types"));
+  await writeJson(join(at, "tsconfig.json"), await authorSettings());
+  return describe(at, {
+    name: "sconce",
+    description,
+    exports: { ".": { types: "./types/index.d.ts", default: "./src/index.ts" }, "./package.json": "./package.json" },
+    imports: { "#swagger-ui/*": "./swagger-ui/*" },
+    bin: { sconce: "src/main.ts" },
+    engines: { bun: ">=1.4.5" },
+    dependencies: exact,
+    optionalDependencies: { [platformPackage]: version },
+  });
+}
+
+async function addons(at: string, found: Addons) {
+  for (const [minor, path] of Object.entries(found)) {
+    cpSync(path, join(at, minor, addonName));
+    await Bun.write(join(at, minor, "sources"), `${sourcesDigest()}\n`);
+  }
+  cpSync(join(root, "LICENSE"), join(at, "LICENSE"));
+  return describe(at, {
+    name: platformPackage,
+    description: "The native addon of sconce, for each minor of torch that it supports",
+    os: [process.platform],
+    cpu: [process.arch],
+    libc: ["glibc"],
+  });
+}
+
+async function createSconce(at: string) {
+  cpSync(join(root, "scripts/pack/create-sconce.ts"), join(at, "create.ts"));
+  cpSync(join(root, "LICENSE"), join(at, "LICENSE"));
+  chmodSync(join(at, "create.ts"), 0o755);
+  return describe(at, {
+    name: "create-sconce",
+    description: "Writes a folder with a PyTorch model that serves: bun create sconce DIR",
+    bin: { "create-sconce": "create.ts" },
+  });
+}
+
+async function describe(at: string, description: Readonly<Record<string, unknown>> & { readonly name: string }) {
+  await writeJson(join(at, "package.json"), { ...common, ...description });
+  return { name: description.name, at };
+}
+
+/** What the tsconfig.json of a model's folder extends: ours, less what is for this checkout alone. */
+async function authorSettings(): Promise<object> {
+  const { compilerOptions } = await Bun.file(join(root, "tsconfig.json")).json();
+  const { paths: _, types: __, ...options } = compilerOptions;
+  return { compilerOptions: { ...options, lib: ["ESNext", "DOM"] } };
+}
+
+async function writeJson(path: string, value: object): Promise<void> {
+  await Bun.write(path, `${JSON.stringify(value, null, 2)}\n`);
+}

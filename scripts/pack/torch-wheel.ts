@@ -1,0 +1,54 @@
+/** The libtorch of a release of torch, for compiling against it and for trying it on a CPU: what its wheel has of headers and libraries. */
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { run } from "../setup/command.ts";
+import { state } from "../setup/step.ts";
+
+const wheels = join(state, "pack", "wheels");
+/** What libtorch_cpu.so of a build for GPUs is linked to, by the folder in which it looks for them. */
+const cudaWheels = ["nvidia-cuda-cupti==13.*", "nvidia-cuda-runtime==13.*"];
+const wanted = ["torch/include/*", "torch/version.py", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so"];
+const further = ["torch/lib/libtorch.so", "torch/lib/libgomp*", "torch/lib/libgfortran*"];
+
+/** @returns the folder with lib/ and include/, downloaded the first time */
+export async function torchFor(release: string): Promise<string> {
+  const folder = join(state, "pack", `torch-${release}`);
+  if (existsSync(folder)) return join(folder, "torch");
+  const unfinished = `${folder}.${process.pid}`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  await unpack(await download(`torch==${release}`), unfinished, [...wanted, ...further]);
+  for (const name of cudaWheels) await unpack(await download(name), unfinished, ["nvidia/*/lib/*.so*"]);
+  renameSync(unfinished, folder);
+  return join(folder, "torch");
+}
+
+/** With the index that pip is configured with; what constrains versions is meant for what people install. */
+async function download(requirement: string): Promise<string> {
+  const folder = join(wheels, requirement.replaceAll(/[^\w.-]+/g, "-"));
+  const found = () => existsSync(folder) && readdirSync(folder).find((name) => name.endsWith(".whl"));
+  if (!found()) {
+    const pip = [
+      "python3",
+      "-m",
+      "pip",
+      "download",
+      "--no-deps",
+      "--no-input",
+      "--only-binary=:all:",
+      "--dest",
+      folder,
+    ];
+    await run([...pip, requirement], { verbose: false, env: { PIP_CONSTRAINT: "/dev/null" } });
+  }
+  return join(folder, found() || "");
+}
+
+/** Python's own unzip is everywhere where pip is. */
+async function unpack(wheel: string, folder: string, patterns: readonly string[]): Promise<void> {
+  const script = `import fnmatch, sys, zipfile
+wheel, folder, *patterns = sys.argv[1:]
+with zipfile.ZipFile(wheel) as z:
+    z.extractall(folder, [n for n in z.namelist() if any(fnmatch.fnmatch(n, p) for p in patterns)])`;
+  await run(["python3", "-c", script, wheel, folder, ...patterns], { verbose: false });
+}

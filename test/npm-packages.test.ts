@@ -1,0 +1,79 @@
+/** What people install from npm: with Bun, a libtorch and an empty home, and no checkout. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { packPackages } from "../scripts/pack/npm.ts";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
+import { minorOf } from "../src/libraries/libtorch-build.ts";
+import { clientOf, follow } from "./helpers/cli.ts";
+import { type NpmRegistry, npmRegistry } from "./helpers/npm-registry.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+const root = join(import.meta.dir, "..");
+const libtorch = readLibtorch();
+let dir: TempDir;
+let registry: NpmRegistry;
+let project: string;
+
+/** All that the commands of this file know of the machine. */
+function start(command: readonly string[], { cwd = project, env = {} } = {}) {
+  const known = {
+    HOME: dir.join("home"),
+    PATH: dir.join("bin"),
+    TMPDIR: dir.join("tmp"),
+    BUN_CONFIG_REGISTRY: registry.url,
+    LIBTORCH: libtorch?.root ?? "",
+  };
+  const options = { stdin: "ignore", stdout: "pipe", stderr: "pipe" } as const;
+  return follow(Bun.spawn([process.execPath, ...command], { ...options, cwd, env: { ...known, ...env } }));
+}
+
+async function output(command: readonly string[], options: Parameters<typeof start>[1] = {}): Promise<string> {
+  await using child = start(command, options);
+  const text = await child.stdout;
+  expect(await child.exited, child.lines.join("\n") + text).toBe(0);
+  return text;
+}
+
+beforeAll(async () => {
+  dir = await tempDir();
+  for (const name of ["home", "bin", "tmp", "packed"]) await mkdir(dir.join(name));
+  await symlink(process.execPath, dir.join("bin", "bun"));
+  const addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
+  registry = await npmRegistry(await packPackages(dir.join("packed"), addons));
+  project = dir.join("my-model");
+  await output(["create", "sconce", "my-model"], { cwd: dir.path });
+});
+
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+test("bun create sconce DIR makes a folder that `bun run serve` answers from", async () => {
+  await using server = start(["run", "serve", "--port", "0", "--host", "127.0.0.1"]);
+  const client = await clientOf(server);
+  expect(await client.predict([{ colour: "#ff8800" }])).toMatchObject({ status: "success" });
+  // The server gets the signal that the process gets which was started.
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+});
+
+test.each(["bundler", "nodenext"])(
+  "a compiler that resolves as %s knows the types, without Bun's",
+  async (resolution) => {
+    const module = resolution === "bundler" ? "preserve" : "nodenext";
+    const misspelt =
+      'import { image } from "sconce";\n// @ts-expect-error\nexport const field = image({ maxByts: 1 });\n';
+    await Bun.write(join(project, "fields.ts"), misspelt);
+    const how = ["--module", module, "--moduleResolution", resolution, "--skipLibCheck", "false"];
+    expect(await output([join(root, "node_modules/typescript/bin/tsc"), "-p", ".", ...how])).toBe("");
+  },
+);
+
+test("nothing is installed that reports to its makers", () => {
+  expect(registry.downloads).toContain("sconce");
+  expect(registry.downloads.filter((name) => /scarf|swagger-ui-dist/.test(name))).toEqual([]);
+});
