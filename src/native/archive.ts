@@ -1,6 +1,6 @@
 /** The entries of an archive that PyTorch wrote: a zip file whose large entries are not compressed. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { directoryPlace, END_BYTES, entriesOf, HEADER_BYTES, headerSize, type ZipEntry } from "../../zip.ts";
+import { directoryPlace, END_BYTES, entriesOf, HEADER_BYTES, headerSize, type ZipEntry } from "../zip.ts";
 
 export class Archive {
   readonly #path: string;
