@@ -22,9 +22,10 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
-    const queue = new Queue({ link, name, node, leaseMs: 0, retentionMs: 60_000, limits, large });
+    const retention = { ms: 60_000, bytes: 10_000 };
+    const queue = new Queue({ link, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
     await queue.makeGroup();
-    return { queue, [Symbol.dispose]: () => link[Symbol.dispose]() };
+    return { queue, take: () => queue.take(link, 5, 1), [Symbol.dispose]: () => link[Symbol.dispose]() };
   }
 
   const request = {
@@ -48,14 +49,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     } as const;
   }
 
-  const take = async ({ queue }: { queue: Queue }) => queue.take((await queue.reclaim("0-0", 10)).entries, 0);
+  const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim("-", 10);
 
   test("keeps the outcome that came first, whoever has the prediction", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
     await first.queue.create(request);
-    expect((await first.queue.take([], 5)).requests).toMatchObject([{ id: "p", origin: { requestId: "r" } }]);
-    expect((await take(second)).requests).toHaveLength(1);
+    expect((await first.take()).requests).toMatchObject([{ id: "p", origin: { requestId: "r" } }]);
+    expect((await reclaim(second)).requests).toHaveLength(1);
     expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], cancelled: [] });
     await first.queue.finish([endOf('"outputs":[1]')]);
     await second.queue.finish([endOf('"outputs":[2]')]);
@@ -69,13 +70,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using second = await worker("third", "b");
     using third = await worker("third", "c");
     await first.queue.create(request);
-    await first.queue.take([], 5);
+    await first.take();
     await first.queue.giveBack([{ id: "p", hasBegun: false }]);
-    expect((await first.queue.take([], 5)).requests).toHaveLength(1);
+    expect((await first.take()).requests).toHaveLength(1);
     // It was told already, and asks again.
-    expect((await take(first)).requests).toHaveLength(1);
-    expect((await take(second)).requests).toHaveLength(1);
-    expect(await take(third)).toEqual({ requests: [], givenUp: 1 });
+    expect((await reclaim(first)).requests).toHaveLength(1);
+    expect((await reclaim(second)).requests).toHaveLength(1);
+    expect(await reclaim(third)).toEqual({ requests: [], givenUp: 1, next: "" });
     const record = await first.queue.read("p", { isAwaited: false });
     expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
   });
@@ -97,7 +98,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
-    await one.queue.take([], 5);
+    await one.take();
     expect((await one.queue.cancel("prediction", "p", false))?.outcome).toBeUndefined();
     expect(await one.queue.renew(["p"])).toEqual({ lost: [], cancelled: ["p"] });
     expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);

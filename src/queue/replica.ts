@@ -67,7 +67,8 @@ export class Replica implements Disposable {
       name,
       node: newId(""),
       leaseMs: 1000 * config.queueLease,
-      retentionMs: 1000 * config.retainAge,
+      retention: { ms: 1000 * config.retainAge, count: config.retainCount, bytes: config.retainBytes },
+      timeoutMs: 1000 * config.timeout,
       limits: config,
       large: this.bucket,
     });
