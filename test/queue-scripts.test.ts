@@ -22,7 +22,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
-    const retention = { ms: 60_000, bytes: 10_000 };
+    const retention = { ms: 60_000, count: 2, bytes: 2000 };
     const queue = new Queue({ link, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
     await queue.makeGroup();
     return { queue, take: () => queue.take(link, 5, 1), [Symbol.dispose]: () => link[Symbol.dispose]() };
@@ -95,6 +95,47 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(names).toEqual(["large/p/members"]);
   });
 
+  test("forgets ended predictions, the oldest first, beyond a count and beyond bytes", async () => {
+    using one = await worker("kept", "a");
+    const end = async (id: string, members: string) => {
+      await one.queue.create({ ...request, id });
+      const { record, ...end } = endOf(members);
+      await one.queue.finish([{ ...end, record: { ...record, id } }]);
+    };
+    const kept = async () => {
+      const records = await Promise.all(["p", "q", "r", "s"].map((id) => one.queue.read(id, { isAwaited: false })));
+      return records.flatMap((record) => record?.id ?? []);
+    };
+    for (const id of ["p", "q", "r"]) await end(id, '"outputs":[1]');
+    expect(await kept()).toEqual(["q", "r"]);
+    await end("s", JSON.stringify("x".repeat(1000)));
+    expect(await kept()).toEqual(["s"]);
+    expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, kept: 1, endedItems: 4 });
+  });
+
+  test("gives a large body with its prediction, and keeps it no longer than that runs", async () => {
+    using one = await worker("bodies", "a");
+    const body = JSON.stringify("x".repeat(100_000));
+    await one.queue.create({ ...request, bytes: body.length, body });
+    expect((await one.take()).requests).toMatchObject([{ id: "p", body, origin: { requestId: "r" } }]);
+    expect(await redis.client.exists("sconce:{bodies}:b:p")).toBe(1);
+    await one.queue.finish([endOf('"outputs":[1]')]);
+    expect(await redis.client.exists("sconce:{bodies}:b:p")).toBe(0);
+  });
+
+  test("ends what nobody runs in the order of deadlines, also behind longer ones", async () => {
+    using one = await worker("late", "a");
+    const ids = ["long", "short", "other"];
+    await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
+    while ((await one.queue.tend("0-0")).endedItems === 0);
+    const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
+    expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
+    // Those that were read are not in the order of anything any more.
+    expect((await one.take()).requests).toHaveLength(2);
+    await one.queue.giveBack([{ id: "long", hasBegun: false }]);
+    expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
+  });
+
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
@@ -104,7 +145,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);
     await redis.client.flushall();
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.keys("*p:p")).toEqual([]);
+    expect(await redis.client.keys("*:p:*")).toEqual([]);
   });
 });
 
@@ -114,6 +155,7 @@ describe("the address of a queue", () => {
       kind: "one",
       hosts: [{ host: "host", port: 1234 }],
       login: { username: "user", password: "p@ss", db: 5 },
+      sentinelLogin: {},
       tls: undefined,
     });
     expect(parseRedisAddress("redis:///run/redis.sock")).toMatchObject({ kind: "one", path: "/run/redis.sock" });

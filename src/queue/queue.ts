@@ -10,8 +10,10 @@ import type { Argument, RedisLink } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
+  keptOf,
   listOf,
   numberOf,
+  type Place,
   type ReadRecord,
   recordOf,
   type StreamEntry,
@@ -51,8 +53,7 @@ export interface QueuedRequest {
 }
 
 interface Kept extends QueuedRequest {
-  /** The body lies where large values do. */
-  readonly isElsewhere?: boolean;
+  readonly place: Place;
 }
 
 /** When it was created, or which limit refused it; with what had not ended then. */
@@ -101,6 +102,8 @@ export interface Taken {
 
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
+/** Larger bodies have keys of their own: scripts that look at entries read all of them. */
+const MAX_ENTRY_BYTES = 65_536;
 /** Before a prediction whose body could not be had goes back to the queue. */
 const RETRY_MS = 1000;
 
@@ -132,11 +135,13 @@ export class Queue {
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: async (requests) => {
-        const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes];
+        const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, timeoutMs];
         for (const request of requests) this.#addTo(args, request);
         const reply = await this.#run(scripts.createScript, args);
         const [items = 0, createdAtMs = 0, ...created] = listOf(reply).map(numberOf);
-        return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -1 ? "queue" : "bytes", items }));
+        return created.map((each) =>
+          each === 0 ? { createdAtMs } : { limit: each === -1 ? "queue" : "bytes", items },
+        );
       },
     });
     this.#reads = new TurnBatch({
@@ -151,10 +156,10 @@ export class Queue {
 
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
-    const isElsewhere = await this.#large.putBody(request);
-    const kept = isElsewhere ? { ...request, body: "", isElsewhere } : request;
-    const created = await this.#creates.ask(kept);
-    if (isElsewhere && "limit" in created) this.#large.deleteBody(request.id);
+    if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
+    if (!(await this.#large.putBody(request))) return this.#creates.ask({ ...request, place: "redis" });
+    const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
+    if ("limit" in created) this.#large.deleteBody(request.id);
     return created;
   }
 
@@ -265,8 +270,8 @@ export class Queue {
   }
 
   async #requestsOf(entries: readonly StreamEntry[]): Promise<LeftRequest[]> {
-    const aheadMs = (this.#aheadMs ??= await this.#lookAhead());
-    const nowMs = aheadMs + performance.now();
+    this.#aheadMs ??= await this.#lookAhead();
+    const nowMs = this.#aheadMs + performance.now();
     const inTime: TakenRequest[] = [];
     for (const entry of entries) {
       const taken = takenOf(entry, nowMs);
@@ -274,17 +279,19 @@ export class Queue {
       // Reading it ends it.
       else void this.read(taken.request.id, { isAwaited: false }).catch(() => {});
     }
-    if (inTime.every(({ isLarge }) => !isLarge)) return inTime.map(({ request }) => request);
-    const whole = await Promise.allSettled(
-      inTime.map(async ({ request, isLarge }) =>
-        isLarge ? { ...request, body: (await this.#large.body(request.id)) ?? "" } : request,
-      ),
-    );
+    if (inTime.every(({ place }) => place === "")) return inTime.map(({ request }) => request);
+    const whole = await Promise.allSettled(inTime.map((taken) => this.#wholeRequest(taken)));
     // Their bodies cannot be had now; others can be run meanwhile.
     const left = inTime.filter((_, i) => whole[i]?.status === "rejected");
     const leave = () => this.giveBack(left.map(({ request }) => ({ id: request.id, hasBegun: false })));
     if (left.length > 0) setTimeout(() => void leave().catch(() => {}), RETRY_MS);
     return whole.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  async #wholeRequest({ request, place }: TakenRequest): Promise<LeftRequest> {
+    if (place === "bucket") return { ...request, body: (await this.#large.body(request.id)) ?? "" };
+    if (place === "") return request;
+    return { ...request, ...keptOf(await this.#link.call("get", `${this.#base}b:${request.id}`)) };
   }
 
   async #lookAhead(): Promise<number> {
@@ -293,11 +300,10 @@ export class Queue {
   }
 
   #addTo(args: Argument[], request: Kept): void {
-    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, isElsewhere = false } = request;
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place } = request;
     const line = `${originText(origin)}\n`;
     const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    const [large, front] = [isElsewhere ? "body" : "", isWaitedFor ? this.node : ""];
-    args.push(id, `${kind} ${count} ${bytes} ${Math.ceil(timeoutMs)} ${large} ${front}`, data);
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, `${place} ${isWaitedFor ? this.node : ""}`, data);
   }
 
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {

@@ -86,6 +86,11 @@ export class Replica implements Disposable {
     return { ...this.#state.facts, isConnected: this.isConnected };
   }
 
+  /** Ended predictions of all replicas that can be read. */
+  get retained(): { readonly count: number; readonly bytes: number } {
+    return { count: this.#state.facts.kept, bytes: this.#state.facts.keptBytes };
+  }
+
   /** Answers clients. */
   front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs">): QueuedPredictions {
     const { config, metrics } = this.#options;

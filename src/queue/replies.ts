@@ -34,7 +34,7 @@ export interface ReadRecord {
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
   const [head, texts] = partsOf(reply);
-  const [id = "", kind, count, , created, , , done, started, finished, status, large = "", logBytes] = head.split(" ");
+  const [id = "", kind, count, , , created, done, started, finished, status, large = "", logBytes] = head.split(" ");
   const members = () => textOf(texts.subarray(Number(logBytes)));
   return {
     record: {
@@ -62,17 +62,18 @@ function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
 
+/** Where a body is that is not in the entry of its prediction: in a key of its own, or where large values are. */
+export type Place = "" | "redis" | "bucket";
+
 export interface TakenRequest {
   readonly request: LeftRequest;
-  /** Its body is elsewhere. */
-  readonly isLarge: boolean;
+  readonly place: Place;
 }
 
-/** @param entry of the work */
+/** @param entry of the work; without a body that is elsewhere */
 export function takenOf({ fields }: StreamEntry, nowMs: number): TakenRequest {
   const [, head, , kept] = fields;
-  const [id = "", kind, count, , created, deadline, timeout, isWaitedFor, large] = textOf(head).split(" ");
-  const [origin, body] = partsOf(bytesOf(kept));
+  const [id = "", kind, count, , timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
   const request = {
     id,
     kind: kindOf(kind),
@@ -80,12 +81,17 @@ export function takenOf({ fields }: StreamEntry, nowMs: number): TakenRequest {
     createdAtMs: Number(created),
     leftMs: Number(deadline) - nowMs,
     timeoutMs: Number(timeout),
-    origin: originOf(origin),
-    body: bodyOf(body),
+    ...keptOf(kept),
     deaths: 0,
     isWaitedFor: isWaitedFor === "1",
   };
-  return { request, isLarge: large === "body" };
+  return { request, place: place === "redis" || place === "bucket" ? place : "" };
+}
+
+/** @param reply origin, a line break, body */
+export function keptOf(reply: unknown): Pick<LeftRequest, "origin" | "body"> {
+  const [origin, body] = partsOf(bytesOf(reply));
+  return { origin: originOf(origin), body: bodyOf(body) };
 }
 
 /** A copy: a large one's memory may be given away, and is one with that of other answers. */

@@ -4,48 +4,55 @@ import { MAIL_MS, prelude } from "./script-prelude.ts";
 
 /** A prediction that was in the hands of this many workers which ended may well be the cause. */
 export const MAX_DELIVERIES = 2;
-/** Of all keys of a queue that no replica has looked at, beyond the longest deadline and the time that an end can be read. */
-const MARGIN_MS = 60_000;
 /** Ends by time in one call. */
 const MAX_EXPIRED = 100;
-/** Ended ones that are no longer counted, in one call. */
-const MAX_FORGOTTEN = 10_000;
+/** Of what ended together, forgotten in one call. */
+const MAX_FORGOTTEN = 500;
 
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * max items, max bytes; of each: id, "kind count bytes limit large" and front, request.
+ * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front, request.
  * @returns items that had not ended, the time now, then for each 0, or -1 for too many items, -2 for too many bytes
  */
 export const createScript = script(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
 local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
-local answer, scores, texts = { allItems, now }, {}, {}
-for i = 5, #ARGV, 3 do
-  local id = ARGV[i]
-  local kind, count, size, limit, large, front = string.match(ARGV[i + 1], '^(%S+) (%S+) (%S+) (%S+) (%S*) (%S*)$')
-  count, size = tonumber(count), tonumber(size)
-  if allItems + items + count > tonumber(ARGV[3]) then answer[#answer + 1] = -1
-  elseif allBytes + bytes > 0 and allBytes + bytes + size > tonumber(ARGV[4]) then answer[#answer + 1] = -2
+local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local answer, deadlines, hashes = { allItems, now }, {}, {}
+for i = 6, #ARGV, 7 do
+  local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
+  if allItems + items + count > maxItems then answer[#answer + 1] = -1
+  elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
   else
-    local deadline = textOf(now + limit)
-    local meta = table.concat({ kind, count, size, nowText, deadline, limit }, ' ')
-    local head = table.concat({ id, meta, front == '' and 0 or 1, large, 0 }, ' ')
-    local entry = redis.call('XADD', work, '*', 'head', head, 'request', ARGV[i + 2])
-    scores[#scores + 1] = deadline
-    scores[#scores + 1] = id
-    texts[#texts + 1] = id
-    texts[#texts + 1] = table.concat({ meta, entry, front }, ' ')
+    local deadline = deadlines[limit]
+    if not deadline then
+      deadline = textOf(now + limit)
+      deadlines[limit] = deadline
+    end
+    local place, front = string.match(ARGV[i + 5], '^(%S*) (%S*)$')
+    local meta = ARGV[i + 4] .. ' ' .. ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. limit .. ' ' .. place .. ' '
+    local times = nowText .. ' ' .. deadline .. ' '
+    local request = ARGV[i + 6]
+    if place == 'redis' then
+      redis.call('SET', base .. 'b:' .. id, request, 'PX', lifetimeOf(limit))
+      request = ''
+    end
+    local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
+    local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
+    set(id, '~ ' .. meta .. times .. entry .. ' ' .. front)
+    if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
+    hashes[hashOf(id)] = limit
     items = items + count
-    bytes = bytes + size
+    bytes = bytes + size_
     answer[#answer + 1] = 0
   end
 end
-if #texts > 0 then
-  redis.call('ZADD', open, unpack(scores))
-  redis.call('HSET', live, unpack(texts))
-end
 settle()
+for hash, limit in pairs(hashes) do
+  local longest = math.max(limit, usual) + retainMs
+  if redis.call('PTTL', hash) < longest then redis.call('PEXPIRE', hash, lifetimeOf(longest - retainMs)) end
+end
 return answer
 `);
 
@@ -64,7 +71,7 @@ for _, each in ipairs(pending) do
   local id, before
   if found then id, before = string.match(found[2][2], '^(%S+) .* (%d+)$') end
   if id then look({ id }) end
-  if not id or not lives[id] or entryOf(id) ~= entry then done[#done + 1] = entry
+  if not id or not isOpen(id) or entryOf(id) ~= entry then done[#done + 1] = entry
   elseif redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
   elseif not expire(id) then
     -- This node has it only if the answer was lost with which it was told so.
@@ -103,13 +110,14 @@ export const progressScript = script(`
 for i = 3, #ARGV, 5 do
   local id = ARGV[i]
   look({ id })
-  if lives[id] and holderOf(entryOf(id)) == me then
+  if isOpen(id) and holderOf(entryOf(id)) == me then
+    local _, limit = factsOf(id)
     local key = base .. 't:' .. id
     local h = redis.call('HMGET', key, 'started', 'logs')
     redis.call('HSET', key, 'done', ARGV[i + 2])
     if ARGV[i + 1] ~= '' and not h[1] then redis.call('HSET', key, 'started', textOf(now - ARGV[i + 1])) end
     if ARGV[i + 4] ~= '' then redis.call('HSET', key, 'logs', string.sub(h[2] or '', 1, ARGV[i + 3]) .. ARGV[i + 4]) end
-    redis.call('PEXPIRE', key, retainMs + string.match(lives[id], '^%S+ %S+ %S+ %S+ %S+ (%S+)'))
+    redis.call('PEXPIRE', key, lifetimeOf(limit))
   end
 end
 return 0
@@ -120,7 +128,7 @@ export const renewScript = script(`
 local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
 look(ids)
 for _, id in ipairs(ids) do
-  local entry = lives[id] and entryOf(id)
+  local entry = isOpen(id) and entryOf(id)
   if not entry or holderOf(entry) ~= me then lost[#lost + 1] = id
   else
     entries[#entries + 1] = entry
@@ -152,7 +160,7 @@ freeing()
 for i = 3, #ARGV, 2 do
   local id = ARGV[i]
   look({ id })
-  local entry = lives[id] and entryOf(id)
+  local entry = isOpen(id) and entryOf(id)
   local holder, tries
   if entry then holder, tries = holderOf(entry) end
   if holder == me then
@@ -162,10 +170,11 @@ for i = 3, #ARGV, 2 do
       local head, before = string.match(fields[2], '^(.* )(%d+)$')
       local deliveries = before + tries - (ARGV[i + 1] == '1' and 0 or 1)
       local again = redis.call('XADD', work, '*', 'head', head .. textOf(deliveries), 'request', fields[4])
-      local meta, fronts = string.match(lives[id], '^(%S+ %S+ %S+ %S+ %S+ %S+) %S+ (.*)$')
-      redis.call('HSET', live, id, table.concat({ meta, again, fronts }, ' '))
+      local meta, deadline, fronts = string.match(lives[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
+      set(id, meta .. again .. ' ' .. fronts)
+      redis.call('ZADD', soon, deadline, id)
       done[#done + 1] = entry
-      told[#told + 1] = base .. 't:' .. id
+      redis.call('DEL', base .. 't:' .. id)
     end
   end
 end
@@ -202,13 +211,15 @@ export const cancelScript = script(`
 freeing()
 local id = ARGV[4]
 look({ id })
-if lives[id] and string.match(lives[id], '^%S+') == ARGV[3] then
-  local holder = holderOf(entryOf(id))
+local kind, limit, _, entry
+if isOpen(id) then kind, limit, _, entry = factsOf(id) end
+if kind == ARGV[3] then
+  local holder = holderOf(entry)
   if not holder or ARGV[5] == '1' then cancel(id)
   else
     local key = base .. 't:' .. id
     redis.call('HSET', key, 'cancelled', 1)
-    redis.call('PEXPIRE', key, retainMs + string.match(lives[id], '^%S+ %S+ %S+ %S+ %S+ (%S+)'))
+    redis.call('PEXPIRE', key, lifetimeOf(limit))
     mail(holder, 'cancel', id)
     attend(id, me)
   end
@@ -224,17 +235,25 @@ return recordOf(id)
  */
 export const tendScript = script(`
 freeing()
-local late = redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
+local late = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
 look(late)
 for _, id in ipairs(late) do
-  if lives[id] then expire(id) else closed[#closed + 1] = id end
+  if isOpen(id) then expire(id) else redis.call('ZREM', soon, id) end
 end
-local old = redis.call('ZRANGEBYSCORE', kept, '-inf', now - retainMs, 'LIMIT', 0, ${MAX_FORGOTTEN})
-for _, member in ipairs(old) do keptBytes = keptBytes - string.match(member, '^%d+') end
-if #old > 0 then redis.call('ZREMRANGEBYRANK', kept, 0, #old - 1) end
-settle()
+local after = '-'
+for _ = 1, ${MAX_EXPIRED} do
+  local found = redis.call('XRANGE', work, after, '+', 'COUNT', 1)[1]
+  local id, deadline
+  if found then id, deadline = string.match(found[2][2], '^(%S+) .* (%d+) %d+$') end
+  if not id or tonumber(deadline) > now then break end
+  if not lives[id] then look({ id }) end
+  if isOpen(id) then expire(id) else done[#done + 1] = found[1] end
+  after = '(' .. found[1]
+end
+settle(${MAX_FORGOTTEN})
 redis.call('XTRIM', base .. 'mail:' .. me, 'MINID', ARGV[3])
-local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept')
+local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept', 'keptBytes')
+for i = 1, 5 do total[i] = tonumber(total[i] or 0) end
 local waiting, taken, age, workers, delivered = redis.call('XLEN', work), 0, 0, 0, '0-0'
 local groups = redis.pcall('XINFO', 'GROUPS', work)
 if not groups.err and groups[1] then
@@ -251,9 +270,6 @@ if not groups.err and groups[1] then
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
-local last = redis.call('ZRANGE', open, -1, -1, 'WITHSCORES')[2] or now
-local lifetime = textOf(math.max(last - now, tonumber(ARGV[5])) + retainMs + ${MARGIN_MS})
-for _, key in ipairs({ work, open, live, kept, totals }) do redis.call('PEXPIRE', key, lifetime) end
-return { now, tonumber(total[1] or 0), tonumber(total[2] or 0), tonumber(total[3] or 0), waiting, taken, age, workers,
-  redis.call('ZCARD', kept), tonumber(total[4] or 0) }
+for _, key in ipairs({ work, soon, kept, totals }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
+return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5] }
 `);
