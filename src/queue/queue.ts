@@ -147,8 +147,8 @@ export class Queue {
     this.#reads = new TurnBatch({
       call: async (asked) => {
         // Who waits for some of them hears of the others too; that is no harm.
-        const isAwaited = asked.some((each) => each.isAwaited) ? 1 : 0;
-        const reply = await this.#run(scripts.readScript, [isAwaited, ...asked.map(({ id }) => id)]);
+        const purpose = asked.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
+        const reply = await this.#run(scripts.readScript, [purpose, ...asked.map(({ id }) => id)]);
         return listOf(reply).map(recordOf);
       },
     });
@@ -272,13 +272,11 @@ export class Queue {
   async #requestsOf(entries: readonly StreamEntry[]): Promise<LeftRequest[]> {
     this.#aheadMs ??= await this.#lookAhead();
     const nowMs = this.#aheadMs + performance.now();
-    const inTime: TakenRequest[] = [];
-    for (const entry of entries) {
-      const taken = takenOf(entry, nowMs);
-      if (taken.request.leftMs > 0) inTime.push(taken);
-      // Reading it ends it.
-      else void this.read(taken.request.id, { isAwaited: false }).catch(() => {});
-    }
+    const taken = entries.map((entry) => takenOf(entry, nowMs));
+    const inTime = taken.filter(({ request }) => request.leftMs > 0);
+    const late = taken.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
+    // Where the queue is away now, their time is up when it is looked at.
+    if (late.length > 0) void this.#run(scripts.readScript, ["late", ...late]).catch(() => {});
     if (inTime.every(({ place }) => place === "")) return inTime.map(({ request }) => request);
     const whole = await Promise.allSettled(inTime.map((taken) => this.#wholeRequest(taken)));
     // Their bodies cannot be had now; others can be run meanwhile.

@@ -187,15 +187,12 @@ local function settle(most)
   end
 end
 
--- Ends one whose time is up; another node that has it is given a little longer.
-local function expire(id)
+-- Ends one whose time is up; the node that has it is given a little longer, unless it says itself that it does not run it.
+local function expire(id, isLeft)
   if not isOpen(id) then return false end
   local _, limit, deadline, entry = factsOf(id)
   if tonumber(deadline) > now then return false end
-  if deadline + ${GRACE_MS} > now then
-    local holder = holderOf(entry)
-    if holder and holder ~= me then return false end
-  end
+  if not isLeft and deadline + ${GRACE_MS} > now and holderOf(entry) then return false end
   local seconds = math.floor(limit / 10 + 0.5) / 100
   finish(id, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
   return true

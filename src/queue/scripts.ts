@@ -190,13 +190,13 @@ end
 return 0
 `);
 
-/** Whether this node waits for the ends from now on, ids. @returns of each its record */
+/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record */
 export const readScript = script(`
 local answer, ids = {}, { unpack(ARGV, 4) }
 look(ids)
 for _, id in ipairs(ids) do
-  expire(id)
-  if ARGV[3] == '1' then attend(id, me) end
+  expire(id, ARGV[3] == 'late')
+  if ARGV[3] == 'awaited' then attend(id, me) end
   answer[#answer + 1] = recordOf(id)
 end
 settle()
