@@ -136,6 +136,19 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
   });
 
+  test("runs nothing whose time was up when a worker was given it, and ends it at once", async () => {
+    using one = await worker("too-late", "a");
+    const created = await one.queue.create({ ...request, timeoutMs: 1 });
+    const nowMs = async () => {
+      const [seconds, microseconds] = await redis.client.time();
+      return Number(seconds) * 1000 + Number(microseconds) / 1000;
+    };
+    if ("createdAtMs" in created) while ((await nowMs()) < created.createdAtMs + 2);
+    expect((await one.take()).requests).toEqual([]);
+    const { outcome } = (await one.queue.read("p", { isAwaited: false })) ?? {};
+    expect(outcome?.members).toContain("Timed out");
+  });
+
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
