@@ -67,10 +67,4 @@ export interface Predictions {
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
-  /**
-   * Calls back at each change of a prediction until it has ended: begun, an output, a line of its logs, its end. Callbacks come soon after, several
-   * changes may be one call.
-   * @returns what stops that; undefined where there is none that is under way here
-   */
-  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): (() => void) | undefined;
 }

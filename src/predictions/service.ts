@@ -180,10 +180,6 @@ export class PredictionService implements Predictions {
     return live.record;
   }
 
-  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): (() => void) | undefined {
-    return this.#liveOf(kind, id)?.watch(changed);
-  }
-
   /** Goes on with what earlier processes with these owners left behind; limits do not refuse what was accepted. */
   async resume(owners: (owner: string) => boolean): Promise<number> {
     let resumed = 0;

@@ -26,10 +26,8 @@ export interface QueuedPredictionsOptions {
 const OWNER = "_";
 /** How long a cancelled prediction's worker may take to say what outputs there are. */
 const CANCEL_MS = 1000;
-/** How often a prediction that is waited for is looked at, in case that the mail was lost. */
-const LOOK_MS = 2000;
-/** How often one that is watched is. */
-const WATCH_MS = 200;
+/** From when on a prediction that is waited for is looked at once a second, in case that its mail, or the whole queue, was lost. */
+const LOOK_MS = 500;
 
 export class QueuedPredictions implements Predictions {
   readonly #options: QueuedPredictionsOptions;
@@ -129,19 +127,6 @@ export class QueuedPredictions implements Predictions {
     const record = await this.#options.queue.read(id, { isAwaited: true });
     if (record?.kind !== kind) return undefined;
     return hasEnded(record) ? record : await this.#end(awaited, client, waitMs);
-  }
-
-  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): () => void {
-    let last = "";
-    const timer = setInterval(async () => {
-      const record = await this.get(kind, id).catch(() => undefined);
-      const now = `${record?.startedAtMs} ${record?.itemsDone} ${record?.logs.length} ${record?.finishedAtMs}`;
-      if (record === undefined || now === last) return;
-      last = now;
-      changed(record);
-      if (hasEnded(record)) clearInterval(timer);
-    }, WATCH_MS);
-    return () => clearInterval(timer);
   }
 
   /** Takes nothing new; resolves when nobody waits here any more. */

@@ -1,7 +1,7 @@
 /** Several redis-servers on ports of loopback that stand for one: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
 import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";
-import { tempDir } from "./temp-dir.ts";
+import { type TempDir, tempDir } from "./temp-dir.ts";
 
 /** What Redis cannot choose by itself. */
 export function freePort(): number {
@@ -43,6 +43,37 @@ export async function startSentinel(): Promise<TestSentinel> {
   return {
     url: `redis-sentinel://127.0.0.1:${port}/main`,
     master,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** A master alone and its Sentinel, both behind TLS alone, with certificates of `makeCertificates`; the Sentinel has a password. */
+export async function startGuardedSentinel(
+  certificates: TempDir,
+  password: string,
+): Promise<{ readonly url: string } & AsyncDisposable> {
+  const [masterPort, port] = [freePort(), freePort()];
+  await using stack = new AsyncDisposableStack();
+  const files = { "tls-cert-file": "server.pem", "tls-key-file": "server.key", "tls-ca-cert-file": "ca.pem" };
+  const settings = Object.entries(files).map(([name, file]) => [name, certificates.join(file)] as const);
+  const asFlags = settings.flatMap(([name, path]) => [`--${name}`, path]);
+  stack.use(await startRedis("--bind", "127.0.0.1", "--tls-port", String(masterPort), ...asFlags));
+  const dir = stack.use(await tempDir());
+  const config = [
+    `bind 127.0.0.1\nport 0\ntls-port ${port}\ntls-replication yes\nrequirepass ${password}\ndir ${dir.path}`,
+    ...settings.map((setting) => setting.join(" ")),
+    `sentinel monitor main 127.0.0.1 ${masterPort} 1`,
+  ];
+  await Bun.write(dir.join("sentinel.conf"), config.join("\n"));
+  const child = spawnRedis([dir.join("sentinel.conf"), "--sentinel"]);
+  stack.defer(async () => {
+    child.kill("SIGKILL");
+    await child.exited;
+  });
+  await saying(child.stdout, /\+monitor/);
+  const owned = stack.move();
+  return {
+    url: `rediss-sentinel://127.0.0.1:${port}/main`,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
