@@ -1,6 +1,8 @@
 /** Real servers in this process, for models that are built into a store of their own. */
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { made } from "../../examples/minilm/prepared.ts";
 import { type ServeConfig, serveOptions } from "../../src/config.ts";
 import { configureLog } from "../../src/log.ts";
 import { type Server, startServer } from "../../src/server.ts";
@@ -30,18 +32,20 @@ export interface TestServer extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** A new store with these models of `test/models`, or model folders elsewhere, built into it. */
+/**
+ * A new store with these models of `test/models`, or model folders elsewhere, built into it. In one run of `npm test` the former are
+ * built once: each file gets a copy.
+ */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
-  const builds = await Promise.all(
-    models.map((model) =>
-      // Some tell how large their batch was.
-      cli(["build", "--allow-random", model.includes("/") ? model : modelFolder(model)], {
-        env: { SCONCE_HOME: dir.path },
-      }),
-    ),
-  );
-  for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);
+  const shared = process.env.SCONCE_TEST_STORES;
+  const ours = shared === undefined ? [] : models.filter((model) => !model.includes("/"));
+  if (shared !== undefined && ours.length > 0) {
+    const built = await made(join(shared, ours.join("+")), (home) => buildAll(home, ours));
+    await cp(built, dir.path, { recursive: true });
+  }
+  const others = models.filter((model) => !ours.includes(model));
+  await buildAll(dir.path, others);
   return {
     home: dir.path,
     serve: async (reference, config = {}) => {
@@ -52,6 +56,18 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
     },
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };
+}
+
+async function buildAll(home: string, models: readonly string[]): Promise<void> {
+  const builds = await Promise.all(
+    models.map((model) =>
+      // Some tell how large their batch was.
+      cli(["build", "--allow-random", model.includes("/") ? model : modelFolder(model)], {
+        env: { SCONCE_HOME: home },
+      }),
+    ),
+  );
+  for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);
 }
 
 function testServer(server: Server): TestServer {
