@@ -75,7 +75,7 @@ async function runTests(options: string[]): Promise<Counts> {
       ],
       {
         cwd: root,
-        env: { ...process.env, SCONCE_TEST_STORES: join(folder, "stores") },
+        env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
         stdin: "ignore",
         stdout: "inherit",
         stderr: "inherit",

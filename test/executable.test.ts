@@ -6,7 +6,7 @@ import { ModelStore } from "../src/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
-import { cacheFolder, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { cacheFolder, digitsExecutable, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -21,7 +21,7 @@ let upscale: Executable;
 
 beforeAll(async () => {
   [digits, upscale] = await Promise.all([
-    executable(join(examples, "digits")),
+    digitsExecutable(),
     executable(join(examples, "upscale"), [], ["--weights", await compiledUpscale()]),
   ]);
 });

@@ -2,13 +2,13 @@
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { made } from "../../examples/minilm/prepared.ts";
 import { type ServeConfig, serveOptions } from "../../src/config.ts";
 import { configureLog } from "../../src/log.ts";
 import { type Server, startServer } from "../../src/server.ts";
 import { ModelStore } from "../../src/store/store.ts";
 import { cli } from "./cli.ts";
 import { Client } from "./client.ts";
+import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const folder = fileURLToPath(new URL("../models", import.meta.url));
@@ -38,14 +38,10 @@ export interface TestServer extends AsyncDisposable {
  */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
-  const shared = process.env.SCONCE_TEST_STORES;
-  const ours = shared === undefined ? [] : models.filter((model) => !model.includes("/"));
-  if (shared !== undefined && ours.length > 0) {
-    const built = await made(join(shared, ours.join("+")), (home) => buildAll(home, ours));
-    await cp(built, dir.path, { recursive: true });
-  }
-  const others = models.filter((model) => !ours.includes(model));
-  await buildAll(dir.path, others);
+  const ours = models.filter((model) => !model.includes("/"));
+  const built = ours.length === 0 ? undefined : await shared(ours.join("+"), (home) => buildAll(home, ours));
+  if (built !== undefined) await cp(built, dir.path, { recursive: true });
+  await buildAll(dir.path, built === undefined ? models : models.filter((model) => !ours.includes(model)));
   return {
     home: dir.path,
     serve: async (reference, config = {}) => {
