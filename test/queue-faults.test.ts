@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 setDefaultTimeout(60_000);
@@ -224,11 +225,11 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 });
 
 async function ready({ client }: TestServer): Promise<void> {
-  while (!(await client.fetch("/health/ready")).ok);
+  await until(async () => (await client.fetch("/health/ready")).ok);
 }
 
 async function unready({ client }: TestServer): Promise<void> {
-  while ((await client.fetch("/health/ready")).ok);
+  await until(async () => !(await client.fetch("/health/ready")).ok);
 }
 
 /** The end of a prediction that is sent until it is accepted and not lost. */

@@ -1,6 +1,7 @@
 /** Several redis-servers on ports of loopback that stand for one: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
 import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";
+import { until } from "./running.ts";
 import { type TempDir, tempDir } from "./temp-dir.ts";
 
 /** What Redis cannot choose by itself. */
@@ -20,7 +21,7 @@ export async function startSentinel(): Promise<TestSentinel> {
   const listen = (at: number) => ["--bind", "127.0.0.1", "--port", String(at), "--repl-diskless-sync-delay", "0"];
   const master = stack.use(await startRedis(...listen(masterPort)));
   const replica = stack.use(await startRedis(...listen(freePort()), "--replicaof", "127.0.0.1", String(masterPort)));
-  while (!(await replica.client.info("replication")).includes("master_link_status:up"));
+  await until(async () => (await replica.client.info("replication")).includes("master_link_status:up"));
   const dir = stack.use(await tempDir());
   const config = [
     `bind 127.0.0.1\nport ${port}\ndir ${dir.path}`,
@@ -98,7 +99,7 @@ export async function startCluster(): Promise<TestCluster> {
     for (const { port, bus } of places.slice(0, i)) await client.call("cluster", "meet", "127.0.0.1", port, bus);
   }
   const isWhole = (info: unknown) => /cluster_state:ok/.test(`${info}`) && /cluster_known_nodes:3/.test(`${info}`);
-  for (const { client } of nodes) while (!isWhole(await client.cluster("INFO")));
+  for (const { client } of nodes) await until(async () => isWhole(await client.cluster("INFO")));
   const owned = stack.move();
   return {
     url: `redis-cluster://${places.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
