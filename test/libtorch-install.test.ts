@@ -4,7 +4,10 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { IndexClient } from "../src/wheels/index-client.ts";
+import { PackageIndex } from "../src/wheels/package-index.ts";
 import { type CliResult, cli, startCli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
 import { type IndexOptions, packageIndex, smallLibraries, type TestWheel, wheel } from "./helpers/package-index.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
@@ -118,10 +121,11 @@ describe.skipIf(process.platform !== "linux" || Bun.which("cc") === null)("sconc
     await using home = await tempDir();
     using server = index({ login: "me:s3cret", redirects: true });
     const open = server.url.replace("me:s3cret@", "");
-    expect((await install(home.path, open)).stderr).toMatch(/127\.0\.0\.1:\d+ asks for a login: .*status 401/);
-    expect((await install(home.path, server.url.replace("s3cret", "wrong"))).stderr).toMatch(
-      /does not accept the name/,
-    );
+    const { signal } = new AbortController();
+    const wheelsAt = (url: string) =>
+      new PackageIndex(new IndexClient({ signal }), { indexes: [url], links: [] }).wheels("torch");
+    expect(await failure(wheelsAt(open))).toMatch(/127\.0\.0\.1:\d+ asks for a login: .*status 401/);
+    expect(await failure(wheelsAt(server.url.replace("s3cret", "wrong")))).toMatch(/does not accept the name/);
     expect((await install(home.path, server.url, "2.13")).code).toBe(0);
     expect(new Set(server.elsewhere)).toEqual(new Set([null]));
   });
@@ -141,7 +145,7 @@ describe.skipIf(process.platform !== "linux" || Bun.which("cc") === null)("sconc
     expect(right.sent.filter((line) => line.startsWith(newest))).toEqual([`${newest} bytes=0-0`, `${newest} null`]);
   });
 
-  test("refuses a file that has not the digest of the wheel's list, and versions that there are not", async () => {
+  test("refuses a file that has not the digest of the wheel's list", async () => {
     await using home = await tempDir();
     using server = index();
     const { code, stderr } = await install(home.path, server.url);
@@ -150,9 +154,6 @@ describe.skipIf(process.platform !== "linux" || Bun.which("cc") === null)("sconc
     expect(existsSync(home.join("libtorch/2.15.0"))).toBe(false);
     expect((await cli(["libtorch", "list"], { env: { SCONCE_HOME: home.path } })).stdout).toContain(
       "There is no libtorch",
-    );
-    expect((await install(home.path, server.url, "2.12")).stderr).toMatch(
-      /no wheel of torch 2\.12 for linux \w+ with glibc 2\.\d+ at 127.0.0.1:\d+\/simple\/: .* there is 2\.13\.0, 2\.14\.0, 2\.15\.0/,
     );
   });
 
