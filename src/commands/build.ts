@@ -69,7 +69,8 @@ sconce build traced.pt --input x=float32[N,784]`,
       parse: z.string().min(1, "must be a file"),
     }),
     compile: option({
-      description: "Compile exported programs with AOTInductor, for this processor, or the GPU that they were exported on",
+      description:
+        "Compile exported programs with AOTInductor, for this processor, or the GPU that they were exported on",
       default: false,
       parse: flag,
     }),
