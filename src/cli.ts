@@ -14,6 +14,10 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
   ),
   init: lazyCommand("Write a model folder to start from", async () => (await import("./commands/init.ts")).init),
   build: lazyCommand("Package a model folder as repo:tag", async () => (await import("./commands/build.ts")).build),
+  check: lazyCommand(
+    "Run a model's example through every stage, and say what is wrong with its export",
+    async () => (await import("./commands/check.ts")).check,
+  ),
   compile: lazyCommand(
     "Make one executable file of a model",
     async () => (await import("./commands/compile.ts")).compile,
