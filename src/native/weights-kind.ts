@@ -5,7 +5,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 const END_BYTES = 256 * 1024;
 
 const compile = "torch._inductor.aoti_compile_and_package(program, package_path=PATH)";
-const exporting = `program = torch.export.export(net.eval(), (example,)); ${compile}`;
+const exporting = `program = torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim("batch")},)); ${compile}`;
 
 interface Kind {
   readonly what: string;

@@ -5,7 +5,7 @@ import { SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { describeFile } from "../../native/weights-kind.ts";
 import { Archive } from "./archive.ts";
-import { compiledProgram } from "./compiled-program.ts";
+import { compiledProgram, programFile } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
 import { inputsOfSource, outputNamesOfSource } from "./package-source.ts";
@@ -24,8 +24,6 @@ export interface PlainOptions {
 }
 
 const MAX_BATCH_SIZE = 32;
-
-const programFile = /^[^/]+\/models\/model\.json$/;
 
 /** The weights themselves, or what an exported program is compiled to. */
 export async function runnableWeights(path: string): Promise<string> {
