@@ -27,6 +27,8 @@ export interface SourceOptions {
 export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   /** The bundle's text. */
   readonly code: string;
+  /** Absolute paths of what the bundle was made of. */
+  readonly sources: readonly string[];
   /** Each of its functions has the time limit. */
   readonly model: Model;
   /** Those that it declares, and what each is. */
@@ -42,7 +44,7 @@ export async function withSource<T>(
   task: (source: SourceModel) => Promise<T>,
 ): Promise<T> {
   const weights = given === undefined ? undefined : await runnableWeights(resolve(given));
-  const { code, native } = await bundleModel(dir);
+  const { code, native, sources } = await bundleModel(dir);
   return elsewhere(async () => {
     using limit = new TimeLimit(timeoutS * 1000);
     const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
@@ -51,7 +53,7 @@ export async function withSource<T>(
     const pathOf = pathsIn(dir, model, weights);
     for (const name of files.keys()) requireFile(dir, name);
     // Awaited here: the limit is on for as long as the task runs.
-    return await task({ code, model, example, files, pathOf });
+    return await task({ code, sources, model, example, files, pathOf });
   }).catch((error: unknown) => {
     throw native.length === 0 ? error : lacking(native, codedError(error));
   });
@@ -68,6 +70,15 @@ export function deviceHere({ settings: { device } }: Model): string | undefined 
 export function configOf({ model, example, pathOf }: Pick<SourceModel, "model" | "example" | "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
+    ...declaredConfig({ model, example }),
+    torchVersion: torchVersion(),
+    ...(cpuCapability === undefined ? {} : { cpuCapability }),
+  };
+}
+
+/** Without what takes libtorch to know. */
+export function declaredConfig({ model, example }: Pick<SourceModel, "model" | "example">): ModelConfig {
+  return {
     sconceApi,
     name: model.name,
     description: model.description,
@@ -77,9 +88,8 @@ export function configOf({ model, example, pathOf }: Pick<SourceModel, "model" |
     inputs: named(model.tensors.inputs),
     outputs: named(model.tensors.outputs),
     batchSize: model.settings.batchSize ?? 1,
-    torchVersion: torchVersion(),
+    torchVersion: "",
     ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
-    ...(cpuCapability === undefined ? {} : { cpuCapability }),
     ...(example === undefined ? {} : { example }),
   };
 }
