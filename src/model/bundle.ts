@@ -57,7 +57,9 @@ export async function bundleModel(dir: string): Promise<Bundle> {
   }
   const faults = result.logs
     .filter(({ level }) => level === "error")
-    .map(({ message, position }) => (position ? `${relative(dir, position.file)}:${position.line}: ${message}` : message));
+    .map(({ message, position }) =>
+      position ? `${relative(dir, position.file)}:${position.line}: ${message}` : message,
+    );
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
 }
 

@@ -17,6 +17,8 @@ import { batchStacker } from "../../native/binding.ts";
 import { ItemPipeline } from "../../serving/item-pipeline.ts";
 import { decodeExample, exampleTensors, openWeights, runSetup } from "../../serving/set-up.ts";
 import { tryOutputs } from "../../serving/trial.ts";
+import { Archive } from "../plain/archive.ts";
+import { inputsOfSource } from "../plain/package-source.ts";
 import { deviceHere, type SourceModel } from "../try-out/source-model.ts";
 import { peakMemory } from "./peak-memory.ts";
 
@@ -135,6 +137,10 @@ class Stages {
       this.#find(exportMistakes.fixedBatch, codedError(error).message);
       most = runner.mostRows ?? 1;
     }
+    for (const [file, rows] of this.#fixedRows()) {
+      const message = `${file} was compiled for batches of exactly ${rows}: smaller ones are filled up, and cost as much`;
+      this.#find(exportMistakes.fixedBatch, message);
+    }
     const batchOf = (size: number) => Array<readonly Tensor[]>(size).fill(item);
     const works: number[] = [];
     let results: readonly Tensor[] | undefined;
@@ -183,6 +189,16 @@ class Stages {
       this.#told.batches.push({ size, stackMs, forwardMs, peakBytes });
     }
     return results;
+  }
+
+  /** Packages say themselves which sizes they take. */
+  #fixedRows(): (readonly [file: string, rows: number])[] {
+    const { model, pathOf } = this.#source;
+    return Object.values(model.weights).flatMap((file) => {
+      const inputs = inputsOfSource(Archive.open(pathOf(file))?.text(/\.wrapper\.cpp$/) ?? "");
+      const rows = inputs?.[0]?.sizes[0];
+      return typeof rows === "number" ? [[file, rows] as const] : [];
+    });
   }
 
   async #steadiness(runner: Runner, item: readonly Tensor[], again: readonly Tensor[]): Promise<void> {
