@@ -69,7 +69,7 @@ function report({ stages, batches, differences, weightsBytes, device, threads, f
     ]);
     const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT", "MEMORY"];
     parts.push(
-      `${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}; the weights take ${memoryText(weightsBytes)}.`,
+      `${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}; loading the weights took ${memoryText(weightsBytes)}.`,
     );
   }
   if (differences !== undefined) {
