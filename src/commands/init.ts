@@ -155,7 +155,7 @@ async function filesOf(dir: string, name: string): Promise<readonly (readonly [s
   const named = async (file: string) => (await read(file)).toString().replaceAll(namePattern, name);
   return [
     ["model.ts", await named("model.ts")],
-    ["model.pt", await read("model.pt")],
+    ["model.pt2", await read("model.pt2")],
     ["export.py", await read("export.py")],
     ["README.md", await named("README.md")],
     ["tsconfig.json", tsconfig(dir)],
