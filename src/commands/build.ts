@@ -28,6 +28,7 @@ import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "..
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
+import { modelStore } from "./model-source.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { runnableWeights } from "./plain/plain-model.ts";
 import { inputOption } from "./plain/tensor-input.ts";
@@ -102,6 +103,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     if (options.weights !== undefined && !existsSync(options.weights)) {
       throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
     }
+    await modelStore.prepareLibraries();
     using folder = await modelFolder(given, options);
     const dir = folder.path;
     const weights = options.weights === undefined ? undefined : await runnableWeights(resolve(options.weights));
