@@ -15,9 +15,7 @@ export async function pack(): Promise<void> {
   console.log(`${oneFile}: ${formatBytes(size)}, the libraries ${formatBytes(librariesSize)} of it, in ${seconds} s`);
 }
 
-export async function compileCommandLine(
-  options: Pick<CompileOptions, "outfile" | "libtorch">,
-): Promise<CompileResult> {
+export async function compileCommandLine(options: Omit<CompileOptions, "model">): Promise<CompileResult> {
   const folder = dirname(options.outfile);
   mkdirSync(folder, { recursive: true });
   const temporary = mkdtempSync(join(folder, ".sources-"));
