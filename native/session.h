@@ -17,6 +17,13 @@
 #include "transport.h"
 #include "weights.h"
 
+#ifdef __GLIBCXX__
+// GCC 12 gave std::condition_variable::wait a second version, which the libstdc++ of RHEL 9 lacks; the first one does the same.
+__asm__(
+    ".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE,"
+    "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
+#endif
+
 namespace sconce {
 
 struct SessionOptions {

@@ -1,7 +1,17 @@
 /** What the set-up promises. Its steps run in copies of the scripts, in folders of their own, with the tools they meet played by scripts. */
 
 import { afterEach, expect, test } from "bun:test";
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { isSetUp } from "../scripts/setup.ts";
@@ -73,7 +83,7 @@ test("a torch of another version is named with the fix, and left alone", async (
   const checkout = copy("scripts");
   const path = fakePython({ torch: fakeLibtorch("2.6.0") });
   const { code, output } = await runLibtorch(checkout, { path });
-  expect(output).toContain(`torch 2.6.0 of ${path}/python3 is not 2.11 to 2.13; taking 2.13.0`);
+  expect(output).toContain(`torch 2.6.0 of ${path}/python3 is not 2.11 to 2.15; taking 2.13.0`);
   expect(output).toContain(`${path}/python3 -m pip install torch==2.13.0`);
   expect(code).toBe(0);
   expect(recordOf(checkout)).toMatchObject({ root: join(checkout, ".sconce/torch/torch") });
@@ -84,7 +94,7 @@ test("a $LIBTORCH that cannot be used is refused with the reason and the fix", a
   const old = await runLibtorch(checkout, { path: fakePython({ torch: null }), LIBTORCH: fakeLibtorch("2.6.0+cpu") });
   expect(old.code).toBe(1);
   expect(old.output).toMatch(
-    /LIBTORCH=\S+: libtorch 2\.6\.0\+cpu is not supported\. .*of version 2\.11 to 2\.13; or unset it\./,
+    /LIBTORCH=\S+: libtorch 2\.6\.0\+cpu is not supported\. .*of version 2\.11 to 2\.15; or unset it\./,
   );
   const empty = await runLibtorch(checkout, { path: fakePython({ torch: null }), LIBTORCH: folder() });
   expect(empty.output).toMatch(/there is no lib\/libtorch_cpu\.\w+ or no include\/torch\/script\.h in it/);
@@ -112,7 +122,7 @@ test("the addon is compiled anew after a change of its sources or its libtorch, 
   const isAddonDone = async (where: string) =>
     (await runScript(where, "console.log(isDone(addon))", { path })).output.trim();
   // As if it had been compiled: what is told here is when that counts.
-  mkdirSync(join(checkout, "build/Release"), { recursive: true });
+  mkdirSync(join(checkout, "build/Release/libtorch"), { recursive: true });
   writeFileSync(join(checkout, "build/Release/sconce.node"), "");
   await runScript(checkout, `writeStamp("addon", addon.inputs())`, { path });
   expect(await isAddonDone(checkout)).toBe("true");
@@ -130,6 +140,28 @@ test("the addon is compiled anew after a change of its sources or its libtorch, 
   rmSync(join(checkout, "native/another.cc"));
   await runLibtorch(checkout, { path, LIBTORCH: fakeLibtorch("2.11.0") });
   expect(await isAddonDone(checkout)).toBe("false");
+});
+
+test("an addon that was made of the sources that are here is taken for the torch that is there, and nothing is compiled", async () => {
+  const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
+  const torch = fakeLibtorch("2.14.1");
+  const path = fakePython({ torch });
+  await runLibtorch(checkout, { path });
+  const made = join(checkout, "build/addons/2.14");
+  mkdirSync(made, { recursive: true });
+  writeFileSync(join(made, "sconce.node"), "of 2.14");
+  await runScript(checkout, `writeFileSync("build/addons/2.14/sources", sourcesDigest())`, { path });
+  const setUp = async () =>
+    (
+      await runScript(checkout, "console.log(await addon.missingTools()); await perform(addon, { verbose: false })", {
+        path,
+      })
+    ).output;
+  expect(await setUp()).toMatch(/^\[\]\n✓ addon +prebuilt for torch 2\.14 /);
+  expect(readFileSync(join(checkout, "build/Release/sconce.node"), "utf8")).toBe("of 2.14");
+  expect(readlinkSync(join(checkout, "build/Release/libtorch"))).toBe(torch);
+  writeFileSync(join(checkout, "native/another.cc"), "");
+  expect(await setUp()).toContain("CMake");
 });
 
 test("two set-ups at once take turns", async () => {
@@ -257,11 +289,11 @@ function runLibtorch(checkout: string, options: RunOptions) {
 
 /** Runs statements that use the modules of the set-up of this checkout. */
 function runScript(checkout: string, statements: string, { path, LIBTORCH }: RunOptions) {
-  const script = `import { appendFileSync } from "node:fs";
+  const script = `import { appendFileSync, writeFileSync } from "node:fs";
     import { libtorch } from "./scripts/setup/libtorch.ts";
     import { run } from "./scripts/setup/command.ts";
     import { withLock } from "./scripts/setup/lock.ts";
-    import { addon } from "./scripts/setup/addon.ts";
+    import { addon, sourcesDigest } from "./scripts/setup/addon.ts";
     import { isDone, perform, writeStamp } from "./scripts/setup/step.ts";
     ${statements}`;
   writeFileSync(join(checkout, "script.ts"), script);

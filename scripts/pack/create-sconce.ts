@@ -10,7 +10,7 @@ if (given.startsWith("-")) fail("USAGE bun create sconce [DIR] [options of sconc
 if (existsSync(file)) fail(`${given} has a package.json already; in it: bun add sconce && bunx sconce init .`);
 const { version } = await Bun.file(new URL("package.json", import.meta.url)).json();
 // Without a name it serves what was built last.
-const scripts = { build: "sconce build", serve: "sconce build && sconce serve" };
+const scripts = { build: "sconce build", serve: "sconce build && exec sconce serve" };
 const described = { private: true, type: "module", scripts, dependencies: { sconce: version } };
 
 mkdirSync(dir, { recursive: true });

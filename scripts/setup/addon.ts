@@ -1,6 +1,6 @@
 /** Step "addon": build/Release/sconce.node, a prebuilt one where there is one of these sources, else compiled from native/ against libtorch. */
 
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { minorOf } from "../../src/libraries/libtorch-build.ts";
@@ -77,7 +77,8 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     String(availableParallelism()),
     "--out",
     folder,
-    `--CDLIBTORCH=${libtorch}`,
+    // As the compiler names it in messages, from which CMakeLists.txt takes it away.
+    `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
   // Not cmake-js's "compile", which after an error in a source file does everything once more.
   await run([...cmake, "configure", ...options], { verbose });

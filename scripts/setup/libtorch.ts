@@ -25,7 +25,7 @@ export interface Libtorch {
 }
 
 const installed = { version: "2.13.0", folder: join(state, "torch") };
-const supported = { first: [2, 11], last: [2, 13], pythonAtLeast: [3, 10] } as const;
+const supported = { first: [2, 11], last: [2, 15], pythonAtLeast: [3, 10] } as const;
 const range = `${supported.first.join(".")} to ${supported.last.join(".")}`;
 const recordPath = join(state, "libtorch.json");
 const library = process.platform === "darwin" ? "libtorch_cpu.dylib" : "libtorch_cpu.so";

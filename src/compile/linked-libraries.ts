@@ -2,6 +2,9 @@
 import { basename } from "node:path";
 import { messageOf, SconceError } from "../errors.ts";
 
+/** Of glibc, where every program for it looks for it. */
+const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
+
 export interface Linked {
   /** As it is looked for by what needs it. */
   readonly name: string;
@@ -11,7 +14,7 @@ export interface Linked {
 }
 
 /**
- * The libraries that a file needs, and those that they need: what `ldd` says, which is
+ * The libraries that a file needs, and those that they need: what the loader says (`ldd` asks it too), which is
  * `NAME => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
  *
  * @param folder looked into before those of the system
@@ -22,8 +25,8 @@ export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
   const { LD_PRELOAD: _, ...env } = process.env;
   let text: string;
   try {
-    const child = Bun.spawn(["ldd", file], {
-      env: { ...env, LC_ALL: "C", LD_LIBRARY_PATH: folder },
+    const child = Bun.spawn([loader, file], {
+      env: { ...env, LD_TRACE_LOADED_OBJECTS: "1", LD_LIBRARY_PATH: folder },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
@@ -32,16 +35,20 @@ export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
     if (code !== 0) throw new Error(errors.trim() || `it ended with ${code}`);
     text = output;
   } catch (cause) {
-    throw new SconceError("native_unavailable", `ldd can't tell which libraries ${file} needs: ${messageOf(cause)}`, {
-      cause,
-    });
+    throw new SconceError(
+      "native_unavailable",
+      `${loader} can't tell which libraries ${file} needs: ${messageOf(cause)}`,
+      {
+        cause,
+      },
+    );
   }
   return text.split("\n").flatMap((line): Linked[] => {
     const [, name = "", path = ""] = /^\s*(\S+) => (\/.+) \(0x[0-9a-f]+\)$/.exec(line) ?? [];
     if (name !== "") return [{ name, path, isLoader: false }];
     const missing = /^\s*(\S+) => not found/.exec(line)?.[1];
     if (missing !== undefined) return [{ name: missing, path: undefined, isLoader: false }];
-    const loader = /^\s*(\/\S+) \(0x[0-9a-f]+\)$/.exec(line)?.[1];
-    return loader === undefined ? [] : [{ name: basename(loader), path: loader, isLoader: true }];
+    const itself = /^\s*(\/\S+) \(0x[0-9a-f]+\)$/.exec(line)?.[1];
+    return itself === undefined ? [] : [{ name: basename(itself), path: itself, isLoader: true }];
   });
 }

@@ -1,0 +1,30 @@
+/** Which addon is taken for a libtorch. */
+import { expect, test } from "bun:test";
+import { addonFor } from "../src/libraries/find-addon.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+test("of the addons that there are, the one of the libtorch's minor is taken", async () => {
+  await using dir = await addons("2.9", "2.13", "2.14");
+  expect(addonFor(await libtorch(dir, "2.13.1+cu130"), dir.path)).toBe(dir.join("2.13/sconce.node"));
+});
+
+test("where none fits, one line says what was found and what there is", async () => {
+  await using dir = await addons("2.9", "2.13", "2.14");
+  const newer = await libtorch(dir, "2.16.0");
+  expect(() => addonFor(newer, dir.path)).toThrow(
+    `torch 2.16.0 in ${newer}; this sconce has addons for 2.9 to 2.14: name another libtorch with LIBTORCH`,
+  );
+  const unknown = dir.join("unknown");
+  expect(() => addonFor(unknown, dir.path)).toThrow(`torch of no known version in ${unknown}; this sconce has addons`);
+});
+
+async function addons(...minors: string[]): Promise<TempDir> {
+  const dir = await tempDir();
+  for (const minor of minors) await Bun.write(dir.join(minor, "sconce.node"), "");
+  return dir;
+}
+
+async function libtorch(dir: TempDir, version: string): Promise<string> {
+  await Bun.write(dir.join("torch", "version.py"), `__version__ = '${version}'\n`);
+  return dir.join("torch");
+}
