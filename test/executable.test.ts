@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { compileCommandLine } from "../scripts/pack/one-file.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
@@ -148,27 +147,6 @@ describe("executables, with an empty environment and no user's name", () => {
     });
     expect(await run("sreve")).toMatchObject({ code: 2, stderr: "sconce: unknown command sreve; did you mean serve?" });
     expect(await run("digits:v1")).toMatchObject({ code: 2 });
-  });
-
-  inBareRoot("sconce as one file packages a model of TypeScript, serves and tells of it", async () => {
-    await using dir = await tempDir();
-    await compileCommandLine({ outfile: dir.join("sconce"), libtorch: "embedded", cacheFolder });
-    const names = ["model.ts", "canonicalize.ts", "heat-map.ts", "digits.pt", "samples/3.png"];
-    const files = names.map((name) => [`/model/${name}`, join(examples, "digits", name)] as const);
-    await root.add({ "/sconce": dir.join("sconce"), ...Object.fromEntries(files) });
-    const env = { HOME: "/tmp/home", SCONCE_HOME: "/tmp/home/models", SCONCE_CACHE_DIR: "/tmp/cache" };
-    const run = (...args: string[]) => root.run(["/sconce", ...args], { env });
-    await using building = run("build", "/model", "--tag", "v1");
-    expect({ code: await building.exited, lines: building.lines }).toEqual({ code: 0, lines: [] });
-    expect(await building.stdout).toBe("digits:v1\n");
-    await using server = run("serve", "digits:v1", "--port=0", "--host=127.0.0.1");
-    const client = await clientOf(server);
-    const image = await dataUri(join(examples, "digits/samples/3.png"), "image/png");
-    expect(await client.predict([{ image }])).toMatchObject({ status: "success", outputs: [{ digit: 3 }] });
-    await using writing = run("init", "/tmp/home/flowers");
-    expect(await writing.exited).toBe(0);
-    expect(await writing.stdout).toContain("  /sconce build /tmp/home/flowers\n");
-    expect(await readdir(join(root.path, "tmp/home/flowers/node_modules/"))).toEqual(["sconce"]);
   });
 
   inBareRoot(

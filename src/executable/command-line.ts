@@ -10,10 +10,13 @@ import { unpackSources } from "./unpack-sources.ts";
 /** Runs one command line, without the executable's name. */
 export async function main(contents: CommandLineContents, argv: readonly string[]): Promise<void> {
   const options = { cacheDir: undefined, libtorch: undefined };
-  setLibraries({
-    unpackLibraries: () => unpackLibraries(contents, options),
-    prepareLibraries: () => prepareLibraries(contents, options),
-  });
+  // Those beside it are found as those of a package are.
+  if (contents.libraries !== "beside") {
+    setLibraries({
+      unpackLibraries: () => unpackLibraries(contents, options),
+      prepareLibraries: () => prepareLibraries(contents, options),
+    });
+  }
   setSources(() => unpackSources(contents.sources));
   process.env.SCONCE_PROGRAM = programName;
   await commandLine(argv);
