@@ -45,9 +45,10 @@ async function makeAddon(path: string, release: string): Promise<boolean> {
   const folder = dirname(path);
   if (isMade(path)) return false;
   const work = join(folder, "cmake");
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true });
   await compileAddon(await torchFor(release), work, { verbose: false });
+  rmSync(join(folder, "sources"), { force: true });
   copyFileSync(join(work, "Release", addonName), `${path}.new`);
   renameSync(`${path}.new`, path);
   rmSync(work, { recursive: true });

@@ -1,6 +1,6 @@
 /** The packages of npm, in dist/: sconce, its addons, and what `bun create sconce` runs. */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { formatBytes } from "../../src/bytes.ts";
 import { platformPackage } from "../../src/libraries/find-addon.ts";
 import { addonName } from "../../src/libraries/pack.ts";
@@ -9,6 +9,7 @@ import { sourcesDigest } from "../setup/addon.ts";
 import { run } from "../setup/command.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
+import { tryPackages } from "./npm-trial.ts";
 import { writeTypes } from "./types.ts";
 
 export const dist = join(root, "dist");
@@ -24,10 +25,12 @@ const swaggerFiles = [
   "swagger-ui.css",
 ];
 
-export async function pack(): Promise<void> {
+export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
   const found = madeAddons();
   if (Object.keys(found).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
-  for (const path of await packPackages(dist, found)) console.log(`${path}: ${formatBytes(statSync(path).size)}`);
+  const tarballs = await packPackages(dist, found);
+  for (const path of tarballs) console.log(`${relative(root, path)}: ${formatBytes(statSync(path).size)}`);
+  if (isTried) await tryPackages(tarballs);
 }
 
 /** Paths, by the minor of torch. */
