@@ -50,7 +50,7 @@ bareRootTest(test)("packages a model of TypeScript, serves it, and writes anothe
   await using writing = run("init", "/tmp/flowers");
   expect(await writing.stdout).toContain("  /bin/sconce build /tmp/flowers\n");
   const types = await readlink(join(system.path, "tmp/flowers/node_modules/sconce"));
-  expect(await readdir(join(system.path, types))).toEqual([
+  expect((await readdir(join(system.path, types))).sort()).toEqual([
     "LICENSE",
     "node_modules",
     "package.json",

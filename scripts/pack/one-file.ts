@@ -5,14 +5,16 @@ import { formatBytes } from "../../src/bytes.ts";
 import { type CompileOptions, type CompileResult, compileExecutable } from "../../src/compile/executable.ts";
 import { root } from "../setup/step.ts";
 import { packSources } from "./sources.ts";
+import { tryCommandLine } from "./trial.ts";
 
 export const oneFile = join(root, "dist", `sconce-${process.platform}-${process.arch}`);
 
-export async function pack(): Promise<void> {
+export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
   const began = performance.now();
   const { size, librariesSize } = await compileCommandLine({ outfile: oneFile, libtorch: "embedded" });
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   console.log(`${oneFile}: ${formatBytes(size)}, the libraries ${formatBytes(librariesSize)} of it, in ${seconds} s`);
+  if (isTried) await tryCommandLine(oneFile);
 }
 
 export async function compileCommandLine(options: Omit<CompileOptions, "model">): Promise<CompileResult> {

@@ -54,6 +54,7 @@ async function typeFiles(): Promise<string[]> {
   const config = {
     extends: join(root, "tsconfig.json"),
     compilerOptions: { typeRoots: [join(root, "node_modules")] },
+    include: [],
     files: [join(root, template, "model.ts")],
   };
   writeFileSync(join(folder.path, "tsconfig.json"), JSON.stringify(config));

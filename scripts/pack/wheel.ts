@@ -1,19 +1,21 @@
 /** The wheel sconce-serve: the whole command line as one executable, which takes the torch beside it, and an addon for each minor of torch. */
 import { mkdirSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/bytes.ts";
 import { addonName } from "../../src/libraries/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { run } from "../setup/command.ts";
+import { readLibtorch } from "../setup/libtorch.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
 import { type Addons, dist } from "./npm.ts";
 import { compileCommandLine } from "./one-file.ts";
+import { timed, tryCommandLine } from "./trial.ts";
 import { wheelPlatform } from "./wheel-platform.ts";
 
 const { version, license, description } = await Bun.file(join(root, "package.json")).json();
 
-export async function pack(): Promise<void> {
+export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
   const addons = madeAddons();
   if (Object.keys(addons).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
   await using work = await tempDir();
@@ -22,6 +24,24 @@ export async function pack(): Promise<void> {
   mkdirSync(dist, { recursive: true });
   const path = await packWheel(dist, { executable, addons });
   console.log(`${path}: ${formatBytes(statSync(path).size)}`);
+  if (isTried) await tryWheel(path);
+}
+
+/** In an environment of its own, which has the torch of the set-up. */
+async function tryWheel(wheel: string): Promise<void> {
+  const libtorch = readLibtorch();
+  if (!libtorch?.python) throw new Error("the set-up found no Python that has torch");
+  const { command } = libtorch.python;
+  await using work = await tempDir();
+  const venv = work.join("venv");
+  await timed("venv", () => run([command, "-m", "venv", venv], { verbose: false }));
+  const pip = [join(venv, "bin/python"), "-m", "pip", "install", "--no-index", "--quiet"];
+  await timed("pip install", () => run([...pip, wheel], { verbose: false }));
+  const [site = ""] = await Array.fromAsync(
+    new Bun.Glob("lib/python*/site-packages").scan({ cwd: venv, onlyFiles: false }),
+  );
+  await Bun.write(join(venv, site, "torch.pth"), `${dirname(libtorch.root)}\n`);
+  await tryCommandLine(join(venv, "bin/sconce"));
 }
 
 export interface WheelOptions {

@@ -1,4 +1,4 @@
-/** The whole command line as one executable: its libraries and sources are inside, models come from the store. */
+/** The whole command line as one executable: its sources are inside, and its libraries or beside it; models come from the store. */
 import { main as commandLine } from "../cli.ts";
 import { setLibraries } from "../commands/model-source.ts";
 import type { CommandLineContents } from "../compile/contents.ts";
