@@ -3,6 +3,7 @@
 #include <napi.h>
 #include <torch/version.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -48,6 +49,29 @@ std::vector<TensorSpec> specs_from_js(const Napi::Value& value) {
   return specs;
 }
 
+std::vector<int64_t> sizes_from_js(const Napi::Value& value) {
+  std::vector<int64_t> sizes;
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); ++i) sizes.push_back(list.Get(i).As<Napi::Number>().Int64Value());
+  return sizes;
+}
+
+Program program_from_js(const Napi::Object& given) {
+  Program program;
+  program.source = given.Get("source").As<Napi::String>().Utf8Value();
+  const double most_rows = given.Get("mostRows").As<Napi::Number>().DoubleValue();
+  if (std::isfinite(most_rows)) program.most_rows = static_cast<int64_t>(most_rows);
+  const auto weights = given.Get("weights").As<Napi::Array>();
+  for (uint32_t i = 0; i < weights.Length(); ++i) {
+    const auto weight = weights.Get(i).As<Napi::Object>();
+    program.weights.push_back({weight.Get("record").As<Napi::String>().Utf8Value(),
+                               weight.Get("dtype").As<Napi::Number>().Int32Value(), sizes_from_js(weight.Get("sizes")),
+                               sizes_from_js(weight.Get("strides")),
+                               weight.Get("offset").As<Napi::Number>().Int64Value()});
+  }
+  return program;
+}
+
 int threads_from_js(const Napi::Value& value) {
   const double threads = value.As<Napi::Number>().DoubleValue();
   if (!(threads >= 1 && threads <= 4096)) throw CodedError("usage", "threads must be between 1 and 4096");
@@ -85,7 +109,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, callable, instances, share}) → Promise of a session. */
+/** open({path, device, threads, inputs, outputs, callable, instances, share, program}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
   const auto given = Napi::Value(env, argument).As<Napi::Object>();
@@ -99,6 +123,8 @@ napi_value Open(napi_env env, napi_callback_info info) {
   options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
   const Napi::Value share = given.Get("share");
   if (!share.IsUndefined()) options.share = session_from_js(env, share);
+  const Napi::Value program = given.Get("program");
+  if (!program.IsUndefined()) options.program = program_from_js(program.As<Napi::Object>());
   return host_of(env)->open(std::move(options));
 }
 

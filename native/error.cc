@@ -48,8 +48,10 @@ std::string meaningful_line(const std::string& message) {
       raised = trimmed(line.substr(colon + 2));
     }
   }
-  if (!raised.empty()) return raised;
-  return first.empty() ? "no message was given" : first;
+  static const std::string assertion = "AssertionError: ";
+  const std::string& text = raised.empty() ? first : raised;
+  if (text.rfind(assertion, 0) == 0) return text.substr(assertion.size());
+  return text.empty() ? "no message was given" : text;
 }
 
 CodedError current_error(const char* fallback) noexcept {

@@ -99,7 +99,7 @@ std::string names_of(Features missing) {
   return text;
 }
 
-constexpr const char* kWaysOut = ": compile it on a processor like this one, or serve TorchScript weights";
+constexpr const char* kWaysOut = ": compile it on a processor like this one, or serve weights that are not compiled";
 
 }  // namespace
 

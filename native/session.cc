@@ -139,6 +139,7 @@ void Session::load() {
   } else {
     WeightsOptions wanted;
     wanted.path = options_.path;
+    wanted.program = std::move(options_.program);
     wanted.device = device;
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);

@@ -28,6 +28,7 @@ namespace sconce {
 
 struct SessionOptions {
   std::string path;
+  std::optional<Program> program;
   std::string device;
   int threads = 1;
   std::vector<TensorSpec> inputs;

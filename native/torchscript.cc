@@ -1,4 +1,4 @@
-// TorchScript modules (.pt): arguments by name, results by name or order.
+// TorchScript modules (.pt), and exported programs as such: arguments by name, results by name or order.
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>
@@ -118,7 +118,8 @@ class TorchScript final : public Weights {
         keeps_state_(keeps_state),
         forward_(module_.find_method("forward")),
         device_(options.device),
-        outputs_(options.outputs) {
+        outputs_(options.outputs),
+        most_rows_(options.program ? options.program->most_rows : std::nullopt) {
     if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
   }
 
@@ -160,6 +161,7 @@ class TorchScript final : public Weights {
   }
 
   bool keeps_state() const override { return keeps_state_; }
+  std::optional<int64_t> most_rows() const override { return most_rows_; }
 
  private:
   std::string methods_text() const {
@@ -238,6 +240,7 @@ class TorchScript final : public Weights {
   std::optional<torch::jit::Method> forward_;
   c10::Device device_;
   std::vector<std::string> outputs_;
+  std::optional<int64_t> most_rows_;
   std::vector<Argument> arguments_;
 };
 
@@ -245,7 +248,8 @@ class TorchScript final : public Weights {
 
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   const c10::NoGradGuard no_grad;
-  torch::jit::Module module = torch::jit::load(options.path, options.device);
+  torch::jit::Module module = options.program ? load_program(options.path, *options.program, options.device)
+                                              : torch::jit::load(options.path, options.device);
   module.eval();
   const auto methods = module.get_methods();
   // Asked before freezing, which takes lists of tensors for constants, also those that are written.

@@ -33,12 +33,12 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
     throw CodedError("weights_invalid", "weights \"" + name + "\": " + what);
   };
   const std::string expected =
-      "expected a TorchScript file (torch.jit.save) or an AOTInductor package (aoti_compile_and_package)";
+      "expected an exported program (torch.export.save), an AOTInductor package (aoti_compile_and_package) or a TorchScript file";
   std::error_code status;
   if (!std::filesystem::is_regular_file(options.path, status)) return refuse("there is no such file");
-  Format format = Format::unknown;
+  Format format = Format::torchscript;
   try {
-    format = format_of(options.path);
+    if (!options.program) format = format_of(options.path);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {

@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "call_value.h"
+#include "program.h"
 
 namespace sconce {
 
 struct WeightsOptions {
   std::string path;
+  /** Of an exported program. */
+  std::optional<Program> program;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
@@ -45,7 +48,7 @@ class Weights {
   virtual std::optional<int64_t> most_rows() const { return std::nullopt; }
 };
 
-/** Tells the format by the file's content. Throws `weights_invalid` where it is neither or its names differ. */
+/** Tells the format by the file's content, unless it is an exported program. Throws `weights_invalid` where it is none or its names differ. */
 std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
 
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options);

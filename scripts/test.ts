@@ -73,7 +73,13 @@ async function runTests(options: string[]): Promise<Counts> {
         `--reporter-outfile=${report}`,
         ...options,
       ],
-      { cwd: root, stdin: "ignore", stdout: "inherit", stderr: "inherit" },
+      {
+        cwd: root,
+        env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
+        stdin: "ignore",
+        stdout: "inherit",
+        stderr: "inherit",
+      },
     );
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
     const code = await child.exited;

@@ -34,6 +34,14 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
     "Remove tags, and the models that no tag is left of",
     async () => (await import("./commands/rm.ts")).rm,
   ),
+  libtorch: lazyCommand(
+    "Install PyTorch's libraries without Python, list or remove them",
+    async () => (await import("./commands/libtorch.ts")).libtorch,
+  ),
+  doctor: lazyCommand(
+    "Say what serving finds on this machine, and what to mend",
+    async () => (await import("./commands/doctor.ts")).doctor,
+  ),
   completions: lazyCommand("Print a script that completes commands in a shell", async () =>
     (await import("./commands/completions.ts")).completionsCommand(commands),
   ),

@@ -143,8 +143,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     runningItems: flow?.counts.running ?? 0,
     oldestItemSeconds: (service?.oldestWaitMs ?? 0) / 1000,
     queuedBytes: service?.unfinished.bytes ?? 0,
-    retained: countsStore ? store.retained.count : 0,
-    retainedBytes: countsStore ? store.retained.bytes : 0,
+    retained: countsStore ? (replica ?? store).retained.count : 0,
+    retainedBytes: countsStore ? (replica ?? store).retained.bytes : 0,
     readyItems: flow?.ready.items ?? 0,
     readyBytes: flow?.ready.bytes ?? 0,
     memory: memory.parts,
@@ -197,7 +197,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
           // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
           onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
-          addressOf: (request) => listener?.addressOf(request),
+          peerOf: (request) => listener?.peerOf(request),
         });
   if (options.siblings !== undefined) {
     const fetch = named(app.fetch, { accessLog: false });

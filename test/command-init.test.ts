@@ -11,7 +11,7 @@ import { fixtures } from "./helpers/weights.ts";
 setDefaultTimeout(120_000);
 
 const root = resolve(import.meta.dir, "..");
-const files = [".gitignore", "README.md", "export.py", "model.pt", "model.ts", "node_modules", "tsconfig.json"];
+const files = [".gitignore", "README.md", "export.py", "model.pt2", "model.ts", "node_modules", "tsconfig.json"];
 
 let dir: TempDir;
 let written: Awaited<ReturnType<typeof cli>>;

@@ -64,7 +64,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     );
 
     test("by the digits example", async () => {
-      const path = join(import.meta.dir, "../examples/digits/digits.pt");
+      const path = join(import.meta.dir, "../examples/digits/digits.pt2");
       const inputs = { pixels: float32(20, 20) };
       const outputs = { scores: float32(10) };
       const digits = Array.from({ length: 16 }, (_, i): Tensor[] => [

@@ -7,8 +7,8 @@ import { cacheLocation, secureFolder } from "../src/libraries/cache-folder.ts";
 import { LibraryCache } from "../src/libraries/library-cache.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import {
+  digitsExecutable,
   type Executable,
-  executable,
   failureOfProgram,
   startAndStop,
   startExecutable,
@@ -19,7 +19,6 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 setDefaultTimeout(120_000);
 
-const examples = join(import.meta.dir, "..", "examples");
 const inBareRoot = bareRootTest(test);
 let digits: Executable;
 let home: TempDir;
@@ -27,7 +26,7 @@ let home: TempDir;
 let unpacked: string;
 
 beforeAll(async () => {
-  digits = await executable(join(examples, "digits"));
+  digits = await digitsExecutable();
   home = await tempDir();
   await startAndStop(digits.path, { HOME: home.path });
   unpacked = home.join(".cache/sconce");

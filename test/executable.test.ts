@@ -6,7 +6,7 @@ import { ModelStore } from "../src/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
-import { cacheFolder, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
+import { cacheFolder, digitsExecutable, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -21,7 +21,7 @@ let upscale: Executable;
 
 beforeAll(async () => {
   [digits, upscale] = await Promise.all([
-    executable(join(examples, "digits")),
+    digitsExecutable(),
     executable(join(examples, "upscale"), [], ["--weights", await compiledUpscale()]),
   ]);
 });
@@ -195,16 +195,16 @@ describe("compiling", () => {
 
   test("into a folder, or one that is not there, is refused before anything is compiled", async () => {
     await using dir = await tempDir();
-    const env = { SCONCE_HOME: dir.join("home") };
-    expect((await cli(["build", join(examples, "digits")], { env })).code).toBe(0);
-    expect(await cli(["compile", "digits", "-o", dir.path], { env })).toMatchObject({
+    await using store = await storeWith("lab");
+    const env = { SCONCE_HOME: store.home };
+    expect(await cli(["compile", "lab", "-o", dir.path], { env })).toMatchObject({
       code: 2,
       stderr: `sconce: ${dir.path} is a folder; name a file with --output\n`,
     });
-    const { code, stderr } = await cli(["compile", "digits", "-o", dir.join("absent/server")], { env });
+    const { code, stderr } = await cli(["compile", "lab", "-o", dir.join("absent/server")], { env });
     expect(code).toBe(2);
     expect(stderr).toMatch(/absent\/server cannot be written \(ENOENT.*\); name another file with --output\n$/);
-    expect(await cli(["compile", "digits", "--libtorch", "inside"], { env })).toMatchObject({ code: 2 });
+    expect(await cli(["compile", "lab", "--libtorch", "inside"], { env })).toMatchObject({ code: 2 });
     expect(await cli(["compile", "absent"], { env })).toMatchObject({ code: 1 });
   });
 });

@@ -14,7 +14,7 @@ import { ItemPipeline } from "../src/serving/item-pipeline.ts";
 /** A device that takes no time: there is always room for the next item. */
 class InstantEngine implements Engine<ListItem> {
   readonly pid = undefined;
-  readonly maxBatchSize = 1;
+  readonly maxBatchSize: number = 1;
   readonly instances = 1;
   readonly isReady = true;
   listener: Engine<ListItem>["listener"];
@@ -29,7 +29,28 @@ class InstantEngine implements Engine<ListItem> {
   async close(): Promise<void> {}
 }
 
+/** Ends items when it is told to, all of them at once. */
+class HeldEngine extends InstantEngine {
+  override readonly maxBatchSize: number = 128;
+  readonly #items: ListItem[] = [];
+
+  override submit(item: ListItem): void {
+    this.#items.push(item);
+  }
+
+  finish(): void {
+    this.listener?.dispatched(this.#items);
+    for (const item of this.#items) this.listener?.finished(item, {});
+  }
+}
+
 const COUNT = 200;
+
+/** 2 ms, in which nothing else happens. */
+function busy(): void {
+  const end = performance.now() + 2;
+  while (performance.now() < end);
+}
 
 test("inputs of a device that takes no time are not all prepared before the event loop turns", async () => {
   let prepared = 0;
@@ -65,4 +86,91 @@ test("inputs of a device that takes no time are not all prepared before the even
   expect(prepared).toBeLessThan(COUNT / 2);
   await done;
   expect(prepared).toBe(COUNT);
+});
+
+const numbers = { input: z.object({ x: z.number() }), output: z.object({ y: z.number() }), weights: "none.pt" };
+const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
+const preprocess = ({ x }: { x: number }) => ({ x: tensor(Float32Array.of(x), []) });
+const inputs = (count: number) => new ReadyInputs(Array.from({ length: count }, (_, x) => ({ x })));
+
+test("outputs of a batch that take long are not all made before the event loop turns, nor before one of another list", async () => {
+  const model = defineModel({
+    ...numbers,
+    name: "slow",
+    tensors,
+    preprocess,
+    postprocess: () => {
+      busy();
+      return { y: 1 };
+    },
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  let made = 0;
+  const large = Promise.withResolvers<void>();
+  const listOf = (count: number, done: () => void) => {
+    const failed = (_: number, error: Error) => large.reject(error);
+    return new ItemList(inputs(count), { succeeded: done, failed });
+  };
+  flow.run(
+    listOf(COUNT, () => {
+      made += 1;
+      if (made === COUNT) large.resolve();
+    }),
+  );
+  let madeBefore = COUNT;
+  flow.run(
+    listOf(1, () => {
+      madeBefore = made;
+    }),
+  );
+  for (let i = 0; flow.ready.items <= COUNT && i < COUNT; i++) await new Promise(setImmediate);
+  engine.finish();
+  expect(made).toBeLessThan(COUNT / 2);
+  await large.promise;
+  expect(madeBefore).toBeLessThan(COUNT / 2);
+});
+
+test("rows that an asynchronous postprocess has of one list leave room for others", async () => {
+  const slow = Promise.withResolvers<void>();
+  const rows = { y: tensor(new Float32Array(1), []) };
+  class RowsEngine extends InstantEngine {
+    override submit(item: ListItem): void {
+      this.listener?.dispatched([item]);
+      this.listener?.finished(item, rows);
+    }
+  }
+  const model = defineModel({
+    ...numbers,
+    name: "later",
+    tensors,
+    preprocess,
+    postprocess: (_, { input: { x } }) => (x < 0 ? { y: 1 } : slow.promise.then(() => ({ y: 1 }))),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  // Room for the rows of a hundred.
+  const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
+  const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(model, fetcher), limits);
+  const receiver = (done: () => void) => ({
+    succeeded: done,
+    failed: (_: number, error: Error) => Promise.reject(error),
+  });
+  let left = COUNT;
+  const all = Promise.withResolvers<void>();
+  flow.run(
+    new ItemList(
+      inputs(COUNT),
+      receiver(() => {
+        left -= 1;
+        if (left === 0) all.resolve();
+      }),
+    ),
+  );
+  // Until no more of them are begun.
+  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+  await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
+  expect(left).toBe(COUNT);
+  slow.resolve();
+  await all.promise;
 });

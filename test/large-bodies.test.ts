@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import fc from "fast-check";
 import { SconceError } from "../src/errors.ts";
 import { problemOf as problemFor } from "../src/http/problem.ts";
-import { z } from "../src/index.ts";
+import { image, z } from "../src/index.ts";
 import type { DecodedBody } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { allOf } from "../src/inputs/input-list.ts";
@@ -120,8 +120,11 @@ describe("threads that check large bodies", () => {
     await dir[Symbol.asyncDispose]();
   });
 
-  const open = (options: ConstructorParameters<typeof LargeBodies>[2]) => {
-    return new LargeBodies(packaged.bundle, new InputDecoder(z.object({ x: z.number() })), options);
+  const open = (
+    options: ConstructorParameters<typeof LargeBodies>[2],
+    schema: z.ZodType = z.object({ x: z.number() }),
+  ) => {
+    return new LargeBodies(packaged.bundle, new InputDecoder(schema), options);
   };
   const xOf = async (body: Promise<DecodedBody>) => allOf((await body).inputs);
 
@@ -155,7 +158,7 @@ describe("threads that check large bodies", () => {
 
   test("are given bodies one at a time where there is no memory for several", async () => {
     const body = bodyOf(1);
-    const perBody = 9 * (body[0]?.length ?? 0);
+    const perBody = 11 * (body[0]?.length ?? 0);
     for (const { maxBytes, begun } of [
       { maxBytes: perBody, begun: 1 },
       { maxBytes: 10 * perBody, begun: 2 },
@@ -167,6 +170,23 @@ describe("threads that check large bodies", () => {
       expect(await Promise.all(reading)).toEqual([[{ x: 1 }], [{ x: 1 }]]);
       expect(memory.parts.bodies).toBe(0);
     }
+  });
+
+  test("are charged more for lists whose elements zod looks at", () => {
+    const of = (element: z.ZodType) => z.object({ x: z.number(), list: z.array(element).default([]) });
+    const refined = z.number().refine(() => true);
+    for (const element of [z.int().min(0), z.array(z.number()), z.string().max(9), image()]) {
+      expect(new InputDecoder(of(element)).hasCostlyLists).toBe(false);
+    }
+    for (const element of [refined, z.object({ a: z.number() }), z.array(refined), z.union([z.int(), z.string()])]) {
+      expect(new InputDecoder(of(element)).hasCostlyLists).toBe(true);
+    }
+    const body = bodyOf(1);
+    const bytes = body[0]?.length ?? 0;
+    const memory = new MemoryAccount();
+    using bodies = open({ maxThreads: 1, memory }, of(refined));
+    bodies.read(body, 10).catch(() => {});
+    expect(memory.parts.bodies).toBe(30 * bytes);
   });
 
   test("tell every body that the server is stopping", async () => {

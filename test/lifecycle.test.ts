@@ -4,6 +4,7 @@ import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -11,20 +12,29 @@ import { tempDir } from "./helpers/temp-dir.ts";
 setDefaultTimeout(120_000);
 
 let store: TestStore;
+/** Of a model whose setup a server waits in. */
+let gated: TestStore;
 
 beforeAll(async () => {
-  store = await storeWith("lab");
+  await using dir = await tempDir();
+  [store, gated] = await Promise.all([storeWith("lab"), storeWith(await writeModel(dir, modelText({ setup })))]);
 });
 
-afterAll(() => store[Symbol.asyncDispose]());
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await gated[Symbol.asyncDispose]();
+});
 
 /** `sconce serve` on a free port of loopback. */
 function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {
-  return startCli(["serve", ...args, "-p", "0", "--host", "127.0.0.1"], { env: { SCONCE_HOME: store.home, ...env } });
+  return startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home, ...env } });
 }
 
-/** The setup of a build answers at once, that of a server when it is told to. */
-const waitForGate = "async () => { if (process.env.GATE) await fetch(process.env.GATE); }";
+/** The setup of a build answers at once, that of a server when it is told to, or never. */
+const setup = `async () => {
+  if (process.env.BREAK) throw new Error("no vocabulary here");
+  if (process.env.GATE) await fetch(process.env.GATE);
+}`;
 
 /** A port that nobody has at the moment. */
 async function freePort(): Promise<number> {
@@ -53,14 +63,8 @@ describe("starting", () => {
 
   test("opens the port first: live, and 503 to all else until the model is ready", async () => {
     await using gate = hold();
-    await using home = await tempDir();
-    await using dir = await tempDir();
-    await writeModel(dir, modelText({ setup: waitForGate }));
-    const env = { SCONCE_HOME: home.path };
-    expect((await cli(["build", dir.path], { env })).code).toBe(0);
     const port = await freePort();
-    const args = ["serve", "-p", String(port), "--host", "127.0.0.1"];
-    await using server = startCli(args, { env: { ...env, GATE: gate.url("setup") } });
+    await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
     expect((await client.fetch("/health/live")).status).toBe(200);
@@ -106,13 +110,7 @@ describe("starting", () => {
   });
 
   test("of a model whose setup throws ends with one line and code 1", async () => {
-    await using home = await tempDir();
-    await using dir = await tempDir();
-    const setup = '() => { if (process.env.BREAK) throw new Error("no vocabulary here"); }';
-    await writeModel(dir, modelText({ setup }));
-    const env = { SCONCE_HOME: home.path };
-    expect((await cli(["build", dir.path], { env })).code).toBe(0);
-    await using server = startCli(["serve", "-p", "0", "--host", "127.0.0.1"], { env: { ...env, BREAK: "1" } });
+    await using server = serve([], { SCONCE_HOME: gated.home, BREAK: "1" });
     expect(await server.exited).toBe(1);
     expect(await server.line("sconce: ")).toContain("no vocabulary here");
     expect(server.lines.length).toBe(2);
@@ -131,7 +129,7 @@ describe("starting", () => {
     const args = ["serve", "lab", "--log-level", "warning", "--host", "127.0.0.1", "-p", String(port)];
     await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
-    while (!(await client.fetch("/health/ready").catch(() => undefined))?.ok);
+    await until(async () => (await client.fetch("/health/ready").catch(() => undefined))?.ok === true);
     server.kill("SIGKILL");
     await server.exited;
     expect(server.lines).toEqual([]);
@@ -183,13 +181,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
 
   test("while the model is set up ends the server with code 0: nothing was accepted", async () => {
     await using gate = hold();
-    await using home = await tempDir();
-    await using dir = await tempDir();
-    await writeModel(dir, modelText({ setup: waitForGate }));
-    const env = { SCONCE_HOME: home.path };
-    expect((await cli(["build", dir.path], { env })).code).toBe(0);
-    const args = ["serve", "-p", "0", "--host", "127.0.0.1"];
-    await using server = startCli(args, { env: { ...env, GATE: gate.url("setup") } });
+    await using server = serve([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
     server.kill(signal);
     expect(await server.exited).toBe(0);
@@ -201,7 +193,7 @@ describe("a server that is told to stop", () => {
     await using server = serve(["lab", "--max-queue-delay", "600000"]);
     const client = await clientOf(server);
     const waiting = client.predict([{ x: 1 }]);
-    while ((await client.metric("sconce_ready_items")) < 1);
+    await until(async () => (await client.metric("sconce_ready_items")) > 0);
     server.kill("SIGTERM");
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await server.exited).toBe(0);

@@ -1,5 +1,6 @@
 /** What the server takes at once, how long it works on it, and what it keeps. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -69,6 +70,22 @@ describe("a full queue", () => {
     gate.release("a");
     expect((await server.client.end(first.prediction_id)).status).toBe("success");
     expect((await server.client.predict([{ x: 3 }, { x: 4 }])).status).toBe("success");
+  });
+
+  test("answers before a body has come", async () => {
+    await using gate = hold();
+    await using server = await store.serve("lab", { maxQueuedItems: 1 });
+    await server.client.create([{ x: 1, before: gate.url("a") }]);
+    const { client } = server;
+    const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
+    const head =
+      "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n[";
+    const socket = connect({ host: client.url.hostname, port: Number(client.url.port) }, () => socket.write(head));
+    socket.on("data", (chunk) => resolve(String(chunk))).on("error", reject);
+    socket.on("close", () => reject(new Error("the connection was closed without an answer")));
+    expect(await answer).toStartWith("HTTP/1.1 429");
+    socket.destroy();
+    gate.release("a");
   });
 
   test("by bytes answers 429, too", async () => {

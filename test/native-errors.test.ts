@@ -198,7 +198,8 @@ function safetensors(): Buffer {
 }
 
 describe("weights that cannot be opened", () => {
-  const expected = "expected a TorchScript file (torch.jit.save) or an AOTInductor package (aoti_compile_and_package)";
+  const expected =
+    "expected an exported program (torch.export.save), an AOTInductor package (aoti_compile_and_package) or a TorchScript file";
 
   test("a file that is no zip, an empty one, a cut one, and none", async () => {
     const text = join(folder, "text.pt");
@@ -225,7 +226,6 @@ describe("weights that cannot be opened", () => {
     const made = async (name: string) => (await failure(session(name))).split(": ").slice(2).join(": ");
     const named: Record<string, string> = {
       "checkpoint.pt": await made("checkpoint.pt"),
-      "exported.pt2": await made("exported.pt2"),
       ...Object.fromEntries(
         await Promise.all(Object.keys(bytes).map(async (name) => [name, await told(name)] as const)),
       ),
@@ -233,9 +233,6 @@ describe("weights that cannot be opened", () => {
     expect(named).toEqual({
       "checkpoint.pt": fix(
         "it is a state dict, numbers without the network; in Python: net.load_state_dict(torch.load(FILE)); ",
-      ),
-      "exported.pt2": fix(
-        "it is an exported program, which is not compiled; in Python: program = torch.export.load(FILE); ",
       ),
       "pointer.pt": "it is a pointer of Git LFS, not the file itself; run: git lfs pull",
       "page.pt": fix("it is a web page"),
@@ -303,8 +300,9 @@ describe("the forward pass", () => {
 
   test("what libtorch throws is told in one line", async () => {
     const opened = await session("mismatch.pt");
-    expect(await failure(opened.run([[ones(4)]]))).toBe(
-      "run_failed: mat1 and mat2 shapes cannot be multiplied (1x4 and 5x2)",
+    // Releases from 2.15 on name the operator.
+    expect(await failure(opened.run([[ones(4)]]))).toMatch(
+      /^run_failed: (mm: )?mat1 and mat2 shapes cannot be multiplied \(1x4 and 5x2\)$/,
     );
   });
 

@@ -5,6 +5,9 @@ import { plainCheck } from "../src/model/plain-check.ts";
 import * as z from "../src/model/z.ts";
 
 const plain = {
+  whole: z.object({ x: z.array(z.int()), a: z.int32().optional(), b: z.number().int().nonnegative().nullable() }),
+  limited: z.object({ x: z.array(z.number().min(-1).lt(3)), a: z.number().max(1.5).gt(0).optional() }),
+  "of a format": z.object({ x: z.array(z.float32()), a: z.uint32().optional() }),
   numbers: z.object({ x: z.array(z.number()).length(3) }),
   bounded: z.object({ x: z.array(z.number()).min(1).max(4), name: z.string().min(1).max(3).optional() }),
   nested: z.object({ a: z.object({ b: z.array(z.array(z.number())), c: z.boolean().nullable() }) }),
@@ -16,10 +19,10 @@ const notPlain = {
   "a transform": z.object({ x: z.string().transform(Number) }),
   "a refinement": z.object({ x: z.number() }).refine(() => false),
   "a refined list": z.object({ x: z.array(z.number()).refine(() => false) }),
-  "a format": z.object({ x: z.int() }),
   "a format of text": z.object({ x: z.email() }),
   "a text that is trimmed": z.object({ x: z.string().trim() }),
-  "a bound of a number": z.object({ x: z.number().min(3) }),
+  "a number of many": z.object({ x: z.number().multipleOf(3) }),
+  "a refined number": z.object({ x: z.int().refine(() => false) }),
   "a coerced number": z.object({ x: z.coerce.number() }),
   "an object that takes more": left,
   "an object of zod's own, which drops what it does not know": z.strictObject({ x: z.number() }).strip(),
@@ -29,7 +32,7 @@ const notPlain = {
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
-    fc.constantFrom(null, true, "", "ab", "abcd", 0, -0, 1.5, 1e308, Infinity, "3"),
+    fc.constantFrom(null, true, "", "ab", "abcd", 0, -0, -1, 1.5, 3, 2 ** 31, 2 ** 53, 1e308, Infinity, "3"),
     fc.array(fc.oneof(fc.double({ noNaN: true }), fc.constantFrom(null, "1", Infinity)), { maxLength: 5 }),
     fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 3, maxLength: 3 }),
     fc.array(tie("value"), { maxLength: 3 }),
@@ -37,6 +40,10 @@ const json = fc.letrec((tie) => ({
       maxKeys: 3,
     }),
     fc.record({ x: fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { maxLength: 4 }) }),
+    fc.record({
+      x: fc.array(fc.constantFrom(0, -1, 1, 2, 2.5, 3, 2 ** 53, 1e39)),
+      a: fc.constantFrom(0, 1, 1.5, -1, 2 ** 32),
+    }),
     fc.record({
       b: fc.array(fc.array(fc.double({ noNaN: true }), { maxLength: 2 }), { maxLength: 2 }),
       c: fc.constantFrom(null, true, 1),

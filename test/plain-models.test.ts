@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile, mkdir, readdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { Archive } from "../src/commands/plain/archive.ts";
 import { compiledPath } from "../src/commands/plain/compiled-program.ts";
 import { inputsOfProgram } from "../src/commands/plain/exported-program.ts";
 import { inputsOfSource } from "../src/commands/plain/package-source.ts";
 import { inputOption } from "../src/commands/plain/tensor-input.ts";
+import { Archive } from "../src/native/archive.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { compiledUpscale } from "./helpers/compiled-upscale.ts";
 import { exportedPrograms } from "./helpers/programs.ts";
@@ -73,14 +73,34 @@ describe("an exported program", () => {
     ]);
   });
 
-  test("is compiled once, and is the model that its package is, with names of its own; --eject keeps the folder", async () => {
+  test("runs as it is, without Python, under its own names", async () => {
+    const { code } = await cli(["build", join(programs, "masked.pt2")], {
+      // No Python starts with that.
+      env: { ...env(), PYTHONHOME: dir.join("nowhere") },
+    });
+    expect(code).toBe(0);
+    expect(await predict("masked", "tokens=[1, 2, 3, 4]", "mask=[1, 1, 0, 0.5]")).toEqual({
+      total: 5,
+      each: [1, 2, 0, 2],
+      twice: [1, 2, 0, 2, 1, 2, 0, 2],
+    });
+  });
+
+  test("is compiled once with --compile, and is the model that its package is, with names of its own; --eject keeps the folder", async () => {
     const { path } = weights.get("aotinductor float32 one tuple");
     // Compiling takes half a minute: here it is as if it had been done before.
     process.env.SCONCE_CACHE_DIR = dir.join("cache");
     const kept = await compiledPath(join(programs, "tuple.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
     await mkdir(dirname(kept), { recursive: true });
     await copyFile(path, kept);
-    const built = await build(join(programs, "tuple.pt2"), "--eject", dir.join("ejected"), "--batch-size", "5");
+    const built = await build(
+      join(programs, "tuple.pt2"),
+      "--compile",
+      "--eject",
+      dir.join("ejected"),
+      "--batch-size",
+      "5",
+    );
     expect(built.stdout).toMatch(/^tuple:/);
     expect((await readdir(dir.join("ejected"))).sort()).toEqual([
       ".gitignore",
@@ -97,8 +117,7 @@ describe("an exported program", () => {
   });
 
   test("is refused where it can't be compiled, and when an argument is no tensor", async () => {
-    const args = ["build", join(programs, "masked.pt2")];
-    // No Python starts with that.
+    const args = ["build", join(programs, "masked.pt2"), "--compile"];
     expect(await cli(args, { env: { ...env(), PYTHONHOME: dir.join("nowhere") } })).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(

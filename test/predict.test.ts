@@ -18,7 +18,7 @@ beforeAll(async () => {
   // The reader of pages is the network of the example.
   const folder = join(dir.path, "test/models/page");
   await cp(modelFolder("page"), folder, { recursive: true });
-  await cp(join(digits, "digits.pt"), join(folder, "reader.pt"));
+  await cp(join(digits, "digits.pt2"), join(folder, "reader.pt"));
   await cp(join(digits, "canonicalize.ts"), join(dir.path, "examples/digits/canonicalize.ts"));
   store = await storeWith(folder, "meter");
   [page, meter] = await Promise.all([store.serve("page"), store.serve("meter")]);

@@ -26,7 +26,7 @@ const flags = existsSync(cpuinfo)
   ? (/^flags\s*:(.*)$/m.exec(readFileSync(cpuinfo, "utf8"))?.[1]?.split(" ") ?? [])
   : [];
 const lacking = flags.length === 0 ? undefined : vectorIsas.find(({ flag }) => !flags.includes(flag));
-const waysOut = "compile it on a processor like this one, or serve TorchScript weights";
+const waysOut = "compile it on a processor like this one, or serve weights that are not compiled";
 
 let compiled: Fixture;
 let zip: Buffer;

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 setDefaultTimeout(60_000);
@@ -68,6 +69,34 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     await redis.client.flushall();
     expect(await accepted(server)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  });
+
+  test("tell those that wait within two seconds that the queue was emptied", async () => {
+    await using front = await store.serve("lab", { queue: redis.url, queueName: "emptied", role: "front" });
+    const waiting = front.client.post([{ x: 1 }], { Prefer: "wait" }, AbortSignal.timeout(2000));
+    while ((await redis.client.xlen("sconce:{emptied}:work")) === 0);
+    await redis.client.flushall();
+    const response = await waiting;
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await response.json()).toMatchObject(unavailable);
+  });
+
+  test("refuse what would wait for longer than its client, or its time, and take the others", async () => {
+    await using front = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 300 });
+    await front.client.create(Array.from({ length: 10 }, () => ({ x: 1 })));
+    // What nobody runs gets slower by the second.
+    const patience = { Prefer: "wait=2" };
+    while ((await front.client.post([{ x: 1 }], { ...patience, "Cancel-After": "0.1" })).status !== 429);
+    for (const headers of [patience, { "Cancel-After": "2" }]) {
+      const refused = await front.client.post([{ x: 1 }], headers);
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(2);
+      expect(await refused.json()).toMatchObject({ status: 429 });
+    }
+    expect(await front.client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(3);
+    expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
+    await using short = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 2 });
+    while ((await short.client.post([{ x: 1 }])).status !== 429);
+    expect(await redis.client.hget("sconce:{slow}:totals", "items")).not.toBe("0");
   });
 
   test("accept nothing while the queue is read-only, and tell what ended meanwhile", async () => {
@@ -196,11 +225,11 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 });
 
 async function ready({ client }: TestServer): Promise<void> {
-  while (!(await client.fetch("/health/ready")).ok);
+  await until(async () => (await client.fetch("/health/ready")).ok);
 }
 
 async function unready({ client }: TestServer): Promise<void> {
-  while ((await client.fetch("/health/ready")).ok);
+  await until(async () => !(await client.fetch("/health/ready")).ok);
 }
 
 /** The end of a prediction that is sent until it is accepted and not lost. */

@@ -7,7 +7,14 @@ import { makeCertificates } from "./helpers/certificates.ts";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "./helpers/redis.ts";
-import { freePort, startCluster, startSentinel, type TestCluster, type TestSentinel } from "./helpers/redis-groups.ts";
+import {
+  freePort,
+  startCluster,
+  startGuardedSentinel,
+  startSentinel,
+  type TestCluster,
+  type TestSentinel,
+} from "./helpers/redis-groups.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -69,6 +76,17 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await using both = await replicas("stage", `${url}&ca=${dir.join("ca.pem")}`);
     await roundTrip(both.front);
     await expect(ping(url)).rejects.toThrow(/certificate/);
+  });
+
+  test.skipIf(!hasTls)("whose Sentinels are behind TLS and a password of their own", async () => {
+    await using dir = await tempDir();
+    await makeCertificates(dir);
+    await using guarded = await startGuardedSentinel(dir, "p@ss");
+    const files = ["ca=ca.pem", "cert=server.pem", "key=server.key"].map((each) => each.replace("=", `=${dir.path}/`));
+    const url = `${guarded.url}?${files.join("&")}`;
+    expect(`${await ping(`${url}&sentinel_password=p%40ss`)}`).toBe("PONG");
+    await expect(ping(url)).rejects.toThrow();
+    await expect(ping(`${url.replace("rediss", "redis")}&sentinel_password=p%40ss`)).rejects.toThrow();
   });
 
   test("with a password, and for a user who may see its keys alone", async () => {

@@ -22,9 +22,10 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
-    const queue = new Queue({ link, name, node, leaseMs: 0, retentionMs: 60_000, limits, large });
+    const retention = { ms: 60_000, count: 2, bytes: 2000 };
+    const queue = new Queue({ link, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
     await queue.makeGroup();
-    return { queue, [Symbol.dispose]: () => link[Symbol.dispose]() };
+    return { queue, take: () => queue.take(link, 5, 1), [Symbol.dispose]: () => link[Symbol.dispose]() };
   }
 
   const request = {
@@ -48,14 +49,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     } as const;
   }
 
-  const take = async ({ queue }: { queue: Queue }) => queue.take((await queue.reclaim("0-0", 10)).entries, 0);
+  const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim("-", 10);
 
   test("keeps the outcome that came first, whoever has the prediction", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
     await first.queue.create(request);
-    expect((await first.queue.take([], 5)).requests).toMatchObject([{ id: "p", origin: { requestId: "r" } }]);
-    expect((await take(second)).requests).toHaveLength(1);
+    expect((await first.take()).requests).toMatchObject([{ id: "p", origin: { requestId: "r" } }]);
+    expect((await reclaim(second)).requests).toHaveLength(1);
     expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], cancelled: [] });
     await first.queue.finish([endOf('"outputs":[1]')]);
     await second.queue.finish([endOf('"outputs":[2]')]);
@@ -69,13 +70,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using second = await worker("third", "b");
     using third = await worker("third", "c");
     await first.queue.create(request);
-    await first.queue.take([], 5);
+    await first.take();
     await first.queue.giveBack([{ id: "p", hasBegun: false }]);
-    expect((await first.queue.take([], 5)).requests).toHaveLength(1);
+    expect((await first.take()).requests).toHaveLength(1);
     // It was told already, and asks again.
-    expect((await take(first)).requests).toHaveLength(1);
-    expect((await take(second)).requests).toHaveLength(1);
-    expect(await take(third)).toEqual({ requests: [], givenUp: 1 });
+    expect((await reclaim(first)).requests).toHaveLength(1);
+    expect((await reclaim(second)).requests).toHaveLength(1);
+    expect(await reclaim(third)).toEqual({ requests: [], givenUp: 1, next: "" });
     const record = await first.queue.read("p", { isAwaited: false });
     expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
   });
@@ -94,16 +95,70 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(names).toEqual(["large/p/members"]);
   });
 
+  test("forgets ended predictions, the oldest first, beyond a count and beyond bytes", async () => {
+    using one = await worker("kept", "a");
+    const end = async (id: string, members: string) => {
+      await one.queue.create({ ...request, id });
+      const { record, ...end } = endOf(members);
+      await one.queue.finish([{ ...end, record: { ...record, id } }]);
+    };
+    const kept = async () => {
+      const records = await Promise.all(["p", "q", "r", "s"].map((id) => one.queue.read(id, { isAwaited: false })));
+      return records.flatMap((record) => record?.id ?? []);
+    };
+    for (const id of ["p", "q", "r"]) await end(id, '"outputs":[1]');
+    expect(await kept()).toEqual(["q", "r"]);
+    await end("s", JSON.stringify("x".repeat(1000)));
+    expect(await kept()).toEqual(["s"]);
+    expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, kept: 1, endedItems: 4 });
+  });
+
+  test("gives a large body with its prediction, and keeps it no longer than that runs", async () => {
+    using one = await worker("bodies", "a");
+    const body = JSON.stringify("x".repeat(100_000));
+    await one.queue.create({ ...request, bytes: body.length, body });
+    expect((await one.take()).requests).toMatchObject([{ id: "p", body, origin: { requestId: "r" } }]);
+    expect(await redis.client.exists("sconce:{bodies}:b:p")).toBe(1);
+    await one.queue.finish([endOf('"outputs":[1]')]);
+    expect(await redis.client.exists("sconce:{bodies}:b:p")).toBe(0);
+  });
+
+  test("ends what nobody runs in the order of deadlines, also behind longer ones", async () => {
+    using one = await worker("late", "a");
+    const ids = ["long", "short", "other"];
+    await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
+    while ((await one.queue.tend("0-0")).endedItems === 0);
+    const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
+    expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
+    // Those that were read are not in the order of anything any more.
+    expect((await one.take()).requests).toHaveLength(2);
+    await one.queue.giveBack([{ id: "long", hasBegun: false }]);
+    expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
+  });
+
+  test("runs nothing whose time was up when a worker was given it, and ends it at once", async () => {
+    using one = await worker("too-late", "a");
+    const created = await one.queue.create({ ...request, timeoutMs: 1 });
+    const nowMs = async () => {
+      const [seconds, microseconds] = await redis.client.time();
+      return Number(seconds) * 1000 + Number(microseconds) / 1000;
+    };
+    if ("createdAtMs" in created) while ((await nowMs()) < created.createdAtMs + 2);
+    expect((await one.take()).requests).toEqual([]);
+    const { outcome } = (await one.queue.read("p", { isAwaited: false })) ?? {};
+    expect(outcome?.members).toContain("Timed out");
+  });
+
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
-    await one.queue.take([], 5);
+    await one.take();
     expect((await one.queue.cancel("prediction", "p", false))?.outcome).toBeUndefined();
     expect(await one.queue.renew(["p"])).toEqual({ lost: [], cancelled: ["p"] });
     expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);
     await redis.client.flushall();
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.keys("*p:p")).toEqual([]);
+    expect(await redis.client.keys("*:p:*")).toEqual([]);
   });
 });
 
@@ -113,6 +168,7 @@ describe("the address of a queue", () => {
       kind: "one",
       hosts: [{ host: "host", port: 1234 }],
       login: { username: "user", password: "p@ss", db: 5 },
+      sentinelLogin: {},
       tls: undefined,
     });
     expect(parseRedisAddress("redis:///run/redis.sock")).toMatchObject({ kind: "one", path: "/run/redis.sock" });

@@ -83,7 +83,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     leaving.abort();
     await expect(left).rejects.toThrow();
     while ((await both.client.metric("sconce_predictions_active")) > 0);
-    expect(await open(redis)).toEqual([]);
+    while ((await redis.client.hget(await totals(redis), "items")) !== "0");
   });
 
   test("refuse a body as one server does, and know no prediction of another kind", async () => {
@@ -103,11 +103,10 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("leave nothing behind but what can still be read", async () => {
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
-    const [key = ""] = await redis.client.keys(`*p:${id}`);
-    expect(await redis.client.hget(key, "request")).toBe("");
-    expect(await redis.client.pttl(key)).toBeLessThanOrEqual(3_600_000);
-    const base = key.slice(0, -`p:${id}`.length);
-    expect(await open(redis)).toEqual([]);
+    const [key = ""] = await redis.client.keys(`*p:${id.slice(1, 5)}`);
+    expect(await redis.client.hget(key, id)).not.toContain('"x"');
+    const base = key.slice(0, -`p:${id.slice(1, 5)}`.length);
+    expect(await redis.client.exists(`${base}t:${id}`, `${base}b:${id}`, `${base}soon`)).toBe(0);
     expect(await redis.client.xlen(`${base}work`)).toBe(0);
     expect(await redis.client.hmget(`${base}totals`, "items", "bytes")).toEqual(["0", "0"]);
   });
@@ -134,8 +133,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   });
 });
 
-/** Ids and sizes of all that has not ended. */
-async function open(redis: TestRedis): Promise<string[]> {
-  const keys = await redis.client.keys("*:open");
-  return (await Promise.all(keys.map((key) => redis.client.zrange(key, "0", "-1")))).flat();
+async function totals(redis: TestRedis): Promise<string> {
+  const [key = ""] = await redis.client.keys("*lab@*:totals");
+  return key;
 }

@@ -98,6 +98,7 @@ function environment(port: number): Record<string, string | undefined> {
     ...process.env,
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+    AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     PATH: path,
     SCONCE_HOME: store.path,
@@ -112,7 +113,9 @@ async function run(commands: readonly string[]): Promise<string> {
   const script = commands
     .join("\n")
     .replaceAll("localhost:3000", `127.0.0.1:${server?.port}`)
-    .replaceAll(namedRegistry, registry?.host ?? namedRegistry);
+    .replaceAll(namedRegistry, registry?.host ?? namedRegistry)
+    // Every setting has its turn in one second, too; more rounds only keep both cores busy.
+    .replaceAll("--tune-seconds 5", "--tune-seconds 1");
   const child = Bun.spawn(["bash", "-euo", "pipefail", "-c", script], {
     cwd: checkout.path,
     env: environment(server?.port ?? 0),

@@ -1,13 +1,14 @@
 /** The processes of a server: fronts without libtorch, the engine that they share, and what the end of one costs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { cacheFolder, executable } from "./helpers/executable.ts";
+import { cacheFolder, digitsExecutable } from "./helpers/executable.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
@@ -160,7 +161,7 @@ describe("a server of two fronts", () => {
 });
 
 test("an executable has the same processes, all of the one file", async () => {
-  await using file = await executable(modelFolder("lab"), [], ["--allow-random"]);
+  await using file = await digitsExecutable();
   const child = Bun.spawn([file.path, "--host", "127.0.0.1", "-p", "0", "--fronts", "2"], {
     env: { HOME: dir.path, PATH: "", SCONCE_CACHE_DIR: cacheFolder },
     stdin: "ignore",
@@ -171,7 +172,9 @@ test("an executable has the same processes, all of the one file", async () => {
   const client = await clientOf(server);
   const [engine = 0] = await inRole(server.pid, "engine");
   process.kill(engine, "SIGKILL");
-  expect((await client.predict([{ x: 3 }])).outputs).toMatchObject([{ y: 7 }]);
+  const sample = Bun.file(join(import.meta.dir, "../examples/digits/samples/3.png"));
+  const image = `data:image/png;base64,${(await sample.bytes()).toBase64()}`;
+  expect((await client.predict([{ image }])).outputs).toMatchObject([{ digit: 3 }]);
   expect(await inRole(server.pid, "front")).toHaveLength(2);
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);

@@ -1,7 +1,7 @@
 /** Clients whose inputs fail in batches: theirs run apart from those of others, and after them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
-import { Suspects } from "../src/serving/suspects.ts";
+import { type Sender, Suspects } from "../src/serving/suspects.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -11,7 +11,9 @@ import { Simulation } from "./helpers/simulation.ts";
 setDefaultTimeout(60_000);
 
 describe("a client", () => {
-  const after = (ends: readonly (readonly [client: string, hasFailed: boolean])[]) => {
+  const from = (address: string, name = "") => ({ address, name });
+  const [good, bad, proxy, other] = [from("good"), from("bad"), from("proxy"), from("other")];
+  const after = (ends: readonly (readonly [client: Sender, hasFailed: boolean])[]) => {
     let now = 0;
     const suspects = new Suspects(() => now);
     for (const [client, hasFailed] of ends) suspects.ended(client, hasFailed);
@@ -20,32 +22,52 @@ describe("a client", () => {
   const times = <T>(count: number, value: T) => Array<T>(count).fill(value);
 
   test("goes last when more than a quarter of its items fail, until they do no longer", () => {
-    const { suspects } = after(times(5, ["bad", true]));
-    expect([suspects.isLate("good"), suspects.isLate("bad"), suspects.isLate(undefined)]).toEqual([false, true, false]);
-    for (let i = 0; i < 20; i++) suspects.ended("bad", false);
-    expect(suspects.isLate("bad")).toBe(false);
+    const { suspects } = after(times(5, [bad, true]));
+    expect([suspects.isLate(good), suspects.isLate(bad), suspects.isLate(undefined)]).toEqual([false, true, false]);
+    for (let i = 0; i < 20; i++) suspects.ended(bad, false);
+    expect(suspects.isLate(bad)).toBe(false);
   });
 
   test("does not go last for a few that fail among many", () => {
-    const { suspects } = after(times(20, [["mixed", true], ...times(9, ["mixed", false] as const)] as const).flat());
-    expect([suspects.isLate("good"), suspects.isLate("mixed")]).toEqual([false, false]);
+    const mixed = from("mixed");
+    const { suspects } = after(times(20, [[mixed, true], ...times(9, [mixed, false] as const)] as const).flat());
+    expect([suspects.isLate(good), suspects.isLate(mixed)]).toEqual([false, false]);
   });
 
-  test("does not go last while there are no others, as behind a proxy that all come by", () => {
-    const { suspects, pass } = after(times(50, ["proxy", true]));
-    expect(suspects.isLate("proxy")).toBe(false);
-    for (let i = 0; i < 50; i++) suspects.ended("proxy", false);
-    expect(suspects.isLate("proxy")).toBe(false);
-    for (let i = 0; i < 50; i++) suspects.ended("proxy", true);
-    expect(suspects.isLate("proxy")).toBe(false);
-    suspects.isLate("other");
-    expect(suspects.isLate("proxy")).toBe(true);
+  test("does not go last while there are no others, as behind a proxy that names none", () => {
+    const { suspects, pass } = after(times(50, [proxy, true]));
+    expect(suspects.isLate(proxy)).toBe(false);
+    for (let i = 0; i < 50; i++) suspects.ended(proxy, false);
+    expect(suspects.isLate(proxy)).toBe(false);
+    for (let i = 0; i < 50; i++) suspects.ended(proxy, true);
+    expect(suspects.isLate(proxy)).toBe(false);
+    suspects.isLate(other);
+    expect(suspects.isLate(proxy)).toBe(true);
     pass(2000);
-    expect(suspects.isLate("proxy")).toBe(false);
+    expect(suspects.isLate(proxy)).toBe(false);
+  });
+
+  test("does not go last for others of its address, once its own items were seen to run", () => {
+    const bads = Array.from({ length: 64 }, (_, i) => from("proxy", `bad ${i}`));
+    const one = from("proxy", "good");
+    const { suspects } = after(
+      times(
+        8,
+        bads.map((each) => [each, true] as const),
+      ).flat(),
+    );
+    expect(suspects.isLate(one)).toBe(false);
+    suspects.isLate(other);
+    expect(suspects.isLate(one)).toBe(true);
+    for (let i = 0; i < 25; i++) suspects.ended(one, false);
+    for (const each of bads) suspects.ended(each, true);
+    expect(suspects.isLate(one)).toBe(false);
+    expect(bads.filter((each) => !suspects.isLate(each))).toEqual([]);
+    expect(suspects.isLate(from("proxy", "new"))).toBe(true);
   });
 
   test("need not be known while nothing fails", () => {
-    const { suspects, pass } = after([["good", false]]);
+    const { suspects, pass } = after([[good, false]]);
     expect(suspects.isWatching).toBe(false);
     suspects.ended(undefined, true);
     expect(suspects.isWatching).toBe(true);
@@ -53,11 +75,11 @@ describe("a client", () => {
     expect(suspects.isWatching).toBe(false);
   });
 
-  test("is forgotten for a thousand others", () => {
-    const { suspects } = after([...times(9, ["first", true] as const), ["good", false]]);
-    for (let i = 0; i < 1000; i++) suspects.ended(`client ${i}`, true);
-    suspects.isLate("good");
-    expect(suspects.isLate("first")).toBe(false);
+  test("is forgotten for ten thousand others", () => {
+    const { suspects } = after([...times(9, [from("first"), true] as const), [good, false]]);
+    for (let i = 0; i < 5000; i++) suspects.ended(from(`client ${i}`), true);
+    suspects.isLate(good);
+    expect(suspects.isLate(from("first"))).toBe(false);
   });
 });
 
@@ -80,9 +102,9 @@ describe("a server", () => {
   afterAll(() => store[Symbol.asyncDispose]());
 
   /** Resolves with the answer to one input that was sent from an address of this machine. */
-  const sendFrom = (localAddress: string, { url }: Client, input: object) => {
+  const sendFrom = (localAddress: string, { url }: Client, input: object, forwarded = "") => {
     const body = JSON.stringify([input]);
-    const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close`;
+    const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     const socket = connect({ host: url.hostname, port: Number(url.port), localAddress });
     let answer = "";
@@ -113,6 +135,21 @@ describe("a server", () => {
   onLinux("lets items of an address that sent bad ones go last, and of no other", async () => {
     await using server = await store.serve("lab");
     await expectLate(server.client);
+  });
+
+  test("tells clients of a proxy apart by what it says they are", async () => {
+    await using server = await store.serve("lab");
+    const { client } = server;
+    const late = () => client.metric('sconce_batches_total{cause="late"}');
+    const send = (forwarded: string, input: object) => sendFrom("127.0.0.1", client, input, forwarded);
+    for (let i = 0; i < 8; i++) expect(await send("10.0.0.5", bad)).toContain('"status":"failed"');
+    for (let i = 0; i < 30; i++) expect(await send("10.0.0.1", good)).toContain('"status":"success"');
+    for (let tries = 0; (await late()) === 0 && tries < 20; tries++) {
+      expect(await send("10.0.0.1", good)).toContain('"status":"success"');
+      expect(await late()).toBe(0);
+      expect(await send("10.0.0.5", good)).toContain('"status":"success"');
+    }
+    expect(await late()).toBe(1);
   });
 
   onLinux("does so with an engine in a process of its own", async () => {

@@ -10,10 +10,10 @@ import { compiledUpscale } from "./helpers/compiled-upscale.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");
-const script = join(example, "upscale.pt");
+const program = join(example, "upscale.pt2");
 
-test("AOTInductor and TorchScript enlarge pictures of any size, alone and in batches, to the same pixels", async () => {
-  const [plain, ahead] = await Promise.all([open(script), open(await compiledUpscale())]);
+test("compiled and as it was exported, the program enlarges pictures of any size, alone and in batches, to the same pixels", async () => {
+  const [plain, ahead] = await Promise.all([open(program), open(await compiledUpscale())]);
   try {
     for (const [count, height, width] of [
       [1, 1, 1],
@@ -38,10 +38,10 @@ test("weights that were compiled take the place of the model's with `build --wei
   const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
   const compiled = await compiledUpscale();
   expect((await build(example, "--weights", compiled, "--tag", "aot")).code).toBe(0);
-  expect((await build(example, "--tag", "script")).code).toBe(0);
+  expect((await build(example, "--tag", "exported")).code).toBe(0);
   const store = new ModelStore(dir.path);
-  const [plain, ahead] = await Promise.all(["upscale:script", "upscale:aot"].map((name) => store.resolve(name)));
-  expect(ahead?.layer("upscale.pt").size).toBe(Bun.file(compiled).size);
+  const [plain, ahead] = await Promise.all(["upscale:exported", "upscale:aot"].map((name) => store.resolve(name)));
+  expect(ahead?.layer("upscale.pt2").size).toBe(Bun.file(compiled).size);
   expect(ahead?.digest).not.toBe(plain?.digest);
   const predicted = await cli(["predict", "upscale:aot", `image=${join(example, "samples/coffee.jpg")}`], {
     env: { SCONCE_HOME: dir.path },
@@ -56,7 +56,7 @@ test("`build --weights` refuses a file that is not there, and a model with sever
     code: 2,
     stderr: expect.stringContaining("--weights: missing.pt2 is not a file"),
   });
-  expect(await build(join(import.meta.dir, "models/page"), "--weights", script)).toMatchObject({
+  expect(await build(join(import.meta.dir, "models/page"), "--weights", program)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--weights stands in for one file, this model has 2"),
   });

@@ -10,7 +10,7 @@ function client(signal = new AbortController().signal): Client & { told: boolean
   let next = Promise.withResolvers<void>();
   return {
     signal,
-    address: undefined,
+    sender: undefined,
     told,
     nextTold: () => next.promise,
     held(isHeld) {

@@ -12,7 +12,7 @@ export default defineModel({
   input: z.object({ image: image() }),
   output: z.object({ digit: z.int(), scores: z.array(z.number()).length(10) }),
   tensors: { inputs: { pixels: float32(side, side) }, outputs: { scores: float32(10) } },
-  weights: "digits.pt",
+  weights: "digits.pt2",
   batchSize: 64,
   example: { image: "samples/3.png" },
   async preprocess({ image }) {

@@ -1,16 +1,16 @@
-"""Compiles the weights ahead of time for this machine: writes FOLDER/upscale.pt2, an AOTInductor package.
+"""The exported program that train.py saves, and that compiled ahead of time for this machine: FOLDER/compiled.pt2, an AOTInductor package.
 
     pip install torch==2.13.0        (and a C++ compiler)
     python export.py [FOLDER]        (default: this folder)
 
-TorchScript runs the network step by step and anywhere; AOTInductor makes one native library of it, for the kind of processor
-that it was compiled on. Width, height and batch size stay free.
+The exported program runs step by step and anywhere; AOTInductor makes one native library of it, for the kind of processor that it
+was compiled on. `sconce build --compile` does that with the options that torch has by default.
 """
 import sys
 from pathlib import Path
 
 import torch
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram
 from torch.fx.experimental import _config as symbolic_shapes
 
 from network import Upscale
@@ -18,22 +18,29 @@ from network import Upscale
 here = Path(__file__).parent
 
 
-def main(folder: Path) -> None:
-    torch.set_num_threads(2)
-    network = Upscale().to(memory_format=torch.channels_last).eval()
-    network.load_state_dict(torch.jit.load(str(here / "upscale.pt")).state_dict())
+def export(network: Upscale) -> ExportedProgram:
+    """With width, height and batch size free, and without the lines of source, which name the folders of this machine."""
     pixels = torch.randint(0, 256, (2, 40, 48, 3), dtype=torch.uint8)
     free = {0: Dim("batch", min=1, max=4096), 1: Dim("height", min=1, max=16384), 2: Dim("width", min=1, max=16384)}
     # Else torch takes it that no size is 1, and a picture one pixel wide would be refused.
     symbolic_shapes.backed_size_oblivious = True
     with torch.no_grad():
-        program = torch.export.export(network, (pixels,), dynamic_shapes=(free,))
+        program = torch.export.export(network.eval(), (pixels,), dynamic_shapes=(free,))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    return program
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(2)
+    network = Upscale().to(memory_format=torch.channels_last)
+    network.load_state_dict(torch.export.load(here / "upscale.pt2").state_dict)
     folder.mkdir(parents=True, exist_ok=True)
     # Precompiled headers are of use to those who compile many packages.
     headers = {"aot_inductor.precompile_headers": False}
     options = {"freezing": True, "force_layout_optimization": True, **headers}
     torch._inductor.aoti_compile_and_package(
-        program, package_path=str(folder / "upscale.pt2"), inductor_configs=options
+        export(network), package_path=str(folder / "compiled.pt2"), inductor_configs=options
     )
 
 

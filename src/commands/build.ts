@@ -41,7 +41,9 @@ export const build = command({
   description: "Package a model folder, or weights alone, as repo:tag, after trying it once",
   details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it; with --weights only if the model has no other build, since the folder alone says what latest is.
 
-Weights alone make a model that takes and gives arrays. An exported program (torch.export.save), which is compiled with AOTInductor, and an AOTInductor package say which tensors they take; of TorchScript --input says it.`,
+Weights alone make a model that takes and gives arrays. An exported program (torch.export.save) and an AOTInductor package say which tensors they take; of TorchScript, which is older, --input says it.
+
+An exported program runs as it is, on any processor or GPU. With --compile it becomes one native library, for this processor or the kind of GPU that it was exported on; that takes a Python with torch and a C++ compiler. What can only run compiled is compiled anyway.`,
   example: `sconce build examples/digits --tag v1
 sconce build classifier.pt2 --name classifier
 sconce build traced.pt --input x=float32[N,784]`,
@@ -66,6 +68,12 @@ sconce build traced.pt --input x=float32[N,784]`,
       alias: "w",
       described: "the model's",
       parse: z.string().min(1, "must be a file"),
+    }),
+    compile: option({
+      description:
+        "Compile exported programs with AOTInductor, for this processor, or the GPU that they were exported on",
+      default: false,
+      parse: flag,
     }),
     input: inputOption,
     batchSize: openOption<number>({
@@ -106,14 +114,14 @@ sconce build traced.pt --input x=float32[N,784]`,
     await modelStore.prepareLibraries();
     using folder = await modelFolder(given, options);
     const dir = folder.path;
-    const weights = options.weights === undefined ? undefined : await runnableWeights(resolve(options.weights));
+    const weights = options.weights === undefined ? undefined : resolve(options.weights);
     const { code, native } = await bundleModel(dir);
     const { model, example, files, pathOf } = await elsewhere(async () => {
       using limit = new TimeLimit(options.timeout * 1000);
       const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
       const example = await resolveExample(model, dir);
       const files = filesOf(model);
-      const pathOf = pathsIn(dir, model, weights);
+      const pathOf = await pathsIn(dir, model, { weights, isCompiled: options.compile });
       for (const name of files.keys()) requireFile(dir, name);
       await tryOut(model, { pathOf, example, isRandom: options.allowRandom });
       return { model, example, files, pathOf };
@@ -164,14 +172,20 @@ function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, Lay
   ]);
 }
 
-/** Where the model's files lie; other weights stand in for the model's, under its name. */
-function pathsIn(dir: string, { weights }: Model, other: string | undefined): (name: string) => string {
-  if (other === undefined) return (name) => join(dir, name);
-  const [own, ...more] = Object.values(weights);
-  if (more.length > 0) {
-    throw new SconceError("usage", `--weights stands in for one file, this model has ${more.length + 1}`);
+interface WeightsChoice {
+  readonly weights: string | undefined;
+  readonly isCompiled: boolean;
+}
+
+/** Where the model's files lie; other weights stand in for the model's, under its name, as do those that are compiled. */
+async function pathsIn(dir: string, model: Model, { weights: other, isCompiled }: WeightsChoice) {
+  const own = Object.values(model.weights);
+  if (other !== undefined && own.length > 1) {
+    throw new SconceError("usage", `--weights stands in for one file, this model has ${own.length}`);
   }
-  return (name) => (name === own ? other : join(dir, name));
+  const paths = new Map<string, string>();
+  for (const name of own) paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
+  return (name: string) => paths.get(name) ?? join(dir, name);
 }
 
 function configOf(model: Model, { example, pathOf }: Pick<SetUpOptions, "example" | "pathOf">): ModelConfig {

@@ -153,7 +153,7 @@ async function filesOf(dir: string, name: string): Promise<readonly (readonly [s
   const named = async (file: string) => (await ofTemplate(file)).toString().replaceAll(namePattern, name);
   return [
     ["model.ts", await named("model.ts")],
-    ["model.pt", await ofTemplate("model.pt")],
+    ["model.pt2", await ofTemplate("model.pt2")],
     ["export.py", await ofTemplate("export.py")],
     ["README.md", await named("README.md")],
     ["tsconfig.json", tsconfig(dir, await sourcesFolder())],

@@ -7,7 +7,7 @@ import { PredictRunner } from "./predict-runner.ts";
 import type { Runner } from "./runner.ts";
 
 export interface OpenOptions {
-  /** Paths of the weights, by the names of their sessions; TorchScript or AOTInductor, told apart by content. */
+  /** Paths of the weights, by the names of their sessions; of whichever format, told apart by content. */
   readonly weights: Readonly<Record<string, string>>;
   /** Paths of libraries with operators that the weights call. */
   readonly operators: readonly string[];
@@ -31,7 +31,7 @@ export function batchSizeFor([runner]: readonly Runner[], asked: number): number
   if (asked <= most) return asked;
   throw new SconceError(
     "weights_invalid",
-    `a batch size of ${asked} was asked for, the weights were compiled for at most ${most}: set batchSize or --batch-size to ${most} or less, or compile them for larger batches`,
+    `a batch size of ${asked} was asked for, the weights take at most ${most}: set batchSize or --batch-size to ${most} or less, or export them for larger batches`,
   );
 }
 

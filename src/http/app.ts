@@ -79,9 +79,10 @@ export function createApp(options: AppOptions): OpenAPIHono {
 function logRefusal(c: Context, problem: Problem): void {
   const { status, detail } = problem;
   const context = contextOf(c);
-  const { path, shownPath } = context;
+  const { path } = context;
   const cause = refusalOf(problem);
-  const line = () => `${c.req.method} ${shownPath} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
+  const line = () =>
+    `${c.req.method} ${context.shownPath} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
   if ((status === 429 || status === 503) && !path.startsWith("/health/")) {
     logLimit.write(cause, (...more) => log.warn(line(), ...more, context.fields({ status })));
   } else if (isLogged("debug")) {

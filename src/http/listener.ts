@@ -11,6 +11,9 @@ export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idle
   readonly isShared?: boolean;
 }
 
+/** The other end of a connection. */
+export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
+
 type Server = Bun.Server<undefined>;
 
 /** How often the connections are counted: a burst is let in for this long. */
@@ -63,10 +66,10 @@ export class Listener {
     server?.timeout(request, seconds);
   }
 
-  /** Of the connection of a request that was not answered yet. */
-  addressOf(request: Request): string | undefined {
+  /** Of a request that was not answered yet. */
+  peerOf(request: Request): Peer | undefined {
     const [server = this.#server] = this.#closed;
-    return server?.requestIP(request)?.address;
+    return server?.requestIP(request) ?? undefined;
   }
 
   /** @param areEnded whether connections are closed that still carry a request */

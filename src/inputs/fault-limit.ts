@@ -125,6 +125,17 @@ function isOfAnyText(schema: z.core.$ZodType): boolean {
   return schema instanceof z.core.$ZodString && !schema._zod.def.checks?.length && !("format" in schema._zod.def);
 }
 
+/** Whether zod makes objects for the elements of a list within: of those that are neither files nor plain numbers, texts and booleans. */
+export function hasCostlyLists(schema: z.core.$ZodType): boolean {
+  for (const each of schemasOf(schema)) {
+    if (!(each instanceof z.core.$ZodArray)) continue;
+    const { element } = each._zod.def;
+    const isFile = element instanceof z.core.$ZodCodec;
+    if (!isFile && (element instanceof z.core.$ZodObject || plainCheck(element) === undefined)) return true;
+  }
+  return false;
+}
+
 /** Whether a schema is part of itself, so that it follows values to any depth. */
 export function isRecursive(schema: z.core.$ZodType): boolean {
   const within = new Set<z.core.$ZodType>();

@@ -6,7 +6,7 @@ import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { withoutUnions } from "../model/union-issues.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
-import { isRecursive, limitFaults } from "./fault-limit.ts";
+import { hasCostlyLists, isRecursive, limitFaults } from "./fault-limit.ts";
 import { isTooDeep } from "./nesting.ts";
 import { thrownIssue } from "./thrown-issue.ts";
 
@@ -18,6 +18,7 @@ export class InputDecoder {
   readonly #isPlain: PlainCheck | undefined;
   readonly #isRecursive: boolean;
   readonly #isElsewhere: boolean;
+  readonly hasCostlyLists: boolean;
   #expected: Expected | undefined;
 
   /**
@@ -30,6 +31,7 @@ export class InputDecoder {
     this.#isRecursive = isRecursive(input);
     this.#input = input;
     this.#isPlain = plainCheck(input);
+    this.hasCostlyLists = hasCostlyLists(input);
   }
 
   /** Kinds of JSON values that an input takes. */

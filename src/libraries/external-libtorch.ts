@@ -1,22 +1,21 @@
 /** Finds and loads a libtorch that is not part of the executable, such as that of an image with PyTorch for GPUs. */
-import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
-import { libtorchBuild, libtorchRelease } from "./libtorch-build.ts";
+import { installedLibtorchs } from "./installed-libtorch.ts";
+import { libtorchBuild, libtorchRelease, minorOf, torchMinors } from "./libtorch-build.ts";
+import { loadLibrary } from "./load-library.ts";
 
 const library = "libtorch_cpu.so";
-const RTLD_NOW = 2;
-const RTLD_GLOBAL = 0x100;
 
 /**
- * Loads the libtorch of a folder, of `$LIBTORCH`, or else of the Python on the PATH, so that the addon finds it loaded.
+ * Loads the libtorch that is found, so that the addon finds it loaded.
  * @param asked a folder with `lib/`
  * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; another build of the same release will do
  * @throws SconceError `native_unavailable`
  */
 export function loadExternalLibtorch(asked: string | undefined, wanted: string): void {
-  const folder = findLibtorch(asked);
+  const folder = findLibtorch(asked, (build) => libtorchRelease(build) === libtorchRelease(wanted));
   const found = libtorchBuild(folder);
   if (found !== undefined && libtorchRelease(found) !== libtorchRelease(wanted)) {
     throw unavailable(
@@ -27,18 +26,26 @@ export function loadExternalLibtorch(asked: string | undefined, wanted: string):
 }
 
 /**
+ * What is asked for, else `$LIBTORCH`; else the torch of the Python on the PATH, or what `sconce libtorch install` put down: the first that
+ * fits, or the first of all for a message that names it.
+ *
  * @returns a folder with `lib/`
  * @throws SconceError `native_unavailable`
  */
-export function findLibtorch(asked?: string): string {
+export function findLibtorch(
+  asked?: string,
+  fits = (build: string) => torchMinors.some((minor) => minor === minorOf(build)),
+): string {
   const named = asked ?? process.env.LIBTORCH;
   if (named) {
     if (existsSync(join(named, "lib", library))) return resolve(named);
     throw unavailable(`${named} has no lib/${library}`);
   }
   const ofPython = folderOfPython();
-  if (ofPython !== undefined) return ofPython;
-  throw unavailable("there is no libtorch: none is named, and the Python on the PATH has none");
+  const folders = [...(ofPython === undefined ? [] : [ofPython]), ...installedLibtorchs().map(({ root }) => root)];
+  const found = folders.find((folder) => fits(libtorchBuild(folder) ?? "")) ?? folders[0];
+  if (found !== undefined) return found;
+  throw unavailable("there is no libtorch: none is named or installed, and the Python on the PATH has none");
 }
 
 /** Where Python would import torch from, without importing it, which takes seconds. */
@@ -55,24 +62,16 @@ function folderOfPython(): string | undefined {
   return undefined;
 }
 
-/** By its path, so that it finds its own libraries where it lies; the addon then finds it by its name. */
+/** So that the addon finds it loaded. */
 export function loadLibtorch(folder: string): void {
   const path = join(folder, "lib", library);
-  const system = dlopen("libc.so.6", {
-    dlopen: { args: [FFIType.cstring, FFIType.i32], returns: FFIType.ptr },
-    dlerror: { args: [], returns: FFIType.cstring },
-  });
-  try {
-    const handle = system.symbols.dlopen(Buffer.from(`${path}\0`), RTLD_NOW | RTLD_GLOBAL);
-    if (handle === null) throw unavailable(`${path} cannot be loaded (${system.symbols.dlerror()})`);
-  } finally {
-    system.close();
-  }
+  const fault = loadLibrary(path);
+  if (fault !== undefined) throw unavailable(`${path} cannot be loaded (${fault})`);
 }
 
 function unavailable(why: string): SconceError {
   return new SconceError(
     "native_unavailable",
-    `${why}; name the folder of a libtorch with LIBTORCH, such as that of Python's torch`,
+    `${why}; install one with \`sconce libtorch install\`, or name the folder of one with LIBTORCH, such as that of Python's torch`,
   );
 }

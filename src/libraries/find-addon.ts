@@ -39,7 +39,7 @@ export function addonFor(libtorch: string, addons: string): string {
     .filter((name) => existsSync(join(addons, name, addonName)))
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   throw unavailable(
-    `torch ${build ?? "of no known version"} in ${libtorch}; this sconce has addons for ${minors[0]} to ${minors.at(-1)}: name another libtorch with LIBTORCH`,
+    `torch ${build ?? "of no known version"} in ${libtorch}; this sconce has addons for ${minors[0]} to ${minors.at(-1)}: install one with \`sconce libtorch install\`, or name another with LIBTORCH`,
   );
 }
 

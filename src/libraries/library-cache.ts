@@ -14,7 +14,7 @@ import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { SconceError } from "../errors.ts";
 import { onAllCores } from "../parallel.ts";
-import { type FileLock, tryLock } from "../store/lock.ts";
+import { type FileLock, lockWhenFree } from "../store/lock.ts";
 import { cacheFault, requirePrivate, requireRoom, secureFolder } from "./cache-folder.ts";
 import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
@@ -22,8 +22,6 @@ import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
 
 /** Eight that start at once on a slow disk wait for one of them. */
 const LOCK_TIMEOUT_MS = 300_000;
-/** Between two looks whether another process has given the lock back. */
-const LOCK_LOOK_MS = 50;
 const prefix = "libtorch-";
 const finished = /^libtorch-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".unpacking-";
@@ -104,13 +102,9 @@ function folderOf(home: string, { digest }: LibraryPack): string {
 /** Without holding the thread: the server already answers those who ask whether it lives. */
 async function lock(home: string, onWait?: () => void): Promise<FileLock> {
   accessSync(home, constants.W_OK);
-  const path = join(home, ".lock");
-  for (let waitedMs = 0; waitedMs < LOCK_TIMEOUT_MS; waitedMs += LOCK_LOOK_MS) {
-    const lock = tryLock(path);
-    if (lock !== undefined) return lock;
-    if (waitedMs === 0) onWait?.();
-    await Bun.sleep(LOCK_LOOK_MS);
-  }
+  const wait = { timeoutMs: LOCK_TIMEOUT_MS, ...(onWait && { onWait }) };
+  const lock = await lockWhenFree(join(home, ".lock"), wait);
+  if (lock !== undefined) return lock;
   throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
 }
 

@@ -72,7 +72,7 @@ export interface ModelDeclaration<
   readonly output: O;
   /** The tensors of one item, without a batch dimension, named as the weights name them. */
   readonly tensors: { readonly inputs: In; readonly outputs: Out };
-  /** A TorchScript `.pt` or AOTInductor `.pt2` file, relative to the model's folder; or several by name, for `predict` to call. */
+  /** An exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`), relative to the model's folder; or several by name, for `predict` to call. */
   readonly weights: W;
   /** Shared libraries with operators that the weights call, relative to the model's folder; loaded first. */
   readonly operators?: readonly string[];

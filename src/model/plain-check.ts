@@ -36,7 +36,28 @@ function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): P
 const isFiniteNumber: PlainCheck = (value) => typeof value === "number" && Number.isFinite(value);
 
 function numberCheck(schema: z.ZodNumber): PlainCheck | undefined {
-  return hasMore(schema) ? undefined : isFiniteNumber;
+  if (!hasMore(schema)) return isFiniteNumber;
+  const { def } = schema._zod;
+  if ("coerce" in def && def.coerce === true) return undefined;
+  let isWhole = false;
+  let [least, most, above, below] = [-Infinity, Infinity, -Infinity, Infinity];
+  for (const check of [schema, ...(def.checks ?? [])]) {
+    if (check instanceof z.core.$ZodCheckNumberFormat) {
+      const { format } = check._zod.def;
+      const [from, to] = z.core.util.NUMBER_FORMAT_RANGES[format];
+      isWhole ||= format.includes("int");
+      [least, most] = [Math.max(least, from), Math.min(most, to)];
+    } else if (check instanceof z.core.$ZodCheckGreaterThan && typeof check._zod.def.value === "number") {
+      if (check._zod.def.inclusive) least = Math.max(least, check._zod.def.value);
+      else above = Math.max(above, check._zod.def.value);
+    } else if (check instanceof z.core.$ZodCheckLessThan && typeof check._zod.def.value === "number") {
+      if (check._zod.def.inclusive) most = Math.min(most, check._zod.def.value);
+      else below = Math.min(below, check._zod.def.value);
+    } else if (check !== schema) return undefined;
+  }
+  const isNumber = isWhole ? Number.isSafeInteger : Number.isFinite;
+  return (value) =>
+    typeof value === "number" && isNumber(value) && value >= least && value <= most && value > above && value < below;
 }
 
 function stringCheck(schema: z.ZodString): PlainCheck | undefined {

@@ -18,7 +18,7 @@ export type CallResult =
 /** Weights that are loaded on a device. Its calls run one after the other, in the order in which they were made. */
 export interface ModelSession {
   /**
-   * Runs a method of a TorchScript module, or `forward` of an AOTInductor package, and gives what it gives, with tensors copied to the CPU.
+   * Runs `forward` of a program or package, or any method of a TorchScript module, and gives what it gives, with tensors copied to the CPU.
    *
    * @param R what the author knows the method to give; it is not checked. Default: one tensor
    * @param args in the order of the method's arguments; trailing ones that have defaults may be left out

@@ -6,6 +6,7 @@ import { findAddon } from "../libraries/find-addon.ts";
 import type { LibraryPack } from "../libraries/pack.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
 import { arrayTypes, type PaddedDim, type TensorData } from "../model/tensor.ts";
+import type { Program } from "./program.ts";
 
 declare const handle: unique symbol;
 
@@ -34,6 +35,7 @@ export interface Addon {
     callable: boolean;
     instances: number;
     share: Handle | undefined;
+    program: Program | undefined;
   }): Promise<Handle>;
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
   /** Stacks and pads a batch into new arrays, as `run` does into memory of its own. */

@@ -7,6 +7,7 @@ import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
 import { openNativeFile } from "./native-file.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
+import { readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
 
 export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
@@ -61,6 +62,7 @@ export class NativeSession {
         callable: inputs === undefined,
         instances,
         share: share === undefined ? undefined : share.#handle,
+        program: share === undefined ? readProgram(file.path) : undefined,
       });
       const handle = await opening.catch((error: unknown) => {
         const { code } = coded(error);

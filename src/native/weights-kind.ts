@@ -4,8 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 /** An archive of PyTorch begins with its pickle, uncompressed: enough of it to see what was pickled. It ends with the names of its files. */
 const END_BYTES = 256 * 1024;
 
-const compile = "torch._inductor.aoti_compile_and_package(program, package_path=PATH)";
-const exporting = `program = torch.export.export(net.eval(), (example,)); ${compile}`;
+const exporting = "torch.export.save(torch.export.export(net.eval(), (example,)), PATH)";
 
 interface Kind {
   readonly what: string;
@@ -49,9 +48,9 @@ const kinds: readonly Kind[] = [
       head[0] === 0x08 && head[1] !== undefined && head[1] < 32 && [0x12, 0x1a, 0x22, 0x3a].includes(head[2] ?? 0),
   },
   {
-    what: "an exported program, which is not compiled",
-    fix: `in Python: program = torch.export.load(FILE); ${compile}`,
-    matches: (ends) => ends.includes("/models/model.json") || ends.includes("serialized_exported_program"),
+    what: "an exported program as an older torch wrote it",
+    fix: `export it with torch 2.11 or newer: ${exporting}`,
+    matches: (ends) => ends.includes("serialized_exported_program"),
   },
   {
     what: "a pickled module, which needs its Python classes",

@@ -92,9 +92,15 @@ export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"):
   return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
 }
 
+/** The last one: under overload most are alike, and the stack that an error finds when it is made is most of what a refusal costs. */
+let last = new SconceError("queue_full", "");
+
 function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {
   const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(waitMs)));
-  return new SconceError("queue_full", `${reason}; try again later`, { retryAfterS, refusal });
+  const message = `${reason}; try again later`;
+  if (last.message !== message || last.retryAfterS !== retryAfterS || last.refusal !== refusal)
+    last = new SconceError("queue_full", message, { retryAfterS, refusal });
+  return last;
 }
 
 function secondsOf(ms: number): number {

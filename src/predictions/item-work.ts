@@ -2,6 +2,7 @@
 import type { InputList } from "../inputs/input-list.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList } from "../serving/item-list.ts";
+import type { Sender } from "../serving/suspects.ts";
 import { OutputList, type OutputListOptions } from "./output-list.ts";
 
 export interface ItemWorkOptions extends OutputListOptions {
@@ -9,7 +10,7 @@ export interface ItemWorkOptions extends OutputListOptions {
   /** Whether its client waits for its end. */
   readonly isWaitedFor: boolean;
   /** Whose inputs they are, where that matters. */
-  readonly client?: string | undefined;
+  readonly client?: Sender | undefined;
 }
 
 export function workOnItems(inputs: InputList, options: ItemWorkOptions): void {

@@ -1,14 +1,15 @@
 /** What routes know of predictions, wherever these run and are kept. */
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
+import type { Sender } from "../serving/suspects.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
 /** Who waits for an answer. */
 export interface Client {
   /** Fires when it leaves. */
   readonly signal: AbortSignal;
-  /** Of the connection that the request came by; undefined where it has none. */
-  readonly address: string | undefined;
+  /** Undefined for a request that came by no connection. */
+  readonly sender: Sender | undefined;
   /** Told when its answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
   held(isHeld: boolean): void;
 }
@@ -21,22 +22,31 @@ export interface Origin {
   readonly spanId: string | undefined;
 }
 
-export interface NewPrediction {
-  readonly kind: Kind;
-  readonly body: Body;
-  /** Of the body. */
+/** What is known of a prediction before its body is read. */
+export interface AskedPrediction {
+  /** Of the body; 0 where that is not announced. */
   readonly bytes: number;
-  /** Memory that it takes until it has ended; given away with the call, however that ends. */
-  readonly charge: Charge;
   /** A client may ask for less than the server's time limit. */
   readonly timeoutMs: number | undefined;
   /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */
   readonly waitMs: number;
+}
+
+export interface NewPrediction extends AskedPrediction {
+  readonly kind: Kind;
+  readonly body: Body;
+  /** Memory that it takes until it has ended; given away with the call, however that ends. */
+  readonly charge: Charge;
   readonly client: Client;
   readonly origin: Origin;
 }
 
 export interface Predictions {
+  /**
+   * Refuses at once what would be refused anyway: under overload most requests are, and reading their bodies would cost more than that.
+   * @throws SconceError `queue_full` or `not_ready`
+   */
+  admit(asked: AskedPrediction): void;
   /**
    * Accepts a prediction, all of it or nothing. One that has not ended when it is answered is kept: it outlives this process where the
    * store does.
@@ -57,10 +67,4 @@ export interface Predictions {
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
-  /**
-   * Calls back at each change of a prediction until it has ended: begun, an output, a line of its logs, its end. Callbacks come soon after, several
-   * changes may be one call.
-   * @returns what stops that; undefined where there is none that is under way here
-   */
-  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): (() => void) | undefined;
 }

@@ -9,14 +9,15 @@ import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
-import { Admission, type AdmissionLimits, type Asking, type Unfinished } from "./admission.ts";
+import type { Sender } from "../serving/suspects.ts";
+import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
 import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
-import type { Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
+import type { AskedPrediction, Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Unread } from "./unread.ts";
@@ -89,27 +90,34 @@ export class PredictionService implements Predictions {
     return 0;
   }
 
+  admit(asked: AskedPrediction, items = 1): void {
+    if (this.#isDraining) {
+      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
+    }
+    const { bytes, timeoutMs = Infinity, waitMs } = asked;
+    this.#admission.check({ items, bytes, waitMs, timeLimitMs: Math.min(timeoutMs, this.#options.limits.timeoutMs) });
+  }
+
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
     const { bodies, limits, metrics, owner, onTrace } = this.#options;
     let live: LivePrediction;
-    const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
     try {
-      // A body that cannot be taken need not be read.
-      this.#admit({ items: 1, bytes, timeLimitMs, waitMs });
+      // A large body was long on its way, and reading it is work: there may be no room any more.
+      if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
       const decoding = bodies.decode(body, limits.maxInputs[kind]);
       const decoded = decoding instanceof Promise ? await decoding : decoding;
       metrics.took("decode", performance.now() - beganMs);
       const count = decoded.inputs.length;
-      this.#admit({ items: count, bytes, timeLimitMs, waitMs });
+      this.admit(request, count);
       live = this.#begin(
         {
           id: newId(owner),
           kind,
           count,
           createdAtMs: Date.now(),
-          timeoutMs: timeLimitMs,
+          timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
           body: decoded.body,
           origin,
         },
@@ -118,7 +126,7 @@ export class PredictionService implements Predictions {
           bytes,
           charge,
           isWaitedFor: waitMs > 0,
-          address: this.#options.flow.suspects.isWatching ? client.address : undefined,
+          sender: this.#options.flow.suspects.isWatching ? client.sender : undefined,
         },
       );
     } catch (error) {
@@ -170,10 +178,6 @@ export class PredictionService implements Predictions {
     await this.#waits.until(live, client, waitMs);
     if (live.isOver) this.#unread.read(id);
     return live.record;
-  }
-
-  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): (() => void) | undefined {
-    return this.#liveOf(kind, id)?.watch(changed);
   }
 
   /** Goes on with what earlier processes with these owners left behind; limits do not refuse what was accepted. */
@@ -235,14 +239,6 @@ export class PredictionService implements Predictions {
     return live?.kind === kind ? live : undefined;
   }
 
-  /** @throws SconceError `queue_full`, `not_ready` */
-  #admit(asking: Asking): void {
-    if (this.#isDraining) {
-      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
-    }
-    this.#admission.check(asking);
-  }
-
   #begin(
     request: KeptRequest,
     work: {
@@ -252,18 +248,10 @@ export class PredictionService implements Predictions {
       readonly leftMs?: number;
       readonly isHeldBack?: boolean;
       readonly isWaitedFor?: boolean;
-      readonly address?: string | undefined;
+      readonly sender?: Sender | undefined;
     },
   ): LivePrediction {
-    const {
-      inputs,
-      bytes,
-      charge,
-      leftMs = request.timeoutMs,
-      isHeldBack = false,
-      isWaitedFor = false,
-      address,
-    } = work;
+    const { inputs, bytes, charge, leftMs = request.timeoutMs, isHeldBack = false, isWaitedFor = false, sender } = work;
     const isKept = work.leftMs !== undefined;
     const live = new LivePrediction({
       request,
@@ -278,7 +266,7 @@ export class PredictionService implements Predictions {
     this.#deadlines.add(live);
     if (isHeldBack) return live;
     if (live.kind === "demo") this.#runDemo(live, inputs);
-    else this.#run(live, inputs, { isWaitedFor, client: address });
+    else this.#run(live, inputs, { isWaitedFor, client: sender });
     return live;
   }
 

@@ -57,7 +57,7 @@ export class Mailbox {
       const [name, value] = [textOf(fields[i]), fields[i + 1]];
       if (name === "cancel") for (const { cancelled } of this.#listeners) cancelled?.(textOf(value));
       else if (name === "long") for (const { endedLong } of this.#listeners) endedLong?.(textOf(value));
-      else this.#ended(recordOf([fields[i], value]));
+      else this.#ended(recordOf(value));
     }
   }
 

@@ -7,7 +7,17 @@ import type { Queue, QueueFacts } from "./queue.ts";
 
 const TICK_MS = 1000;
 
-const none: QueueFacts = { items: 0, bytes: 0, endedItems: 0, waiting: 0, taken: 0, ageMs: 0, workers: 0 };
+const none: QueueFacts = {
+  items: 0,
+  bytes: 0,
+  endedItems: 0,
+  waiting: 0,
+  taken: 0,
+  ageMs: 0,
+  workers: 0,
+  kept: 0,
+  keptBytes: 0,
+};
 
 export class QueueState {
   readonly #queue: Queue;

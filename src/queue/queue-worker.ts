@@ -7,7 +7,6 @@ import type { PredictionService } from "../predictions/service.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { Queue, Taken } from "./queue.ts";
 import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
-import { idOf } from "./replies.ts";
 import type { TakenWork } from "./taken-work.ts";
 
 export interface QueueWorkerOptions {
@@ -37,8 +36,6 @@ export class QueueWorker {
   readonly #options: QueueWorkerOptions;
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #isStopping = false;
-  /** Whether nothing was left the last time. */
-  #isIdle = true;
   /** Of one entry, of late. */
   #meanShare = 1;
   #room = Promise.withResolvers<void>();
@@ -67,7 +64,7 @@ export class QueueWorker {
     link[Symbol.dispose]();
     this.#room.resolve();
     await this.#working;
-    await this.#takeUnread().catch(() => {});
+    await this.#leaveUnread().catch(() => {});
     await this.#giveBack(false);
     const untilMs = performance.now() + maxMs;
     while (taken.unfinished.length > 0 && performance.now() < untilMs) {
@@ -110,23 +107,18 @@ export class QueueWorker {
         }
       } catch (error) {
         if (this.#isStopping) return;
-        this.#isIdle = true;
         if (isGroupMissing(error)) await queue.makeGroup().catch(() => {});
         else await Bun.sleep(RETRY_MS);
       }
     }
   }
 
-  /** Waits for entries where none were left; else what there is comes with the call that takes it. */
   async #takeSome(count: number): Promise<void> {
     const { queue, link } = this.#options;
-    const read = this.#isIdle ? await queue.readEntries(link, count, BLOCK_MS) : [];
-    if (this.#isIdle && read.length === 0) return;
     const askedMs = performance.now();
-    const got = await queue.take(read, count - read.length);
-    this.#isIdle = got.requests.length + got.givenUp === 0;
+    const taken = await queue.take(link, count, BLOCK_MS);
     // Stopped for so long it may have lost what it was given.
-    await this.#begin(got, 0, performance.now() - askedMs > queue.leaseMs / 2);
+    if (taken.requests.length > 0) await this.#begin(taken, 0, performance.now() - askedMs > queue.leaseMs / 2);
   }
 
   async #begin({ requests, givenUp }: Taken, reclaimed: number, isOld: boolean): Promise<void> {
@@ -164,20 +156,15 @@ export class QueueWorker {
       // After a time without the queue all look as if they were gone: they are given the time to say that they are not.
       if (performance.now() - this.#renewedMs > queue.leaseMs / 2) await this.renew();
       else {
-        let after = "0-0";
-        do {
+        for (let after = "-"; after !== "" && !this.#isStopping; ) {
           const count = this.#roomFor();
           if (count === 0) return;
-          const { entries, next } = await queue.reclaim(after, count);
-          const others = entries.filter((entry) => !taken.has(idOf(entry)));
-          if (others.length > 0) {
-            const got = await queue.take(others, 0);
-            if (got.requests.length > 0)
-              log.info(`Takes over ${got.requests.length} predictions of a replica that is gone`);
-            await this.#begin(got, got.requests.length, false);
-          }
+          const { givenUp, next, ...got } = await queue.reclaim(after, count);
+          const requests = got.requests.filter(({ id }) => !taken.has(id));
+          if (requests.length > 0) log.info(`Takes over ${requests.length} predictions of a replica that is gone`);
+          await this.#begin({ requests, givenUp }, requests.length, false);
           after = next;
-        } while (after !== "0-0" && !this.#isStopping);
+        }
       }
     } catch {
       // The next one is soon.
@@ -204,11 +191,11 @@ export class QueueWorker {
     if (this.#options.taken.drop(id)) this.#options.service.leave(id);
   }
 
-  /** Entries that came as the connection was closed. */
-  async #takeUnread(): Promise<void> {
+  /** What came as the connection was closed goes back as well. */
+  async #leaveUnread(): Promise<void> {
     const { queue, taken } = this.#options;
-    const unread = (await queue.ownEntries()).filter((entry) => !taken.has(idOf(entry)));
-    if (unread.length > 0) await this.#begin(await queue.take(unread, 0), 0, false);
+    const unread = (await queue.own()).filter((id) => !taken.has(id));
+    await queue.giveBack(unread.map((id) => ({ id, hasBegun: false })));
   }
 
   async #giveBack(isAll: boolean): Promise<void> {

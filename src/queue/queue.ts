@@ -10,15 +10,18 @@ import type { Argument, RedisLink } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
-  idOf,
+  keptOf,
   listOf,
   numberOf,
+  type Place,
   type ReadRecord,
   recordOf,
   type StreamEntry,
+  type TakenRequest,
   takenOf,
   textOf,
 } from "./replies.ts";
+import { NO_LIMIT } from "./script-prelude.ts";
 import * as scripts from "./scripts.ts";
 import { TurnBatch } from "./turn-batch.ts";
 
@@ -29,8 +32,10 @@ export interface QueueOptions {
   /** Of this process, among all replicas. */
   readonly node: string;
   readonly leaseMs: number;
-  /** How long an end can be read. */
-  readonly retentionMs: number;
+  /** How long an end can be read; how many of them, and how many bytes. */
+  readonly retention: { readonly ms: number; readonly count?: number | undefined; readonly bytes: number };
+  /** Longest time limit of what comes through this process. */
+  readonly timeoutMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
   /** By default everything lies in Redis. */
   readonly large?: LargeValues | undefined;
@@ -48,8 +53,7 @@ export interface QueuedRequest {
 }
 
 interface Kept extends QueuedRequest {
-  /** The body lies where large values do. */
-  readonly isElsewhere?: boolean;
+  readonly place: Place;
 }
 
 /** When it was created, or which limit refused it; with what had not ended then. */
@@ -84,6 +88,9 @@ export interface QueueFacts {
   /** Of the oldest that no worker has. */
   readonly ageMs: number;
   readonly workers: number;
+  /** Ended ones that can be read, and their bytes. */
+  readonly kept: number;
+  readonly keptBytes: number;
 }
 
 /** What a worker is given. */
@@ -95,6 +102,8 @@ export interface Taken {
 
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
+/** Larger bodies have keys of their own: scripts that look at entries read all of them. */
+const MAX_ENTRY_BYTES = 65_536;
 /** Before a prediction whose body could not be had goes back to the queue. */
 const RETRY_MS = 1000;
 
@@ -104,35 +113,42 @@ export class Queue {
   readonly #link: RedisLink;
   readonly #base: string;
   readonly #work: string;
-  readonly #retentionMs: number;
+  /** What each script is told first. */
+  readonly #asker: readonly Argument[];
+  readonly #timeoutMs: number;
   readonly #large: LargeParts;
   readonly #creates: TurnBatch<Kept, Created>;
   readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
+  /** By how much the clock of Redis is ahead of `performance.now()`. */
+  #aheadMs: number | undefined;
 
-  constructor({ link, name, node, leaseMs, retentionMs, limits, large }: QueueOptions) {
+  constructor({ link, name, node, leaseMs, retention, timeoutMs, limits, large }: QueueOptions) {
     this.#link = link;
     this.node = node;
     this.leaseMs = leaseMs;
     this.#base = `sconce:{${name}}:`;
     this.#work = `${this.#base}work`;
-    this.#retentionMs = Math.max(MIN_RETENTION_MS, retentionMs);
+    const { ms, count = NO_LIMIT, bytes } = retention;
+    this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes}`, node];
+    this.#timeoutMs = timeoutMs;
     this.#large = new LargeParts(name, large);
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: async (requests) => {
-        const args: Argument[] = [this.#retentionMs, limits.maxQueuedItems, limits.maxQueuedBytes];
+        const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, timeoutMs];
         for (const request of requests) this.#addTo(args, request);
-        const [items, , ...created] = listOf(await this.#run(scripts.createScript, args)).map(numberOf);
-        return created.map((at) =>
-          at > 0 ? { createdAtMs: at } : { limit: at === -1 ? "queue" : "bytes", items: items ?? 0 },
+        const reply = await this.#run(scripts.createScript, args);
+        const [items = 0, createdAtMs = 0, ...created] = listOf(reply).map(numberOf);
+        return created.map((each) =>
+          each === 0 ? { createdAtMs } : { limit: each === -1 ? "queue" : "bytes", items },
         );
       },
     });
     this.#reads = new TurnBatch({
       call: async (asked) => {
         // Who waits for some of them hears of the others too; that is no harm.
-        const front = asked.some(({ isAwaited }) => isAwaited) ? this.node : "";
-        const reply = await this.#run(scripts.readScript, [this.#retentionMs, front, ...asked.map(({ id }) => id)]);
+        const purpose = asked.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
+        const reply = await this.#run(scripts.readScript, [purpose, ...asked.map(({ id }) => id)]);
         return listOf(reply).map(recordOf);
       },
     });
@@ -140,10 +156,10 @@ export class Queue {
 
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
-    const isElsewhere = await this.#large.putBody(request);
-    const kept = isElsewhere ? { ...request, body: "", isElsewhere } : request;
-    const created = await this.#creates.ask(kept);
-    if (isElsewhere && "limit" in created) this.#large.deleteBody(request.id);
+    if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
+    if (!(await this.#large.putBody(request))) return this.#creates.ask({ ...request, place: "redis" });
+    const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
+    if ("limit" in created) this.#large.deleteBody(request.id);
     return created;
   }
 
@@ -154,47 +170,27 @@ export class Queue {
 
   /** @param isForced not to wait for the worker that has it */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
-    const args = [this.#retentionMs, this.node, kind, id, isForced ? 1 : 0];
-    return this.#whole(recordOf(await this.#run(scripts.cancelScript, args)));
+    const read = recordOf(await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
+    return read?.record.kind === kind ? this.#whole(read) : undefined;
   }
 
-  /** Takes entries that were read, and as many more as there are up to `count`. */
-  async take(entries: readonly StreamEntry[], count: number): Promise<Taken> {
-    const read = entries.flatMap((entry) => [entry.id, idOf(entry)]);
-    const args = [this.#retentionMs, this.node, count, ...read];
-    const [givenUp, ...taken] = listOf(await this.#run(scripts.takeScript, args));
-    const requests = await Promise.allSettled(taken.map((each) => this.#requestOf(each)));
-    // Their bodies cannot be had now; others can be run meanwhile.
-    const left = taken.filter((_, i) => requests[i]?.status === "rejected");
-    if (left.length > 0) setTimeout(() => void this.#leave(left).catch(() => {}), RETRY_MS);
-    return {
-      givenUp: numberOf(givenUp),
-      requests: requests.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])),
-    };
-  }
-
-  /** Waits up to `blockMs` for entries. */
-  async readEntries(link: RedisLink, count: number, blockMs: number): Promise<StreamEntry[]> {
+  /** Takes predictions that no worker had; waits up to `blockMs` for them. */
+  async take(link: RedisLink, count: number, blockMs: number): Promise<Taken> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];
-    return entriesOf(await link.call("xreadgroup", ...options));
+    const entries = entriesOf(await link.call("xreadgroup", ...options));
+    return { givenUp: 0, requests: entries.length === 0 ? [] : await this.#requestsOf(entries) };
   }
 
-  /** Entries that this worker was given and has not ended. */
-  async ownEntries(): Promise<StreamEntry[]> {
-    const options = ["GROUP", "workers", this.node, "STREAMS", this.#work, "0"];
-    return entriesOf(await this.#link.call("xreadgroup", ...options));
+  /** Takes those of workers that have given no sign for as long as a lease. @param after where to go on; "-" first, "" last */
+  async reclaim(after: string, count: number): Promise<Taken & { readonly next: string }> {
+    const reply = await this.#run(scripts.reclaimScript, [this.leaseMs, after, count]);
+    const [givenUp, next, ...entries] = listOf(reply);
+    return { givenUp: numberOf(givenUp), next: textOf(next), requests: await this.#requestsOf(entries.map(entryOf)) };
   }
 
-  /** Entries of workers that have given no sign for as long as a lease. @param after where to go on; "0-0" first and last */
-  async reclaim(after: string, count: number): Promise<{ entries: StreamEntry[]; next: string }> {
-    const args = [this.#work, "workers", this.node, this.leaseMs, after, "COUNT", count];
-    const [next, entries] = listOf(await this.#link.call("xautoclaim", ...args));
-    return {
-      next: textOf(next),
-      entries: listOf(entries)
-        .map(entryOf)
-        .filter(({ id }) => id !== ""),
-    };
+  /** Ids of what this worker was given and has not ended. */
+  async own(): Promise<string[]> {
+    return listOf(await this.#run(scripts.ownScript, [])).map(textOf);
   }
 
   async makeGroup(): Promise<void> {
@@ -208,7 +204,7 @@ export class Queue {
   }
 
   async finish(ends: readonly End[]): Promise<void> {
-    const args: Argument[] = [this.#retentionMs];
+    const args: Argument[] = [];
     const areLarge = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
@@ -229,23 +225,23 @@ export class Queue {
       logBytes,
       logs,
     ]);
-    await this.#run(scripts.progressScript, [this.node, ...of]);
+    await this.#run(scripts.progressScript, of);
   }
 
   /** Goes on having these. @returns those that this worker has no longer, and those that are to be cancelled */
   async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
-    const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, [this.node, ...ids]));
+    const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, ids));
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
   }
 
   async giveBack(taken: readonly { readonly id: string; readonly hasBegun: boolean }[]): Promise<void> {
     const of = taken.flatMap(({ id, hasBegun }) => [id, hasBegun ? 1 : 0]);
-    await this.#run(scripts.giveBackScript, [this.node, ...of]);
+    await this.#run(scripts.giveBackScript, of);
   }
 
   /** This worker takes no more: those that wait for a stop need not count on it. */
   async leave(): Promise<void> {
-    await this.#run(scripts.leaveScript, [this.node]);
+    await this.#run(scripts.leaveScript, []);
   }
 
   /** Waits up to `blockMs` for mail of this node that came after `after`. */
@@ -256,10 +252,11 @@ export class Queue {
 
   /** Ends what is late, of all replicas. @param lastMail may be forgotten, and all before it */
   async tend(lastMail: string): Promise<QueueFacts> {
-    const args = [this.#retentionMs, this.node, lastMail, this.leaseMs];
-    const facts = listOf(await this.#run(scripts.tendScript, args)).map(numberOf);
-    const [items = 0, bytes = 0, endedItems = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0] = facts;
-    return { items, bytes, endedItems, waiting, taken, ageMs, workers };
+    const facts = listOf(await this.#run(scripts.tendScript, [lastMail, this.leaseMs, this.#timeoutMs])).map(numberOf);
+    const [nowMs = 0, items = 0, bytes = 0, endedItems = 0, waiting = 0, taken = 0, ageMs = 0, ...more] = facts;
+    const [workers = 0, kept = 0, keptBytes = 0] = more;
+    this.#aheadMs = nowMs - performance.now();
+    return { items, bytes, endedItems, waiting, taken, ageMs, workers, kept, keptBytes };
   }
 
   /** A record with its members, wherever they are. */
@@ -272,24 +269,42 @@ export class Queue {
     return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
   }
 
-  #leave(taken: readonly unknown[]): Promise<void> {
-    return this.giveBack(taken.map((each) => ({ id: textOf(listOf(each)[0]), hasBegun: false })));
+  async #requestsOf(entries: readonly StreamEntry[]): Promise<LeftRequest[]> {
+    this.#aheadMs ??= await this.#lookAhead();
+    const nowMs = this.#aheadMs + performance.now();
+    const taken = entries.map((entry) => takenOf(entry, nowMs));
+    const inTime = taken.filter(({ request }) => request.leftMs > 0);
+    const late = taken.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
+    // Where the queue is away now, their time is up when it is looked at.
+    if (late.length > 0) void this.#run(scripts.readScript, ["late", ...late]).catch(() => {});
+    if (inTime.every(({ place }) => place === "")) return inTime.map(({ request }) => request);
+    const whole = await Promise.allSettled(inTime.map((taken) => this.#wholeRequest(taken)));
+    // Their bodies cannot be had now; others can be run meanwhile.
+    const left = inTime.filter((_, i) => whole[i]?.status === "rejected");
+    const leave = () => this.giveBack(left.map(({ request }) => ({ id: request.id, hasBegun: false })));
+    if (left.length > 0) setTimeout(() => void leave().catch(() => {}), RETRY_MS);
+    return whole.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
-  async #requestOf(reply: unknown): Promise<LeftRequest> {
-    const { request, isLarge } = takenOf(reply);
-    return isLarge ? { ...request, body: (await this.#large.body(request.id)) ?? "" } : request;
+  async #wholeRequest({ request, place }: TakenRequest): Promise<LeftRequest> {
+    if (place === "bucket") return { ...request, body: (await this.#large.body(request.id)) ?? "" };
+    if (place === "") return request;
+    return { ...request, ...keptOf(await this.#link.call("get", `${this.#base}b:${request.id}`)) };
+  }
+
+  async #lookAhead(): Promise<number> {
+    const [seconds, microseconds] = listOf(await this.#link.call("time")).map(numberOf);
+    return 1000 * (seconds ?? 0) + (microseconds ?? 0) / 1000 - performance.now();
   }
 
   #addTo(args: Argument[], request: Kept): void {
-    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, isElsewhere = false } = request;
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place } = request;
     const line = `${originText(origin)}\n`;
     const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    const [limitMs, front] = [Math.ceil(timeoutMs), isWaitedFor ? this.node : ""];
-    args.push(id, kind, count, bytes, limitMs, front, isElsewhere ? "body" : "", data);
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, `${place} ${isWaitedFor ? this.node : ""}`, data);
   }
 
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {
-    return this.#link.run(script, this.#work, args);
+    return this.#link.run(script, this.#work, [...this.#asker, ...args]);
   }
 }

@@ -4,7 +4,7 @@ import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { newId } from "../predictions/ids.ts";
-import type { Client, NewPrediction, Predictions } from "../predictions/predictions.ts";
+import type { AskedPrediction, Client, NewPrediction, Predictions } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
 import { Awaited } from "./awaited.ts";
@@ -26,10 +26,8 @@ export interface QueuedPredictionsOptions {
 const OWNER = "_";
 /** How long a cancelled prediction's worker may take to say what outputs there are. */
 const CANCEL_MS = 1000;
-/** How often a prediction that is waited for is looked at, in case that the mail was lost. */
-const LOOK_MS = 2000;
-/** How often one that is watched is. */
-const WATCH_MS = 200;
+/** From when on a prediction that is waited for is looked at once a second, in case that its mail, or the whole queue, was lost. */
+const LOOK_MS = 500;
 
 export class QueuedPredictions implements Predictions {
   readonly #options: QueuedPredictionsOptions;
@@ -52,22 +50,38 @@ export class QueuedPredictions implements Predictions {
     options.state.onTick(() => this.#tick());
   }
 
+  admit({ timeoutMs = Infinity, waitMs }: AskedPrediction): void {
+    if (this.#isDraining) {
+      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
+    }
+    const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
+    checkWait(this.#options.state.waitMs, Math.min(timeLimitMs, waitMs > 0 ? waitMs : Infinity));
+  }
+
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
     const { bodies, queue, metrics, maxInputs, state } = this.#options;
     const id = newId(OWNER);
-    const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
     using awaited = waitMs > 0 ? this.#await(id) : undefined;
     let pending: PredictionRecord;
     try {
-      this.#admit(timeLimitMs, waitMs);
+      this.admit(request);
       const beganMs = performance.now();
       const decoding = bodies.decode(body, maxInputs[kind]);
       const { inputs, body: whole } = decoding instanceof Promise ? await decoding : decoding;
       metrics.took("decode", performance.now() - beganMs);
       const count = inputs.length;
       const isWaitedFor = waitMs > 0;
-      const asked = { id, kind, count, bytes, timeoutMs: timeLimitMs, isWaitedFor, body: whole, origin };
+      const asked = {
+        id,
+        kind,
+        count,
+        bytes,
+        timeoutMs: Math.min(timeoutMs, this.#options.timeoutMs),
+        isWaitedFor,
+        body: whole,
+        origin,
+      };
       const created = await queue.create(asked);
       if ("limit" in created) {
         throw noRoom(created.items, state.waitMs, created.limit);
@@ -115,19 +129,6 @@ export class QueuedPredictions implements Predictions {
     return hasEnded(record) ? record : await this.#end(awaited, client, waitMs);
   }
 
-  watch(kind: Kind, id: string, changed: (record: PredictionRecord) => void): () => void {
-    let last = "";
-    const timer = setInterval(async () => {
-      const record = await this.get(kind, id).catch(() => undefined);
-      const now = `${record?.startedAtMs} ${record?.itemsDone} ${record?.logs.length} ${record?.finishedAtMs}`;
-      if (record === undefined || now === last) return;
-      last = now;
-      changed(record);
-      if (hasEnded(record)) clearInterval(timer);
-    }, WATCH_MS);
-    return () => clearInterval(timer);
-  }
-
   /** Takes nothing new; resolves when nobody waits here any more. */
   drain(): Promise<void> {
     this.#isDraining = true;
@@ -159,14 +160,6 @@ export class QueuedPredictions implements Predictions {
       this.#awaited.set(id, awaited);
     }
     return awaited.shared();
-  }
-
-  /** @throws SconceError `not_ready`, `queue_full` */
-  #admit(timeLimitMs: number, waitMs: number): void {
-    if (this.#isDraining) {
-      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
-    }
-    checkWait(this.#options.state.waitMs, Math.min(timeLimitMs, waitMs > 0 ? waitMs : Infinity));
   }
 
   /** Cancels one whose client is gone, now or when the queue is back. */

@@ -30,6 +30,7 @@ export interface RedisAddress {
   /** Of the master that Sentinels know. */
   readonly master?: string;
   readonly login: Pick<RedisOptions, "username" | "password" | "db">;
+  readonly sentinelLogin: Pick<RedisOptions, "sentinelUsername" | "sentinelPassword">;
   readonly tls: ConnectionOptions | undefined;
 }
 
@@ -37,7 +38,7 @@ const DEFAULT_PORTS = { one: 6379, sentinel: 26379, cluster: 6379 };
 
 /**
  * `redis://[user:password@]host[:port][/db]`, `redis-sentinel://host,host/master[/db]`, `redis-cluster://host,host`, with `rediss` for TLS and its files
- * as `?ca=PATH&cert=PATH&key=PATH`; `redis:///PATH.sock` is a Unix socket.
+ * as `?ca=PATH&cert=PATH&key=PATH`; `redis:///PATH.sock` is a Unix socket. `?sentinel_username=USER&sentinel_password=PASSWORD` is for Sentinels.
  * @throws SconceError `usage`
  */
 export function parseRedisAddress(text: string): RedisAddress {
@@ -54,6 +55,8 @@ export function parseRedisAddress(text: string): RedisAddress {
   const db = kind === "sentinel" ? second : first;
   if (!/^\d*$/.test(db)) throw unusable(`the database is ${JSON.stringify(db)}, expected a number`);
   const [user = "", password] = login.split(":").map(decodeURIComponent);
+  const options = new URLSearchParams(query);
+  const [sentinelUser, sentinelPassword] = ["username", "password"].map((name) => options.get(`sentinel_${name}`));
   return {
     kind,
     hosts,
@@ -64,12 +67,16 @@ export function parseRedisAddress(text: string): RedisAddress {
       ...(password === undefined ? {} : { password }),
       ...(db === "" ? {} : { db: Number(db) }),
     },
-    tls: scheme === "rediss" ? tlsOf(new URLSearchParams(query)) : undefined,
+    sentinelLogin: {
+      ...(sentinelUser ? { sentinelUsername: sentinelUser } : {}),
+      ...(sentinelPassword ? { sentinelPassword } : {}),
+    },
+    tls: scheme === "rediss" ? tlsOf(options) : undefined,
   };
 }
 
 export function redisClient(
-  { kind, hosts, path, master, login, tls }: RedisAddress,
+  { kind, hosts, path, master, login, sentinelLogin, tls }: RedisAddress,
   options: ConnectionSettings,
 ): RedisClient {
   const common = { ...options, ...login, ...(tls === undefined ? {} : { tls }) };
@@ -87,7 +94,8 @@ export function redisClient(
     });
   }
   if (kind === "sentinel") {
-    return new Redis({ ...common, sentinels: nodes, name: master ?? "", enableTLSForSentinelMode: tls !== undefined });
+    const ofSentinels = { ...sentinelLogin, ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }) };
+    return new Redis({ ...common, ...ofSentinels, sentinels: nodes, name: master ?? "" });
   }
   return new Redis({ ...common, ...(path === undefined ? hosts[0] : { path }) });
 }

@@ -67,7 +67,8 @@ export class Replica implements Disposable {
       name,
       node: newId(""),
       leaseMs: 1000 * config.queueLease,
-      retentionMs: 1000 * config.retainAge,
+      retention: { ms: 1000 * config.retainAge, count: config.retainCount, bytes: config.retainBytes },
+      timeoutMs: 1000 * config.timeout,
       limits: config,
       large: this.bucket,
     });
@@ -83,6 +84,11 @@ export class Replica implements Disposable {
 
   get gauges(): QueueGauges {
     return { ...this.#state.facts, isConnected: this.isConnected };
+  }
+
+  /** Ended predictions of all replicas that can be read. */
+  get retained(): { readonly count: number; readonly bytes: number } {
+    return { count: this.#state.facts.kept, bytes: this.#state.facts.keptBytes };
   }
 
   /** Answers clients. */

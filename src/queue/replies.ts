@@ -30,15 +30,12 @@ export interface ReadRecord {
   readonly isLarge: boolean;
 }
 
-/** @param reply head, then logs and members, as the scripts write them; null where there is none */
+/** @param reply head, a line break, logs and members, as the scripts write them; null where there is none */
 export function recordOf(reply: unknown): ReadRecord | null {
-  const [head, texts] = listOf(reply);
-  if (head === undefined) return null;
-  const words = textOf(head).split(" ");
-  const [id = "", kind, count, , created, , , , done, started, finished, status, large = "", logBytes] = words;
-  const bytes = bytesOf(texts);
-  const logs = textOf(bytes.subarray(0, Number(logBytes)));
-  const members = () => textOf(bytes.subarray(Number(logBytes)));
+  if (!(reply instanceof Uint8Array)) return null;
+  const [head, texts] = partsOf(reply);
+  const [id = "", kind, count, , , created, done, started, finished, status, large = "", logBytes] = head.split(" ");
+  const members = () => textOf(texts.subarray(Number(logBytes)));
   return {
     record: {
       id,
@@ -49,35 +46,52 @@ export function recordOf(reply: unknown): ReadRecord | null {
       startedAtMs: started ? Number(started) : undefined,
       finishedAtMs: finished ? Number(finished) : undefined,
       outcome: status === "success" || status === "failed" ? { status, members: members() } : undefined,
-      logs,
+      logs: textOf(texts.subarray(0, Number(logBytes))),
     },
-    isLarge: large.includes("members"),
+    isLarge: large === "members",
   };
+}
+
+/** A line of text, and the bytes after it. */
+function partsOf(bytes: Uint8Array): [string, Uint8Array] {
+  const end = bytes.indexOf(LINE_BREAK);
+  return [textOf(bytes.subarray(0, end)), bytes.subarray(end + 1)];
 }
 
 function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
 
-/** @param reply what `takeScript` says of one; its body is elsewhere where it is large */
-export function takenOf(reply: unknown): { readonly request: LeftRequest; readonly isLarge: boolean } {
-  const [id, meta, left, kept, large, isWaited] = listOf(reply);
-  const [kind, count, , created, , timeout] = textOf(meta).split(" ");
-  const bytes = bytesOf(kept);
-  const originEnd = bytes.indexOf(LINE_BREAK);
+/** Where a body is that is not in the entry of its prediction: in a key of its own, or where large values are. */
+export type Place = "" | "redis" | "bucket";
+
+export interface TakenRequest {
+  readonly request: LeftRequest;
+  readonly place: Place;
+}
+
+/** @param entry of the work; without a body that is elsewhere */
+export function takenOf({ fields }: StreamEntry, nowMs: number): TakenRequest {
+  const [, head, , kept] = fields;
+  const [id = "", kind, count, , timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
   const request = {
-    id: textOf(id),
+    id,
     kind: kindOf(kind),
     count: Number(count),
     createdAtMs: Number(created),
-    leftMs: numberOf(left),
+    leftMs: Number(deadline) - nowMs,
     timeoutMs: Number(timeout),
-    origin: originOf(textOf(bytes.subarray(0, originEnd))),
-    body: bodyOf(bytes.subarray(originEnd + 1)),
+    ...keptOf(kept),
     deaths: 0,
-    isWaitedFor: numberOf(isWaited) === 1,
+    isWaitedFor: isWaitedFor === "1",
   };
-  return { request, isLarge: textOf(large) === "body" };
+  return { request, place: place === "redis" || place === "bucket" ? place : "" };
+}
+
+/** @param reply origin, a line break, body */
+export function keptOf(reply: unknown): Pick<LeftRequest, "origin" | "body"> {
+  const [origin, body] = partsOf(bytesOf(reply));
+  return { origin: originOf(origin), body: bodyOf(body) };
 }
 
 /** A copy: a large one's memory may be given away, and is one with that of other answers. */
@@ -100,9 +114,4 @@ export function entriesOf(reply: unknown): StreamEntry[] {
 export function entryOf(entry: unknown): StreamEntry {
   const [id, fields] = listOf(entry);
   return { id: textOf(id), fields: listOf(fields) };
-}
-
-/** Of an entry of the work: that of its prediction. */
-export function idOf({ fields }: StreamEntry): string {
-  return textOf(fields[1]);
 }

@@ -1,14 +1,20 @@
 /**
  * What the scripts of the queue have in common. Keys, all in one slot of a Cluster:
  *
- * - `work`: a stream with an entry for each prediction that has not ended; the group `workers` reads it
- * - `p:ID`: a hash, the prediction. `meta`: kind, count, bytes, when it was created, deadline, time limit, entry in the stream. `request`: origin, a line
- *   break, body. `fronts`: the nodes that wait for the end; `worker`: the node that has it. `end`, once it has ended: inputs done, when it was
- *   started and finished, status, names of what is large. Few fields with much in each: what a script costs is its arguments and answers.
- * - `open`: a sorted set of `ID:count:bytes` by deadline, of all that has not ended; `totals`: items and bytes of these, items `ended` so far
+ * - `work`: a stream with an entry for each prediction that has not ended, with what a worker has to know of it: `head` (id, kind, count, bytes, time
+ *   limit, place of a large body, whether it is waited for, when it was created, deadline, deliveries before this entry), `request` (origin, a line
+ *   break, body). The group `workers` reads it, and knows which worker has an entry
+ * - `p:SECOND`: a hash of predictions by id, those whose ids were made in one second. Of one that has not ended: `~`, kind, count, bytes, time limit,
+ *   place of a large body, when it was created, deadline, entry, nodes that wait for the end. Else its record (`recordOf` in replies.ts reads it)
+ * - `b:ID`: a large body
+ * - `t:ID`: a hash, what a worker told of one that runs for long: `done`, `logs`, `started`; and `cancelled`
+ * - `soon`: a sorted set by deadline of what has not ended and is not in the order of its deadline in `work`
+ * - `kept`: a list of what ended together: when, how many, bytes, whether one is long, ids
+ * - `totals`: `items` and `bytes` of all that has not ended, items `ended` so far, ended predictions `kept`, `keptBytes`
  * - `mail:NODE`: a stream that a node reads: ends that it waits for, cancelled predictions that it has
  *
- * Times are those of Redis, in milliseconds. A prediction's record travels as two texts: its head (`recordOf` in replies.ts reads it), logs and members.
+ * What a script costs is its commands, and keys, members and texts that it makes: there are few for each prediction. Times are those of Redis, in
+ * milliseconds. The first two arguments of each script are for how long ended ones are kept, how many and how many bytes; and the node that asks.
  */
 
 /** An end that is longer is fetched by those that wait for it. */
@@ -18,30 +24,85 @@ export const MAIL_MS = 60_000;
 const MAX_MAILS = 10_000;
 /** Once its time is up the worker ends it, with what it has of the outputs; after so long others do. */
 const GRACE_MS = 1500;
+/** Of keys that nobody looks after any more, beyond the longest time for which they can be needed. */
+const MARGIN_MS = 60_000;
+/** Of an ended prediction beside its record. */
+const KEPT_BYTES = 704;
+/** An end that those who wait for it fetch is kept for so long, whatever the limits are. */
+const FETCH_MS = 2000;
+/** As many ended ones as there is room for. */
+export const NO_LIMIT = 1e15;
 
 export const prelude = `
-local base = string.sub(KEYS[1], 1, -5)
-local work, open, totals = KEYS[1], base .. 'open', base .. 'totals'
+local base, me = string.sub(KEYS[1], 1, -5), ARGV[2]
+local work, soon, kept, totals = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals'
+local retainMs, maxKept, maxKeptBytes = string.match(ARGV[1], '(%S+) (%S+) (%S+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- Texts of times, which cost more to make than most commands.
-local texts = {}
-local function textOf(ms)
-  local text = texts[ms]
-  if not text then
-    text = string.format('%.0f', ms)
-    texts[ms] = text
-  end
-  return text
-end
+local function textOf(number) return string.format('%.0f', number) end
+local nowText = textOf(now)
 
-local items, bytes, ended = 0, 0, 0
-local done, closed, mails = {}, {}, {}
-
-local function keyOf(id) return base .. 'p:' .. id end
+local items, bytes, ended, size, hasLong = 0, 0, 0, 0, 0
+local lives, done, closed, gone, fields, mails = {}, {}, {}, {}, {}, {}
 
 -- A write that frees memory, or does nothing: after it Redis takes what follows even when its memory is full.
 local function freeing() redis.call('HDEL', totals, '-') end
+
+local function hashOf(id) return base .. 'p:' .. string.sub(id, 2, 5) end
+
+-- Lists of ids by the hash that they are in.
+local function hashesOf(ids)
+  local hashes = {}
+  for _, id in ipairs(ids) do
+    local hash = hashOf(id)
+    local list = hashes[hash]
+    if list then list[#list + 1] = id else hashes[hash] = { id } end
+  end
+  return hashes
+end
+
+-- Looks up what there is of predictions, for all that follows.
+local function look(ids)
+  for hash, list in pairs(hashesOf(ids)) do
+    local found = redis.call('HMGET', hash, unpack(list))
+    for i, id in ipairs(list) do lives[id] = found[i] end
+  end
+end
+
+local function set(id, text)
+  lives[id] = text
+  local hash = hashOf(id)
+  local list = fields[hash]
+  if not list then
+    list = {}
+    fields[hash] = list
+  end
+  list[#list + 1] = id
+  list[#list + 1] = text
+end
+
+-- Whether it is there and has not ended.
+local function isOpen(id)
+  local found = lives[id]
+  return found and string.byte(found) == 126
+end
+
+-- Of one that has not ended: kind, time limit, deadline, entry.
+local function factsOf(id)
+  return string.match(lives[id], '^~ (%S+) %S+ %S+ (%S+) %S* %S+ (%S+) (%S+)')
+end
+
+local function entryOf(id)
+  local _, _, _, entry = factsOf(id)
+  return entry
+end
+
+-- The node that has an entry, and how often nodes were given it.
+local function holderOf(entry)
+  local pending = redis.pcall('XPENDING', work, 'workers', entry, entry, 1)
+  if pending.err or not pending[1] then return nil end
+  return pending[1][2], pending[1][4]
+end
 
 local function mail(node, name, value)
   local letter = mails[node]
@@ -53,54 +114,72 @@ local function mail(node, name, value)
   letter[#letter + 1] = value
 end
 
-local function headOf(id, meta, tail, logs) return table.concat({ id, meta, tail, #logs }, ' ') end
-
--- Head, then logs and members; false where there is none.
-local function recordOf(id)
-  local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'logs', 'members', 'done', 'started')
-  if not h[1] then return false end
-  local logs = h[3] or ''
-  return { headOf(id, h[1], h[2] or (h[5] or 0) .. ' ' .. (h[6] or '') .. '   ', logs), logs .. (h[4] or '') }
+-- The first outcome stands. What is not given is what the worker told last.
+local function finish(id, status, members, inputs, logs, large, started)
+  if not isOpen(id) then return end
+  local meta, count, size_, place, created, entry, fronts =
+    string.match(lives[id], '^~ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
+  if not inputs then
+    local h = redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started')
+    inputs, logs, large, started = h[1] or 0, h[2] or '', '', h[3] or ''
+  end
+  local record = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
+    .. #logs .. '\\n' .. logs .. members
+  set(id, record)
+  size = size + #record + ${KEPT_BYTES}
+  done[#done + 1] = entry
+  closed[#closed + 1] = id
+  gone[#gone + 1] = base .. 't:' .. id
+  if place == 'redis' then gone[#gone + 1] = base .. 'b:' .. id end
+  items = items - count
+  bytes = bytes - size_
+  ended = ended + count
+  local isLong = #record > ${MAX_MAIL_BYTES}
+  if isLong then hasLong = 1 end
+  for node in string.gmatch(fronts, '[^,]+') do
+    if isLong then mail(node, 'long', id) else mail(node, 'end', record) end
+  end
 end
 
--- The first outcome stands. What is not given stays as it was.
-local function finish(id, retainMs, status, members, inputs, logs, large, started)
-  local key = keyOf(id)
-  local h = redis.call('HMGET', key, 'meta', 'end', 'fronts')
-  local meta = h[1]
-  if not meta or h[2] then return false end
-  if not inputs then
-    local told = redis.call('HMGET', key, 'done', 'logs', 'started')
-    inputs, logs, large, started = told[1] or 0, told[2] or '', '', told[3] or ''
+-- Forgets what ended first, as long as it is older than it has to be or beyond the limits. Gives what is left: how many, and how many bytes.
+local function forget(count, allBytes, most)
+  for _ = 1, most do
+    local batch = redis.call('LINDEX', kept, 0)
+    if not batch then return 0, 0 end
+    local at, number, size_, isLong, ids = string.match(batch, '^(%S+) (%S+) (%S+) (%S+) (.*)$')
+    local isWithin = count <= tonumber(maxKept) and allBytes <= tonumber(maxKeptBytes)
+    local isFetched = isLong == '1' and at + ${FETCH_MS} > now
+    if at + retainMs > now and (isWithin or isFetched) then break end
+    redis.call('LPOP', kept)
+    local list = {}
+    for id in string.gmatch(ids, '%S+') do list[#list + 1] = id end
+    for hash, each in pairs(hashesOf(list)) do redis.call('HDEL', hash, unpack(each)) end
+    count, allBytes = count - number, allBytes - size_
   end
-  local tail = table.concat({ inputs, started, textOf(now), status, large }, ' ')
-  redis.call('HSET', key, 'end', tail, 'members', members, 'logs', logs, 'request', '')
-  redis.call('PEXPIRE', key, retainMs)
-  local count, size, entry = string.match(meta, '^%a+ (%d+) (%d+) %d+ %d+ %d+ (%S+)')
-  done[#done + 1] = entry
-  closed[#closed + 1] = id .. ':' .. count .. ':' .. size
-  items = items - count
-  bytes = bytes - size
-  ended = ended + count
-  if h[3] ~= '' then
-    local isLong = #logs + #members > ${MAX_MAIL_BYTES}
-    for node in string.gmatch(h[3], '[^,]+') do
-      if isLong then mail(node, 'long', id) else mail(node, headOf(id, meta, tail, logs), logs .. members) end
-    end
-  end
-  return true
+  return count, allBytes
 end
 
 -- Does for all what was put off.
-local function settle()
-  if #done > 0 then
+local function settle(most)
+  for hash, list in pairs(fields) do redis.call('HSET', hash, unpack(list)) end
+  if #closed > 0 then
+    redis.call('XACK', work, 'workers', unpack(done))
+    redis.call('XDEL', work, unpack(done))
+    redis.call('ZREM', soon, unpack(closed))
+    redis.call('DEL', unpack(gone))
+    redis.call('RPUSH', kept, nowText .. ' ' .. #closed .. ' ' .. size .. ' ' .. hasLong .. ' ' .. table.concat(closed, ' '))
+  elseif #done > 0 then
     redis.call('XACK', work, 'workers', unpack(done))
     redis.call('XDEL', work, unpack(done))
   end
-  if #closed > 0 then redis.call('ZREM', open, unpack(closed)) end
-  if items ~= 0 then redis.call('HINCRBY', totals, 'items', items) end
-  if bytes ~= 0 then redis.call('HINCRBY', totals, 'bytes', bytes) end
-  if ended ~= 0 then redis.call('HINCRBY', totals, 'ended', ended) end
+  if items ~= 0 or #closed > 0 or most then
+    local h = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept', 'keptBytes')
+    for i = 1, 5 do h[i] = tonumber(h[i] or 0) end
+    h[4], h[5] = h[4] + #closed, h[5] + size
+    if most or #closed > 0 then h[4], h[5] = forget(h[4], h[5], most or 2) end
+    redis.call('HSET', totals, 'items', textOf(h[1] + items), 'bytes', textOf(h[2] + bytes), 'ended', textOf(h[3] + ended),
+      'kept', textOf(h[4]), 'keptBytes', textOf(h[5]))
+  end
   for node, letter in pairs(mails) do
     local key = base .. 'mail:' .. node
     redis.call('XADD', key, 'MAXLEN', '~', ${MAX_MAILS}, '*', unpack(letter))
@@ -108,23 +187,34 @@ local function settle()
   end
 end
 
--- Ends one whose time is up; the node that has it is given a little longer.
-local function expire(id, retainMs, meta, isTaken)
-  local deadline, timeout = string.match(meta, '^%a+ %d+ %d+ %d+ (%d+) (%d+)')
-  if deadline + (isTaken and ${GRACE_MS} or 0) > now then return false end
-  local seconds = math.floor(timeout / 10 + 0.5) / 100
-  return finish(id, retainMs, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
+-- Ends one whose time is up; the node that has it is given a little longer, unless it says itself that it does not run it.
+local function expire(id, isLeft)
+  if not isOpen(id) then return false end
+  local _, limit, deadline, entry = factsOf(id)
+  if tonumber(deadline) > now then return false end
+  if not isLeft and deadline + ${GRACE_MS} > now and holderOf(entry) then return false end
+  local seconds = math.floor(limit / 10 + 0.5) / 100
+  finish(id, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
+  return true
 end
 
-local function expireIfLate(id, retainMs)
-  local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'worker')
-  if h[1] and not h[2] then expire(id, retainMs, h[1], h[3]) end
-end
+local function cancel(id) finish(id, 'failed', '"error_message":"Canceled"') end
 
+-- The end is to be told to a node as well.
 local function attend(id, node)
-  if node == '' then return end
-  local h = redis.call('HMGET', keyOf(id), 'fronts', 'end')
-  if h[2] or not h[1] or string.find(',' .. h[1] .. ',', ',' .. node .. ',', 1, true) then return end
-  redis.call('HSET', keyOf(id), 'fronts', h[1] == '' and node or (h[1] .. ',' .. node))
+  if not isOpen(id) or string.find(string.match(lives[id], '%S*$'), node, 1, true) then return end
+  set(id, lives[id] .. (string.sub(lives[id], -1) == ' ' and '' or ',') .. node)
 end
+
+-- False where there is none.
+local function recordOf(id)
+  if not isOpen(id) then return lives[id] or false end
+  local h = redis.call('HMGET', base .. 't:' .. id, 'done', 'started', 'logs')
+  local meta, created = string.match(lives[id], '^~ (%S+ %S+ %S+ %S+) %S* (%S+)')
+  local logs = h[3] or ''
+  return table.concat({ id, meta, created, h[1] or 0, h[2] or '', '', '', '', #logs }, ' ') .. '\\n' .. logs
+end
+
+-- How long keys about one with this time limit may be needed, and a margin.
+local function lifetimeOf(limit) return textOf(limit + retainMs + ${MARGIN_MS}) end
 `;

@@ -1,77 +1,89 @@
-/** The scripts of the queue: what they do to predictions is done whole or not at all, whichever replica asks. Their keys: script-prelude.ts. */
+/** The scripts of the queue: what they do to predictions is done whole or not at all, whichever replica asks. Their keys and first arguments: script-prelude.ts. */
 import { LuaScript } from "./redis-link.ts";
 import { MAIL_MS, prelude } from "./script-prelude.ts";
 
 /** A prediction that was in the hands of this many workers which ended may well be the cause. */
 export const MAX_DELIVERIES = 2;
-/** Of a prediction's keys beyond its deadline and the time that its end can be read. */
-const MARGIN_MS = 60_000;
 /** Ends by time in one call. */
 const MAX_EXPIRED = 100;
+/** Of what ended together, forgotten in one call. */
+const MAX_FORGOTTEN = 500;
 
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * retention, max items, max bytes; of each: id, kind, count, bytes, time limit, front or "", names of what is large, request.
- * @returns items and bytes that had not ended, then for each when it was created, or -1 for too many items, -2 for too many bytes
+ * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front, request.
+ * @returns items that had not ended, the time now, then for each 0, or -1 for too many items, -2 for too many bytes
  */
 export const createScript = script(`
-local now_ = redis.call('HMGET', totals, 'items', 'bytes')
-local allItems, allBytes = tonumber(now_[1] or 0), tonumber(now_[2] or 0)
-local answer = { allItems, allBytes }
-for i = 4, #ARGV, 8 do
-  local id, count, size = ARGV[i], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
-  if allItems + items + count > tonumber(ARGV[2]) then answer[#answer + 1] = -1
-  elseif allBytes + bytes > 0 and allBytes + bytes + size > tonumber(ARGV[3]) then answer[#answer + 1] = -2
+local h = redis.call('HMGET', totals, 'items', 'bytes')
+local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
+local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local answer, deadlines, hashes = { allItems, now }, {}, {}
+for i = 6, #ARGV, 7 do
+  local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
+  if allItems + items + count > maxItems then answer[#answer + 1] = -1
+  elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
   else
-    local deadline = textOf(now + ARGV[i + 4])
-    local key = keyOf(id)
-    local entry = redis.call('XADD', work, '*', 'id', id)
-    local meta = table.concat({ ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], textOf(now), deadline, ARGV[i + 4], entry }, ' ')
-    redis.call('HSET', key, 'meta', meta, 'fronts', ARGV[i + 5], 'request', ARGV[i + 7])
-    if ARGV[i + 6] ~= '' then redis.call('HSET', key, 'large', ARGV[i + 6]) end
-    redis.call('PEXPIRE', key, textOf(ARGV[i + 4] + ARGV[1] + ${MARGIN_MS}))
-    redis.call('ZADD', open, deadline, id .. ':' .. ARGV[i + 2] .. ':' .. ARGV[i + 3])
+    local deadline = deadlines[limit]
+    if not deadline then
+      deadline = textOf(now + limit)
+      deadlines[limit] = deadline
+    end
+    local place, front = string.match(ARGV[i + 5], '^(%S*) (%S*)$')
+    local meta = ARGV[i + 4] .. ' ' .. ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. limit .. ' ' .. place .. ' '
+    local times = nowText .. ' ' .. deadline .. ' '
+    local request = ARGV[i + 6]
+    if place == 'redis' then
+      redis.call('SET', base .. 'b:' .. id, request, 'PX', lifetimeOf(limit))
+      request = ''
+    end
+    local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
+    local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
+    set(id, '~ ' .. meta .. times .. entry .. ' ' .. front)
+    if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
+    hashes[hashOf(id)] = limit
     items = items + count
-    bytes = bytes + size
-    answer[#answer + 1] = now
+    bytes = bytes + size_
+    answer[#answer + 1] = 0
   end
 end
 settle()
+for hash, limit in pairs(hashes) do
+  local longest = math.max(limit, usual) + retainMs
+  if redis.call('PTTL', hash) < longest then redis.call('PEXPIRE', hash, lifetimeOf(longest - retainMs)) end
+end
 return answer
 `);
 
 /**
- * retention, node, entries to read; then of entries that were read before: entry, id.
- * @returns predictions given up, then of each that is to be run: id, meta, time left, request, large, waited for
+ * lease, entry after which to go on or "-", most entries: entries of workers that have given no sign for as long as a lease.
+ * @returns predictions given up, where to go on or "", then entries that this worker has now
  */
-export const takeScript = script(`
+export const reclaimScript = script(`
 freeing()
-local me, got, answer = ARGV[2], {}, { 0 }
-for i = 4, #ARGV, 2 do got[#got + 1] = { ARGV[i], ARGV[i + 1] } end
-if tonumber(ARGV[3]) > 0 then
-  local read = redis.call('XREADGROUP', 'GROUP', 'workers', me, 'COUNT', ARGV[3], 'STREAMS', work, '>')
-  if read then for _, entry in ipairs(read[1][2]) do got[#got + 1] = { entry[1], entry[2][2] } end end
-end
-for _, each in ipairs(got) do
-  local id = each[2]
-  local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'request', 'fronts', 'large', 'worker', 'deliveries', 'cancelled')
-  local meta = h[1]
-  local deadline, entry
-  if meta then deadline, entry = string.match(meta, '^%a+ %d+ %d+ %d+ (%d+) %d+ (%S+)') end
-  if h[2] or entry ~= each[1] then done[#done + 1] = each[1]
-  elseif h[8] then finish(id, ARGV[1], 'failed', '"error_message":"Canceled"')
-  elseif not expire(id, ARGV[1], meta, false) then
+local answer = { 0, '' }
+local pending = redis.call('XPENDING', work, 'workers', 'IDLE', ARGV[3], ARGV[4], '+', ARGV[5])
+if #pending == tonumber(ARGV[5]) then answer[2] = '(' .. pending[#pending][1] end
+for _, each in ipairs(pending) do
+  local entry, isMine = each[1], each[2] == me
+  local found = redis.call('XRANGE', work, entry, entry)[1]
+  local id, before
+  if found then id, before = string.match(found[2][2], '^(%S+) .* (%d+)$') end
+  if id then look({ id }) end
+  if not id or not isOpen(id) or entryOf(id) ~= entry then done[#done + 1] = entry
+  elseif redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
+  elseif not expire(id) then
     -- This node has it only if the answer was lost with which it was told so.
-    local deliveries = tonumber(h[7] or 0) + (h[6] == me and 0 or 1)
-    if deliveries > ${MAX_DELIVERIES} then
-      finish(id, ARGV[1], 'failed',
+    local tries = each[4] + (isMine and 0 or 1)
+    if before + tries > ${MAX_DELIVERIES} then
+      finish(id, 'failed',
         '"error_message":"Given up: ${MAX_DELIVERIES} replicas ended, or were cut off, while they had this; it is not run again"')
       answer[1] = answer[1] + 1
     else
-      redis.call('HSET', keyOf(id), 'worker', me, 'deliveries', deliveries)
-      if deliveries > 1 then redis.call('HDEL', keyOf(id), 'started', 'done', 'logs') end
-      answer[#answer + 1] = { id, meta, deadline - now, h[3], h[5] or '', h[4] == '' and 0 or 1 }
+      redis.call('XCLAIM', work, 'workers', me, 0, entry, 'RETRYCOUNT', tries, 'JUSTID')
+      if not isMine then redis.call('DEL', base .. 't:' .. id) end
+      answer[#answer + 1] = found
     end
   end
 end
@@ -79,49 +91,52 @@ settle()
 return answer
 `);
 
-/** retention; of each: id, status, members, milliseconds since it was started or "", inputs done, logs, names of what is large. */
+/** Of each: id, status, members, milliseconds since it was started or "", inputs done, logs, names of what is large. */
 export const finishScript = script(`
 freeing()
-local answer = {}
-for i = 2, #ARGV, 7 do
+local ids = {}
+for i = 3, #ARGV, 7 do ids[#ids + 1] = ARGV[i] end
+look(ids)
+for i = 3, #ARGV, 7 do
   local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
-  local stood = finish(ARGV[i], ARGV[1], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
-  answer[#answer + 1] = stood and 1 or 0
+  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
 end
 settle()
-return answer
+return 0
 `);
 
-/** node; of each: id, milliseconds since it was started or "", inputs done, bytes of the logs that were told, more of them. */
+/** Of each: id, milliseconds since it was started or "", inputs done, bytes of the logs that were told, more of them. */
 export const progressScript = script(`
-for i = 2, #ARGV, 5 do
-  local key = keyOf(ARGV[i])
-  local h = redis.call('HMGET', key, 'worker', 'end', 'started')
-  if h[1] == ARGV[1] and not h[2] then
+for i = 3, #ARGV, 5 do
+  local id = ARGV[i]
+  look({ id })
+  if isOpen(id) and holderOf(entryOf(id)) == me then
+    local _, limit = factsOf(id)
+    local key = base .. 't:' .. id
+    local h = redis.call('HMGET', key, 'started', 'logs')
     redis.call('HSET', key, 'done', ARGV[i + 2])
-    if ARGV[i + 1] ~= '' and not h[3] then redis.call('HSET', key, 'started', now - ARGV[i + 1]) end
-    if ARGV[i + 4] ~= '' then
-      local told = redis.call('HGET', key, 'logs') or ''
-      redis.call('HSET', key, 'logs', string.sub(told, 1, ARGV[i + 3]) .. ARGV[i + 4])
-    end
+    if ARGV[i + 1] ~= '' and not h[1] then redis.call('HSET', key, 'started', textOf(now - ARGV[i + 1])) end
+    if ARGV[i + 4] ~= '' then redis.call('HSET', key, 'logs', string.sub(h[2] or '', 1, ARGV[i + 3]) .. ARGV[i + 4]) end
+    redis.call('PEXPIRE', key, lifetimeOf(limit))
   end
 end
 return 0
 `);
 
-/** node, ids. @returns two lists of ids: those that it no longer has, and those that are cancelled */
+/** Ids. @returns two lists of ids: those that this node no longer has, and those that are cancelled */
 export const renewScript = script(`
-local lost, cancelled, entries = {}, {}, {}
-for i = 2, #ARGV do
-  local h = redis.call('HMGET', keyOf(ARGV[i]), 'worker', 'end', 'cancelled', 'meta')
-  if h[1] ~= ARGV[1] or h[2] then lost[#lost + 1] = ARGV[i]
+local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
+look(ids)
+for _, id in ipairs(ids) do
+  local entry = isOpen(id) and entryOf(id)
+  if not entry or holderOf(entry) ~= me then lost[#lost + 1] = id
   else
-    entries[#entries + 1] = string.match(h[4], '%S+$')
-    if h[3] then cancelled[#cancelled + 1] = ARGV[i] end
+    entries[#entries + 1] = entry
+    if redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancelled[#cancelled + 1] = id end
   end
 end
 if #entries > 0 then
-  local claim = { work, 'workers', ARGV[1], 0 }
+  local claim = { work, 'workers', me, 0 }
   for _, entry in ipairs(entries) do claim[#claim + 1] = entry end
   claim[#claim + 1] = 'JUSTID'
   redis.pcall('XCLAIM', unpack(claim))
@@ -129,57 +144,84 @@ end
 return { lost, cancelled }
 `);
 
-/** node; of each: id, whether it had begun: only that counts as a delivery. Others find them at the end of the queue. */
+/** Ids of all that this node has. */
+export const ownScript = script(`
+local ids = {}
+for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
+  local found = redis.call('XRANGE', work, each[1], each[1])[1]
+  if found then ids[#ids + 1] = string.match(found[2][2], '^%S+') end
+end
+return ids
+`);
+
+/** Of each: id, whether it had begun: only that counts as a delivery. Others find them at the end of the queue. */
 export const giveBackScript = script(`
-for i = 2, #ARGV, 2 do
-  local key = keyOf(ARGV[i])
-  local h = redis.call('HMGET', key, 'worker', 'end', 'meta', 'deliveries')
-  if h[1] == ARGV[1] and not h[2] then
-    done[#done + 1] = string.match(h[3], '%S+$')
-    redis.call('HDEL', key, 'worker', 'started', 'logs')
-    local meta = string.gsub(h[3], '%S+$', redis.call('XADD', work, '*', 'id', ARGV[i]))
-    redis.call('HSET', key, 'meta', meta, 'done', 0, 'deliveries', h[4] - (ARGV[i + 1] == '1' and 0 or 1))
+freeing()
+for i = 3, #ARGV, 2 do
+  local id = ARGV[i]
+  look({ id })
+  local entry = isOpen(id) and entryOf(id)
+  local holder, tries
+  if entry then holder, tries = holderOf(entry) end
+  if holder == me then
+    if redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
+    else
+      local fields = redis.call('XRANGE', work, entry, entry)[1][2]
+      local head, before = string.match(fields[2], '^(.* )(%d+)$')
+      local deliveries = before + tries - (ARGV[i + 1] == '1' and 0 or 1)
+      local again = redis.call('XADD', work, '*', 'head', head .. textOf(deliveries), 'request', fields[4])
+      local meta, deadline, fronts = string.match(lives[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
+      set(id, meta .. again .. ' ' .. fronts)
+      redis.call('ZADD', soon, deadline, id)
+      done[#done + 1] = entry
+      redis.call('DEL', base .. 't:' .. id)
+    end
   end
 end
 settle()
 return 0
 `);
 
-/** node: forgets a worker that has nothing more. */
+/** Forgets a worker that has nothing more. */
 export const leaveScript = script(`
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
-  if consumer[2] == ARGV[1] and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', ARGV[1]) end
+  if consumer[2] == me and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', me) end
 end
 return 0
 `);
 
-/** retention, node that waits for the ends from now on or "", ids. @returns of each its record */
+/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record */
 export const readScript = script(`
-local answer = {}
-for i = 3, #ARGV do
-  expireIfLate(ARGV[i], ARGV[1])
-  attend(ARGV[i], ARGV[2])
-  answer[#answer + 1] = recordOf(ARGV[i])
+local answer, ids = {}, { unpack(ARGV, 4) }
+look(ids)
+for _, id in ipairs(ids) do
+  expire(id, ARGV[3] == 'late')
+  if ARGV[3] == 'awaited' then attend(id, me) end
+  answer[#answer + 1] = recordOf(id)
 end
 settle()
 return answer
 `);
 
 /**
- * retention, node that waits for the end, kind, id, whether to wait no longer for the worker that has it, which knows what outputs there are.
+ * kind, id, whether to wait no longer for the worker that has it, which knows what outputs there are: else this node waits for the end.
  * @returns its record, which may not have ended
  */
 export const cancelScript = script(`
 freeing()
 local id = ARGV[4]
-local h = redis.call('HMGET', keyOf(id), 'meta', 'end', 'worker')
-if not h[1] or string.match(h[1], '^%a+') ~= ARGV[3] then return false end
-if not h[2] then
-  if not h[3] or ARGV[5] == '1' then finish(id, ARGV[1], 'failed', '"error_message":"Canceled"')
+look({ id })
+local kind, limit, _, entry
+if isOpen(id) then kind, limit, _, entry = factsOf(id) end
+if kind == ARGV[3] then
+  local holder = holderOf(entry)
+  if not holder or ARGV[5] == '1' then cancel(id)
   else
-    redis.call('HSET', keyOf(id), 'cancelled', 1)
-    mail(h[3], 'cancel', id)
-    attend(id, ARGV[2])
+    local key = base .. 't:' .. id
+    redis.call('HSET', key, 'cancelled', 1)
+    redis.call('PEXPIRE', key, lifetimeOf(limit))
+    mail(holder, 'cancel', id)
+    attend(id, me)
   end
 end
 settle()
@@ -187,24 +229,31 @@ return recordOf(id)
 `);
 
 /**
- * retention, node, its last mail, lease: ends what is late, forgets workers that are gone and mail that was read.
- * @returns items, bytes, items ended so far, entries that wait, entries that workers have, age of the oldest that waits, workers, predictions that were ended
+ * Last mail of this node, lease, longest time limit: ends what is late, forgets workers that are gone and mail that was read.
+ * @returns the time now, items, bytes, items ended so far, entries that wait, entries that workers have, age of the oldest that waits, workers,
+ * ended predictions that are kept, their bytes
  */
 export const tendScript = script(`
 freeing()
-local expired = 0
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})) do
-  local id, count, size = string.match(member, '^(.*):(%d+):(%d+)$')
-  local h = redis.call('HMGET', keyOf(id), 'meta', 'worker')
-  if not h[1] then
-    closed[#closed + 1] = member
-    items = items - count
-    bytes = bytes - size
-  elseif expire(id, ARGV[1], h[1], h[2]) then expired = expired + 1 end
+local late = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
+look(late)
+for _, id in ipairs(late) do
+  if isOpen(id) then expire(id) else redis.call('ZREM', soon, id) end
 end
-settle()
-redis.call('XTRIM', base .. 'mail:' .. ARGV[2], 'MINID', ARGV[3])
-local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended')
+local after = '-'
+for _ = 1, ${MAX_EXPIRED} do
+  local found = redis.call('XRANGE', work, after, '+', 'COUNT', 1)[1]
+  local id, deadline
+  if found then id, deadline = string.match(found[2][2], '^(%S+) .* (%d+) %d+$') end
+  if not id or tonumber(deadline) > now then break end
+  if not lives[id] then look({ id }) end
+  if isOpen(id) then expire(id) else done[#done + 1] = found[1] end
+  after = '(' .. found[1]
+end
+settle(${MAX_FORGOTTEN})
+redis.call('XTRIM', base .. 'mail:' .. me, 'MINID', ARGV[3])
+local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept', 'keptBytes')
+for i = 1, 5 do total[i] = tonumber(total[i] or 0) end
 local waiting, taken, age, workers, delivered = redis.call('XLEN', work), 0, 0, 0, '0-0'
 local groups = redis.pcall('XINFO', 'GROUPS', work)
 if not groups.err and groups[1] then
@@ -221,5 +270,6 @@ if not groups.err and groups[1] then
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
-return { tonumber(total[1] or 0), tonumber(total[2] or 0), tonumber(total[3] or 0), waiting, taken, age, workers, expired }
+for _, key in ipairs({ work, soon, kept, totals }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
+return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5] }
 `);

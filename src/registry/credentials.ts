@@ -48,7 +48,7 @@ export async function findCredentials(
   remote: { readonly host: string; readonly repository: string },
   env: Environment = process.env,
 ): Promise<CredentialsLookup> {
-  const files = configFiles(env);
+  const files = credentialFiles(env);
   for (const file of files) {
     const config = await readConfig(file);
     const found = config && (await lookUp(config, remote, { file, env }));
@@ -57,7 +57,8 @@ export async function findCredentials(
   return { found: undefined, files };
 }
 
-function configFiles(env: Environment): string[] {
+/** Where credentials are looked for, in this order. */
+export function credentialFiles(env: Environment = process.env): string[] {
   const { REGISTRY_AUTH_FILE, DOCKER_CONFIG, XDG_RUNTIME_DIR, HOME } = env;
   return [
     ...(REGISTRY_AUTH_FILE ? [REGISTRY_AUTH_FILE] : []),

@@ -5,6 +5,7 @@ import { Authorization } from "./authorization.ts";
 import { connectionError, readFault } from "./registry-errors.ts";
 import { isLoopback, type RemoteReference } from "./remote-reference.ts";
 import { Interruption, Retry } from "./retry.ts";
+import { SilenceLimit } from "./silence-limit.ts";
 
 export interface RegistryOptions {
   readonly remote: RemoteReference;
@@ -234,33 +235,6 @@ export class Registry {
 
   #refused(what: string): SconceError {
     return new SconceError("registry_refused", `${this.remote.host} ${what}`);
-  }
-}
-
-/** Aborts what has been silent for too long. */
-class SilenceLimit {
-  readonly signal: AbortSignal;
-  readonly #controller = new AbortController();
-  readonly #ms: number;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(signal: AbortSignal, ms: number) {
-    this.signal = AbortSignal.any([signal, this.#controller.signal]);
-    this.#ms = ms;
-  }
-
-  /** Begins to count, or begins anew. */
-  touch(): void {
-    if (this.#timer !== undefined) {
-      this.#timer.refresh();
-      return;
-    }
-    const abort = () => this.#controller.abort(new DOMException("silent for too long", "TimeoutError"));
-    this.#timer = setTimeout(abort, this.#ms);
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
   }
 }
 

@@ -11,6 +11,7 @@ import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { OutputTurns } from "./output-turns.ts";
 import { Suspects } from "./suspects.ts";
 import { Turns } from "./turns.ts";
 
@@ -49,6 +50,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #room: FlowRoom;
   /** Most items ready of a list with an input that failed: its items wait behind all others'. */
   readonly #maxReadyOfFailed: number;
+  /** Most items in the engine and in an asynchronous `postprocess` of a list with one in the latter. */
+  readonly #maxFinishingOfOne: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
@@ -56,6 +59,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
+  readonly #outputs = new OutputTurns();
   readonly suspects = new Suspects();
   readonly counts = new ItemCounts();
   #isBeginning = false;
@@ -73,6 +77,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#pipeline = pipeline;
     this.#observer = limits.observer;
     this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
+    this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#room = new FlowRoom({
       // A few batches, so that the device never waits for one.
@@ -161,6 +166,21 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (lane.isOver) return;
     this.#room.ended(item);
     this.counts.ended(lane, true);
+    if (this.#outputs.isOpen) {
+      this.#outputs.run(() => this.#finish(lane, index, rows));
+      return;
+    }
+    const bytes = bytesOf(rows);
+    this.#room.finishing(bytes, 1);
+    this.#outputs.add(lane, () => {
+      this.#room.finishing(bytes, -1);
+      if (!lane.isOver) this.#finish(lane, index, rows);
+      this.#begin();
+    });
+  }
+
+  #finish(lane: ItemList, index: number, rows: Rows): void {
+    const beganMs = performance.now();
     try {
       const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
       if (output instanceof Promise) {
@@ -196,6 +216,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     { output, bytes, beganMs }: { output: Promise<unknown>; bytes: number; beganMs: number },
   ): void {
     this.#room.finishing(bytes, 1);
+    lane.finishing += 1;
     output
       .then(
         (value) => {
@@ -206,6 +227,8 @@ export class ItemFlow implements EngineListener<ListItem> {
       )
       .finally(() => {
         this.#room.finishing(bytes, -1);
+        lane.finishing -= 1;
+        this.#queue(lane);
         this.#begin();
       });
   }
@@ -263,6 +286,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
     if (list.isLast && list.ready >= this.#maxReadyOfFailed) return;
+    // Rows that a slow `postprocess` of one list has would be all that there is room for.
+    if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
     const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
     if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }

@@ -4,6 +4,7 @@ import type { InRing, Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
+import type { Sender } from "./suspects.ts";
 
 /** Why a list is given up before any of its inputs was begun. */
 export type Refusal = "overload" | "late";
@@ -13,8 +14,8 @@ export interface ItemListOptions {
   readonly deadlineMs?: number;
   /** Whether a client waits for the outputs, and is not known to come back for them. */
   readonly isWaitedFor?: boolean;
-  /** The address of the client, where that matters. */
-  readonly client?: string | undefined;
+  /** Who sent them, where that matters. */
+  readonly client?: Sender | undefined;
 }
 
 /** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
@@ -42,7 +43,7 @@ export class ItemList implements InRing<ItemList> {
   readonly count: number;
   readonly deadlineMs: number;
   isWaitedFor: boolean;
-  readonly client: string | undefined;
+  readonly client: Sender | undefined;
   /** Its items go behind those of others. */
   isLate = false;
   /** Its place among all turns, and when it began to wait for its first one. */
@@ -55,6 +56,8 @@ export class ItemList implements InRing<ItemList> {
   readonly fetched: number[] = [];
   /** Inputs that the model's code is asynchronously making ready. */
   preparing = 0;
+  /** Inputs whose outputs the model's code is asynchronously making. */
+  finishing = 0;
   /** One of its inputs has failed. */
   hasFailed = false;
   /** Items that wait in the engine. */

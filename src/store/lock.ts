@@ -30,6 +30,30 @@ export function tryLock(path: string): FileLock | undefined {
   return open(path, 0);
 }
 
+/** Between two looks whether another process has given a lock back. */
+const LOOK_MS = 50;
+
+export interface LockWait {
+  /** Called once, where another has it. */
+  onWait?(): void;
+  /** Waits for ever without it. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** Waits for the lock without holding the thread. @returns undefined when it is not free in time */
+export async function lockWhenFree(path: string, options: LockWait = {}): Promise<FileLock | undefined> {
+  const { onWait, timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
+  for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += LOOK_MS) {
+    signal?.throwIfAborted();
+    const lock = tryLock(path);
+    if (lock !== undefined) return lock;
+    if (waitedMs === 0) onWait?.();
+    await Bun.sleep(LOOK_MS);
+  }
+  return undefined;
+}
+
 function open(path: string, timeoutMs: number): FileLock | undefined {
   const database = new Database(path, { create: true, readwrite: true });
   try {

@@ -1,10 +1,13 @@
 /** Models as executable files. */
 import { expect } from "bun:test";
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
+import { z } from "zod";
 import { state } from "../../scripts/setup/step.ts";
 import { libraryFiles } from "../../src/compile/library-files.ts";
 import { packLibraries } from "../../src/compile/library-pack.ts";
 import { type CliResult, cli, clientOf, follow, type RunningCli } from "./cli.ts";
+import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
 /** Where packed libraries are kept from one run of the tests to the next. */
@@ -16,12 +19,27 @@ export async function packedLibraries(): Promise<void> {
   await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 3 });
 }
 
+const digits = join(import.meta.dir, "../../examples/digits");
+
 /** Removed when the scope ends. */
 export interface Executable extends AsyncDisposable {
   readonly path: string;
   /** Of the model: what `sconce build` printed. */
   readonly reference: string;
-  readonly compiling: CliResult;
+  readonly compiling: Pick<CliResult, "stdout" | "stderr">;
+}
+
+/** The example `digits` compiled as it is, which no test changes: several files have the same one. */
+export async function digitsExecutable(): Promise<Executable> {
+  const folder = await shared("digits-executable", async (unfinished) => {
+    await using own = await executable(digits);
+    await rename(own.path, join(unfinished, "server"));
+    await Bun.write(join(unfinished, "said.json"), JSON.stringify([own.reference, own.compiling.stderr]));
+  });
+  if (folder === undefined) return executable(digits);
+  const path = join(folder, "server");
+  const [reference, stderr] = z.tuple([z.string(), z.string()]).parse(await Bun.file(join(folder, "said.json")).json());
+  return { path, reference, compiling: { stdout: `${path}\n`, stderr }, [Symbol.asyncDispose]: async () => {} };
 }
 
 /**

@@ -36,6 +36,7 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+    AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
   };
   const child = Bun.spawn([python.command, script, unfinished], {
     env,

@@ -1,7 +1,8 @@
 /** Several redis-servers on ports of loopback that stand for one: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
 import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";
-import { tempDir } from "./temp-dir.ts";
+import { until } from "./running.ts";
+import { type TempDir, tempDir } from "./temp-dir.ts";
 
 /** What Redis cannot choose by itself. */
 export function freePort(): number {
@@ -20,7 +21,7 @@ export async function startSentinel(): Promise<TestSentinel> {
   const listen = (at: number) => ["--bind", "127.0.0.1", "--port", String(at), "--repl-diskless-sync-delay", "0"];
   const master = stack.use(await startRedis(...listen(masterPort)));
   const replica = stack.use(await startRedis(...listen(freePort()), "--replicaof", "127.0.0.1", String(masterPort)));
-  while (!(await replica.client.info("replication")).includes("master_link_status:up"));
+  await until(async () => (await replica.client.info("replication")).includes("master_link_status:up"));
   const dir = stack.use(await tempDir());
   const config = [
     `bind 127.0.0.1\nport ${port}\ndir ${dir.path}`,
@@ -47,6 +48,37 @@ export async function startSentinel(): Promise<TestSentinel> {
   };
 }
 
+/** A master alone and its Sentinel, both behind TLS alone, with certificates of `makeCertificates`; the Sentinel has a password. */
+export async function startGuardedSentinel(
+  certificates: TempDir,
+  password: string,
+): Promise<{ readonly url: string } & AsyncDisposable> {
+  const [masterPort, port] = [freePort(), freePort()];
+  await using stack = new AsyncDisposableStack();
+  const files = { "tls-cert-file": "server.pem", "tls-key-file": "server.key", "tls-ca-cert-file": "ca.pem" };
+  const settings = Object.entries(files).map(([name, file]) => [name, certificates.join(file)] as const);
+  const asFlags = settings.flatMap(([name, path]) => [`--${name}`, path]);
+  stack.use(await startRedis("--bind", "127.0.0.1", "--tls-port", String(masterPort), ...asFlags));
+  const dir = stack.use(await tempDir());
+  const config = [
+    `bind 127.0.0.1\nport 0\ntls-port ${port}\ntls-replication yes\nrequirepass ${password}\ndir ${dir.path}`,
+    ...settings.map((setting) => setting.join(" ")),
+    `sentinel monitor main 127.0.0.1 ${masterPort} 1`,
+  ];
+  await Bun.write(dir.join("sentinel.conf"), config.join("\n"));
+  const child = spawnRedis([dir.join("sentinel.conf"), "--sentinel"]);
+  stack.defer(async () => {
+    child.kill("SIGKILL");
+    await child.exited;
+  });
+  await saying(child.stdout, /\+monitor/);
+  const owned = stack.move();
+  return {
+    url: `rediss-sentinel://127.0.0.1:${port}/main`,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
 export interface TestCluster extends AsyncDisposable {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
@@ -67,7 +99,7 @@ export async function startCluster(): Promise<TestCluster> {
     for (const { port, bus } of places.slice(0, i)) await client.call("cluster", "meet", "127.0.0.1", port, bus);
   }
   const isWhole = (info: unknown) => /cluster_state:ok/.test(`${info}`) && /cluster_known_nodes:3/.test(`${info}`);
-  for (const { client } of nodes) while (!isWhole(await client.cluster("INFO")));
+  for (const { client } of nodes) await until(async () => isWhole(await client.cluster("INFO")));
   const owned = stack.move();
   return {
     url: `redis-cluster://${places.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,

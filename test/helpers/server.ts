@@ -1,4 +1,5 @@
 /** Real servers in this process, for models that are built into a store of their own. */
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ServeConfig, serveOptions } from "../../src/config.ts";
@@ -7,6 +8,7 @@ import { type Server, startServer } from "../../src/server.ts";
 import { ModelStore } from "../../src/store/store.ts";
 import { cli } from "./cli.ts";
 import { Client } from "./client.ts";
+import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const folder = fileURLToPath(new URL("../models", import.meta.url));
@@ -30,18 +32,16 @@ export interface TestServer extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** A new store with these models of `test/models`, or model folders elsewhere, built into it. */
+/**
+ * A new store with these models of `test/models`, or model folders elsewhere, built into it. In one run of `npm test` the former are
+ * built once: each file gets a copy.
+ */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
-  const builds = await Promise.all(
-    models.map((model) =>
-      // Some tell how large their batch was.
-      cli(["build", "--allow-random", model.includes("/") ? model : modelFolder(model)], {
-        env: { SCONCE_HOME: dir.path },
-      }),
-    ),
-  );
-  for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);
+  const ours = models.filter((model) => !model.includes("/"));
+  const built = ours.length === 0 ? undefined : await shared(ours.join("+"), (home) => buildAll(home, ours));
+  if (built !== undefined) await cp(built, dir.path, { recursive: true });
+  await buildAll(dir.path, built === undefined ? models : models.filter((model) => !ours.includes(model)));
   return {
     home: dir.path,
     serve: async (reference, config = {}) => {
@@ -52,6 +52,18 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
     },
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };
+}
+
+async function buildAll(home: string, models: readonly string[]): Promise<void> {
+  const builds = await Promise.all(
+    models.map((model) =>
+      // Some tell how large their batch was.
+      cli(["build", "--allow-random", model.includes("/") ? model : modelFolder(model)], {
+        env: { SCONCE_HOME: home },
+      }),
+    ),
+  );
+  for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);
 }
 
 function testServer(server: Server): TestServer {

@@ -15,6 +15,7 @@ interface PlainChoices {
   readonly input: readonly GivenInput[];
   readonly batchSize: number | undefined;
   readonly eject: string | undefined;
+  readonly compile: boolean;
 }
 
 /** The folder that was given, or one that is written for weights alone; that is removed again, unless it was asked for. */
@@ -22,7 +23,7 @@ export async function modelFolder(
   given: string,
   options: PlainChoices,
 ): Promise<Disposable & { readonly path: string }> {
-  const { weights, input: inputs, batchSize, eject } = options;
+  const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
   const kept = (path: string) => ({ path, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
@@ -32,7 +33,7 @@ export async function modelFolder(
     return kept(resolve(given));
   }
   if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
-  const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize };
+  const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
   if (eject !== undefined) {
     await checkEmpty(resolve(eject), eject);
     const files = await writeModelOf(given, resolve(eject), plain);

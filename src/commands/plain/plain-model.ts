@@ -1,10 +1,11 @@
 /** Makes a model folder of a file of weights alone, which `build` takes like any other. */
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { SconceError } from "../../errors.ts";
+import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
+import { Archive } from "../../native/archive.ts";
+import { programFile, readProgram } from "../../native/program.ts";
 import { describeFile } from "../../native/weights-kind.ts";
-import { Archive } from "./archive.ts";
 import { compiledProgram } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
@@ -19,17 +20,26 @@ export interface PlainOptions {
   readonly inputs: readonly GivenInput[];
   /** Default: the most that the weights say they take, up to 32. */
   readonly batchSize: number | undefined;
+  /** Whether an exported program is compiled with AOTInductor, which else happens to those that nothing else runs. */
+  readonly isCompiled?: boolean;
   /** Whether the folder stays, with weights of its own; else they are linked. */
   readonly isKept: boolean;
 }
 
 const MAX_BATCH_SIZE = 32;
 
-const programFile = /^[^/]+\/models\/model\.json$/;
-
-/** The weights themselves, or what an exported program is compiled to. */
-export async function runnableWeights(path: string): Promise<string> {
-  return Archive.open(path)?.has(programFile) ? compiledProgram(path) : path;
+/** The weights themselves, or what an exported program is compiled to: where that is asked for, and where nothing else runs it. */
+export async function runnableWeights(path: string, isCompiled = false): Promise<string> {
+  if (!Archive.open(path)?.has(programFile)) return path;
+  if (isCompiled) return compiledProgram(path);
+  try {
+    // AOTInductor fills batches up.
+    if ((readProgram(path)?.leastRows ?? 1) <= 1) return path;
+    log.info(`${basename(path)} takes no batch of one row, as it was exported: it is compiled`);
+  } catch (error) {
+    log.info(messageOf(error));
+  }
+  return compiledProgram(path);
 }
 
 /**
@@ -45,7 +55,7 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   if (kind !== undefined && program === undefined)
     throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
   const named = program === undefined ? undefined : inputsOfProgram(program);
-  const weights = await runnableWeights(path);
+  const weights = await runnableWeights(path, options.isCompiled);
   const compiled = Archive.open(weights);
   const source = compiled?.text(/\.wrapper\.cpp$/);
   /** That a package was compiled for; TorchScript runs on any. */

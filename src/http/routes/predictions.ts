@@ -3,11 +3,13 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import type { Client, Predictions } from "../../predictions/predictions.ts";
+import type { Client, NewPrediction, Predictions } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
+import type { Sender } from "../../serving/suspects.ts";
 import { readBody } from "../body-reader.ts";
 import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
+import type { Peer } from "../listener.ts";
 import type { OutputLinks } from "../output-links.ts";
 import { cancelAfterMsOf, OUTPUTS_AS_LINKS, prefersLinks, waitMsOf } from "../prefer.ts";
 import { ProblemError } from "../problem.ts";
@@ -19,7 +21,10 @@ import { Uploads } from "../uploads.ts";
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 type OnHold = (request: Request, isHeld: boolean) => void;
 
-type AddressOf = (request: Request) => string | undefined;
+type PeerOf = (request: Request) => Peer | undefined;
+
+/** Characters of `X-Forwarded-For` that tell clients apart. */
+const MAX_FORWARDED = 200;
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
@@ -30,12 +35,11 @@ export interface PredictionRoutes {
   readonly links?: OutputLinks | undefined;
   readonly memory: MemoryAccount;
   readonly onHold?: OnHold;
-  /** Of the connection of a request. */
-  readonly addressOf?: AddressOf;
+  readonly peerOf?: PeerOf;
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, links, onHold = () => {}, addressOf = () => undefined } = options;
+  const { predictions, siblings, memory, links, onHold = () => {}, peerOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
   const large = new LargeAnswers(memory);
   // The same ids have other texts there.
@@ -57,22 +61,29 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    app.post(path, async (c) => {
-      const { raw } = c.req;
-      const timeoutMs = cancelAfterMsOf(raw.headers.get("cancel-after"));
-      const waitMs = waitMsOf(raw.headers.get("prefer"));
+    const create = async (raw: Request, origin: RequestContext, asked: Pick<NewPrediction, "timeoutMs" | "waitMs">) => {
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
-      const client = new RequestClient(raw, { onHold, addressOf });
-      const origin = contextOf(c);
-      const record = await predictions.create({ kind, body, bytes, charge, timeoutMs, waitMs, client, origin });
+      const client = new RequestClient(raw, { onHold, peerOf });
+      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin });
       return preferred(family, record, raw, origin, `${path}/${record.id}`);
+    };
+
+    // Not asynchronous: of a server under overload most requests end here, and a promise would cost as much as all else.
+    app.post(path, (c) => {
+      const { headers } = c.req.raw;
+      const asked = {
+        timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
+        waitMs: waitMsOf(headers.get("prefer")),
+      };
+      predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
+      return create(c.req.raw, contextOf(c), asked);
     });
 
     app.get(`${path}/:id`, async (c) => {
       const { raw } = c.req;
       const id = c.req.param("id");
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const client = new RequestClient(raw, { onHold, addressOf });
+      const client = new RequestClient(raw, { onHold, peerOf });
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       const shared = isPlain(raw) ? large.streamOf(id, family) : undefined;
@@ -88,7 +99,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   }
 }
 
-type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "addressOf">>;
+type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
 
 /** A class, as the signal of a request is made when it is asked for. */
 class RequestClient implements Client {
@@ -104,8 +115,11 @@ class RequestClient implements Client {
     return this.#request.signal;
   }
 
-  get address(): string | undefined {
-    return this.#options.addressOf(this.#request);
+  get sender(): Sender | undefined {
+    const peer = this.#options.peerOf(this.#request);
+    // What the last proxies wrote is at the end, where no client can write.
+    const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
+    return peer && { address: peer.address, name: forwarded ?? String(peer.port) };
   }
 
   held(isHeld: boolean): void {

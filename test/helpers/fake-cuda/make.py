@@ -15,6 +15,7 @@ includes = [f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
 libraries = [f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib"]
 subprocess.run(
     [os.environ.get("CXX", "g++"), "-std=c++20", "-shared", "-fPIC"]
-    + [str(here / "device.cc"), "-o", str(folder / "device.so")] + includes + libraries + ["-ltorch_cpu", "-lc10"],
+    + ["-DAT_PER_OPERATOR_HEADERS", str(here / "device.cc"), "-o", str(folder / "device.so")]
+    + includes + libraries + ["-ltorch_cpu", "-lc10"],
     check=True,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Writes the weights, as TorchScript: python export.py (any Python that has torch). Only this step needs Python."""
+"""Writes the network with its weights, as an exported program: python export.py (any Python that has torch). Only this step needs Python."""
 
 from pathlib import Path
 
@@ -59,11 +59,14 @@ class Colours(nn.Module):
 
     def forward(self, rgb: Tensor) -> Tensor:
         """rgb: batch x 3, from 0 to 1. Gives batch x colours. The name of the argument is that of the tensor in model.ts."""
-        distances = torch.cdist(self.lab(rgb), self.lab(self.known))
+        distances = (self.lab(rgb)[:, None] - self.lab(self.known)).norm(dim=-1)
         return torch.softmax(-40 * distances, dim=-1)
 
 
 if __name__ == "__main__":
-    weights = Path(__file__).parent / "model.pt"
-    torch.jit.script(Colours().eval()).save(str(weights))
+    weights = Path(__file__).parent / "model.pt2"
+    # An example of the inputs says their dtypes and sizes; the first size is the batch, which stays free.
+    example = torch.zeros(2, 3)
+    program = torch.export.export(Colours().eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.export.save(program, weights)
     print(f"wrote {weights}")

@@ -28,7 +28,7 @@ export default defineModel({
 
   // The tensors of one input, without a batch dimension, named like the arguments of the weights' forward.
   tensors: { inputs: { rgb: float32(3) }, outputs: { probabilities: float32(names.length) } },
-  weights: "model.pt",
+  weights: "model.pt2",
 
   // Most inputs, of any number of requests, that go through the model together.
   batchSize: 32,

@@ -1,0 +1,162 @@
+/** `sconce libtorch install|list|rm` */
+import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { z } from "zod";
+import { formatBytes } from "../bytes.ts";
+import { SconceError } from "../errors.ts";
+import { chooseTorch } from "../libraries/choose-wheel.ts";
+import { glibcVersion } from "../libraries/glibc.ts";
+import { installLibtorch } from "../libraries/install-libtorch.ts";
+import { type InstalledLibtorch, installationsFolder, installedLibtorchs } from "../libraries/installed-libtorch.ts";
+import { torchMinors } from "../libraries/libtorch-build.ts";
+import { log } from "../log.ts";
+import { flag, openOption, option } from "../option.ts";
+import { programName } from "../program-name.ts";
+import { IndexClient } from "../wheels/index-client.ts";
+import { isLocal, PackageIndex, shown } from "../wheels/package-index.ts";
+import { asUrl, pipConfig } from "../wheels/pip-config.ts";
+import { command } from "./command.ts";
+import { Progress } from "./progress.ts";
+import { abortable } from "./registry-options.ts";
+import { formatTable } from "./table.ts";
+
+const actions = ["install", "list", "rm"] as const;
+
+export const libtorch = command({
+  name: "libtorch",
+  description: "Install PyTorch's libraries without Python, list or remove them",
+  details: `install fetches the newest torch that this sconce supports and this machine can load from the package index that pip is configured with (pypi.org without a configuration), or the VERSION that is named, and prints its folder. Of its wheel only the libraries that serving needs are fetched, where the server sends parts: then each is checked against the wheel's own list of digests, else the whole wheel against the digest of the index. An install that was cut short goes on with the next one.
+
+A server takes $LIBTORCH, else the torch of the Python on the PATH, else what was installed here.`,
+  example: `sconce libtorch install
+sconce libtorch install 2.13 --index https://download.pytorch.org/whl/cpu
+sconce libtorch rm 2.13.0`,
+  options: {
+    index: openOption<string>({
+      description: "Package index, or folder of one, in place of pip's",
+      valueHint: "url",
+      described: "as pip is configured",
+      variable: "SCONCE_TORCH_INDEX",
+      parse: z
+        .string()
+        .min(1, "must be a URL")
+        .refine((text) => URL.canParse(asUrl(text)), "must be a URL"),
+    }),
+    dir: openOption<string>({
+      description: "Folder for it, which servers take only as $LIBTORCH",
+      valueHint: "dir",
+      described: "libtorch in your data directory",
+      variable: "SCONCE_LIBTORCH_DIR",
+      parse: z.string().min(1, "must be a folder"),
+    }),
+    cuda: option({ description: "Install all that GPUs need, gigabytes of it", default: false, parse: flag }),
+    whole: option({
+      description: "Fetch the whole wheel and check it against the digest of the index",
+      default: false,
+      parse: flag,
+    }),
+  },
+  positionals: [
+    { name: "action", description: "install, list or rm", required: true },
+    { name: "version", description: "2.13.0, or 2.13 for the newest of it", required: false },
+  ],
+  async run({ options, positionals: [action = "", version] }) {
+    const folder = options.dir === undefined ? installationsFolder() : resolve(options.dir);
+    switch (actions.find((known) => known === action)) {
+      case "install":
+        return install(folder, version, options);
+      case "list":
+        return list(folder);
+      case "rm":
+        return remove(folder, version);
+      default:
+        throw new SconceError("usage", `libtorch takes ${actions.join(", ")}, not ${JSON.stringify(action)}`);
+    }
+  },
+});
+
+interface Options {
+  readonly index: string | undefined;
+  readonly cuda: boolean;
+  readonly whole: boolean;
+}
+
+async function install(folder: string, version: string | undefined, options: Options): Promise<void> {
+  if (process.platform !== "linux") {
+    throw new SconceError(
+      "usage",
+      `libtorch is installed on Linux, not on ${process.platform}; take Python's torch there`,
+    );
+  }
+  const { cuda: gpu, whole } = options;
+  const pip = pipConfig();
+  const places = options.index === undefined ? pip : { indexes: [asUrl(options.index)], links: [] };
+  const progress = new Progress({ verb: "Fetching", isJson: !process.stderr.isTTY });
+  await abortable("interrupted; the same command goes on", async (signal) => {
+    const index = new PackageIndex(new IndexClient({ signal, cert: pip.cert, proxy: pip.proxy }), places);
+    const platform = { glibc: glibcVersion(), arch: process.arch };
+    const { wheel, leftOut } = chooseTorch(await index.wheels("torch"), {
+      ...platform,
+      version,
+      gpu,
+      minors: torchMinors,
+      constraints: pip.constraints,
+      places: index.places,
+    });
+    if (leftOut !== undefined) log.info(leftOut);
+    log.info(`Taking ${wheel.filename} from ${isLocal(wheel) ? shown(wheel.url) : wheel.url.host}`);
+    const { root, isNew, inParts } = await installLibtorch({
+      index,
+      wheel,
+      folder,
+      gpu,
+      whole,
+      platform,
+      onWait: () => log.info(`Waiting for another process to install into ${folder}`),
+      onProgress: (title, doneBytes, totalBytes) => progress.update({ title, doneBytes, totalBytes }),
+    });
+    progress.end();
+    if (inParts.length > 0) {
+      const what = inParts.length === 1 ? "its wheel's own list" : `the own lists of ${inParts.length} wheels`;
+      log.info(`Each file has the digest of ${what}; --whole checks those of the index`);
+    }
+    log.info(
+      isNew ? `Installed torch ${wheel.version.text}: ${formatBytes(sizeOf(dirname(root)))}` : "It is installed",
+    );
+    console.log(root);
+  }).finally(() => progress.end());
+}
+
+function list(folder: string): void {
+  const all = installedLibtorchs(folder);
+  if (all.length === 0) {
+    console.log(`There is no libtorch in ${folder}; install one with: ${programName} libtorch install`);
+    return;
+  }
+  const rows = all.map(({ name, folder, root }) => [name, formatBytes(sizeOf(folder)), root]);
+  console.log(formatTable(["VERSION", "SIZE", "FOLDER"], rows));
+}
+
+function remove(folder: string, version: string | undefined): void {
+  if (version === undefined) throw new SconceError("usage", "missing argument VERSION (see --help)");
+  const isMeant = ({ name }: InstalledLibtorch) => name === version || name.split(/[+-]/, 1)[0] === version;
+  const gone = installedLibtorchs(folder).filter(isMeant);
+  if (gone.length === 0) {
+    const there = installedLibtorchs(folder).map(({ name }) => name);
+    throw new SconceError(
+      "usage",
+      `no libtorch ${version} is installed in ${folder}: there is ${there.join(", ") || "none"}`,
+    );
+  }
+  for (const { name, folder } of gone) {
+    const bytes = sizeOf(folder);
+    rmSync(folder, { recursive: true });
+    console.log(`Removed ${name}: ${formatBytes(bytes)}`);
+  }
+}
+
+function sizeOf(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+}

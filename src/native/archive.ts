@@ -1,0 +1,63 @@
+/** The entries of an archive that PyTorch wrote: a zip file whose large entries are not compressed. */
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { directoryPlace, END_BYTES, entriesOf, HEADER_BYTES, headerSize, type ZipEntry } from "../zip.ts";
+
+export class Archive {
+  readonly #path: string;
+  readonly #entries: readonly ZipEntry[];
+
+  private constructor(path: string, entries: readonly ZipEntry[]) {
+    this.#path = path;
+    this.#entries = entries;
+  }
+
+  /** @returns undefined for what is no zip file, or is cut off */
+  static open(path: string): Archive | undefined {
+    try {
+      return new Archive(path, reading(path, readEntries));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Whether an entry's name matches. */
+  has(pattern: RegExp): boolean {
+    return this.#named(pattern) !== undefined;
+  }
+
+  /** The first entry whose name matches, as text; undefined where there is none, or it is compressed. */
+  text(pattern: RegExp): string | undefined {
+    const entry = this.#named(pattern);
+    if (!entry?.isStored) return undefined;
+    return reading(this.#path, (read) => {
+      const start = entry.offset + headerSize(read(entry.offset, HEADER_BYTES));
+      return read(start, entry.size).toString("utf8");
+    });
+  }
+
+  #named(pattern: RegExp): ZipEntry | undefined {
+    return this.#entries.find(({ name }) => pattern.test(name));
+  }
+}
+
+type Read = (from: number, length: number) => Buffer;
+
+function reading<T>(path: string, task: (read: Read, size: number) => T): T {
+  const file = openSync(path, "r");
+  try {
+    const read: Read = (from, length) => {
+      const part = Buffer.alloc(length);
+      if (readSync(file, part, 0, length, from) < length) throw new Error("the file is cut off");
+      return part;
+    };
+    return task(read, fstatSync(file).size);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function readEntries(read: Read, fileSize: number): ZipEntry[] {
+  const from = Math.max(0, fileSize - END_BYTES);
+  const { offset, size } = directoryPlace(read(from, fileSize - from));
+  return entriesOf(read(offset, size));
+}

@@ -1,0 +1,286 @@
+/** The graph of an exported program as a TorchScript method: one line for each node, in the schema of torch/_export/serde/schema.py. */
+import { z } from "zod";
+import { dimension, Guards, rangeConstraints } from "./program-guards.ts";
+import { float, integer, libtorchDType, libtorchMemoryFormat, truth } from "./program-literals.ts";
+
+const named = z.looseObject({ name: z.string() });
+const argument = z.record(z.string(), z.unknown());
+
+const inputSpec = z.union([
+  z.object({ user_input: z.looseObject({ arg: z.object({ as_tensor: named }) }) }),
+  z.object({ parameter: z.looseObject({ arg: named, parameter_name: z.string() }) }),
+  z.object({ buffer: z.looseObject({ arg: named, buffer_name: z.string() }) }),
+  z.object({ tensor_constant: z.looseObject({ arg: named, tensor_constant_name: z.string() }) }),
+]);
+
+const nodes = z.array(
+  z.looseObject({
+    target: z.string(),
+    inputs: z.array(z.looseObject({ name: z.string(), arg: argument, kind: z.number().nullish() })),
+    outputs: z.array(argument),
+  }),
+);
+/** The part of a program that stands in a `with`. */
+const innerGraph = z.looseObject({
+  graph: z.looseObject({ inputs: z.array(argument), outputs: z.array(argument), nodes }),
+});
+
+/** What the method is made of; all else that a program says is of no use here. */
+export const programSchema = z.looseObject({
+  graph_module: z.looseObject({
+    graph: z.looseObject({
+      outputs: z.array(argument),
+      nodes,
+      tensor_values: z.record(z.string(), z.looseObject({ sizes: z.array(dimension) })),
+    }),
+    signature: z.looseObject({ input_specs: z.array(argument), output_specs: z.array(argument) }),
+    module_call_graph: z.array(z.looseObject({ signature: z.looseObject({ out_spec: z.string() }).nullish() })),
+  }),
+  range_constraints: rangeConstraints,
+  schema_version: z.looseObject({ major: z.literal(8) }),
+});
+
+type Node = z.infer<typeof nodes>[number];
+
+export interface ProgramText {
+  readonly source: string;
+  /** The names of `self.w0` and on. */
+  readonly weights: readonly string[];
+  /** Most and fewest rows of a batch, as the first sizes of the inputs say. */
+  readonly mostRows: number;
+  readonly leastRows: number;
+}
+
+/**
+ * Sizes that the program was not exported for are refused by the method itself, as a compiled one does.
+ * @throws Error that names what has no form in TorchScript
+ */
+export function programText(program: z.infer<typeof programSchema>): ProgramText {
+  const { graph, signature, module_call_graph: calls } = program.graph_module;
+  const values = new Values();
+  const weights: string[] = [];
+  const inputs: string[] = [];
+  for (const spec of signature.input_specs) {
+    const { success, data } = inputSpec.safeParse(spec);
+    if (!success) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
+    if ("user_input" in data) {
+      const { name } = data.user_input.arg.as_tensor;
+      if (!/^[A-Za-z]\w*$/.test(name) || name === "self") throw new Error(`${name} is no name for an input`);
+      inputs.push(name);
+      values.define(name, name);
+      continue;
+    }
+    const [arg, name] = weightOf(data);
+    values.define(arg, `self.w${weights.push(name) - 1}`);
+  }
+  const mutation = signature.output_specs.flatMap(Object.keys).find((kind) => kind !== "user_output");
+  if (mutation !== undefined) throw new Error(`it has a ${mutation}: a run changes what the next one reads`);
+  const sizes = inputs.map((name) => ({ name, sizes: graph.tensor_values[name]?.sizes ?? [] }));
+  const guards = new Guards(sizes, program.range_constraints);
+  // Where tensors are made, they are made where the inputs are, whichever device it was exported on.
+  const lines = [...guards.lines, `${DEVICE} = ${inputs[0] ?? "self.w0"}.device`];
+  lines.push(...values.lines(graph.nodes));
+  const outputs = graph.outputs.map((output) => values.tensor(output.as_tensor));
+  lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
+  const parameters = inputs.map((name) => `, ${name}: Tensor`).join("");
+  const source = `def forward(self${parameters}):\n${lines.map((line) => `    ${line}\n`).join("")}`;
+  return { source, weights, mostRows: guards.mostRows, leastRows: guards.leastRows };
+}
+
+function weightOf(spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown }>): readonly [string, string] {
+  if ("parameter" in spec) return [spec.parameter.arg.name, spec.parameter.parameter_name];
+  if ("buffer" in spec) return [spec.buffer.arg.name, spec.buffer.buffer_name];
+  return [spec.tensor_constant.arg.name, spec.tensor_constant.tensor_constant_name];
+}
+
+const DEVICE = "_device";
+
+/** They compare what tracing saw with what is always so. */
+const ignored = new Set([
+  "torch.ops.aten._assert_tensor_metadata.default",
+  "torch.ops.aten._assert_scalar.default",
+  "torch.ops.aten.sym_constrain_range.default",
+  "torch.ops.aten.sym_constrain_range_for_size.default",
+]);
+
+/** Arithmetic of sizes. */
+const infix: Readonly<Record<string, string>> = {
+  add: "+",
+  sub: "-",
+  mul: "*",
+  floordiv: "//",
+  mod: "%",
+  eq: "==",
+  ne: "!=",
+  lt: "<",
+  le: "<=",
+  gt: ">",
+  ge: ">=",
+};
+
+const names = z.array(named);
+const tensorList = z.array(z.union([z.object({ as_tensor: named }), z.object({ as_none: z.unknown() })]));
+const symbol = z.union([z.object({ as_name: z.string() }), z.object({ as_int: z.number() })]);
+const symbols = z.array(symbol);
+const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
+
+/** The text that stands for each value of the graph. */
+class Values {
+  #texts = new Map<string, string>();
+  #locals = 0;
+
+  define(name: string, text: string): string {
+    this.#texts.set(name, text);
+    return text;
+  }
+
+  tensor(value: unknown): string {
+    const { success, data } = named.safeParse(value);
+    if (!success) throw new Error("it gives something else than tensors");
+    return this.#named(data.name);
+  }
+
+  lines(nodes: readonly Node[]): string[] {
+    return nodes.filter(({ target }) => !ignored.has(target)).flatMap((node) => this.#lines(node));
+  }
+
+  #lines(node: Node): string[] {
+    if (isInlined(node)) return this.#inlined(node);
+    const call = this.#call(node);
+    const list = listOf(node);
+    if (list !== undefined) {
+      const whole = `_list${this.#locals++}`;
+      return [`${whole} = ${call}`, ...list.map((name, i) => `${this.#local(name)} = ${whole}[${i}]`)];
+    }
+    const targets = node.outputs.map((output) => this.#local(outputName(output, node.target)));
+    return [targets.length === 0 ? call : `${targets.join(", ")} = ${call}`];
+  }
+
+  /** What stands in it sees its arguments alone, under names of its own. */
+  #inlined({ target, inputs, outputs }: Node): string[] {
+    const at = inputs.findIndex(({ arg }) => "as_graph" in arg);
+    const { graph } = innerGraph.parse(inputs[at]?.arg.as_graph);
+    const given = inputs.slice(at + 1).map(({ arg }) => this.#literal(arg, target));
+    const outer = this.#texts;
+    this.#texts = new Map(graph.inputs.map((input, i) => [outputName(input, target), given[i] ?? ""]));
+    const lines = this.lines(graph.nodes);
+    const results = graph.outputs.map((output) => this.tensor(output.as_tensor));
+    this.#texts = outer;
+    const names = listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
+    for (const [i, name] of names.entries()) this.define(name, results[i] ?? "");
+    return lines;
+  }
+
+  #call({ target, inputs }: Node): string {
+    const [, operation = ""] = /^_operator\.(\w+)$/.exec(target) ?? [];
+    const sign = infix[operation];
+    const texts = inputs.map(({ arg }) => this.#literal(arg, target));
+    if (sign !== undefined && texts.length === 2) return texts.join(` ${sign} `);
+    const [, space = "", name = ""] = /^torch\.ops\.(\w+)\.(\w+)\.\w+$/.exec(target) ?? [];
+    if (name === "" || space === "higher_order") throw new Error(`it uses ${target}`);
+    const given = inputs.map(({ name, kind }, i) => (kind === KEYWORD ? `${name}=${texts[i]}` : texts[i]));
+    return `_ops_${space}.${name.replace(/^sym_(size|stride|numel|storage_offset)$/, "$1")}(${given.join(", ")})`;
+  }
+
+  #literal(arg: Record<string, unknown>, target: string): string {
+    const [kind = "", value] = Object.entries(arg)[0] ?? [];
+    const unknown = () => new Error(`it gives ${target} an argument ${kind}`);
+    switch (kind) {
+      case "as_none":
+        return "None";
+      case "as_tensor":
+        return this.tensor(value);
+      case "as_tensors":
+        return `[${names.parse(value).map(({ name }) => this.#named(name))}]`;
+      case "as_optional_tensor":
+        return this.#literal(argument.parse(value), target);
+      case "as_optional_tensors":
+        return `_annotate(List[Optional[Tensor]], [${tensorList.parse(value).map((each) => this.#literal(each, target))}])`;
+      case "as_int":
+        return integer(z.number().parse(value));
+      case "as_ints":
+        return `_annotate(List[int], [${z.array(z.number()).parse(value).map(integer)}])`;
+      case "as_sym_int":
+      case "as_sym_bool":
+        return this.#symbol(symbol.parse(value));
+      case "as_sym_ints":
+        return `_annotate(List[int], [${symbols.parse(value).map((each) => this.#symbol(each))}])`;
+      case "as_float":
+        return float(value);
+      case "as_floats":
+        return `_annotate(List[float], [${z.array(z.unknown()).parse(value).map(float)}])`;
+      case "as_bool":
+        return truth(value);
+      case "as_bools":
+        return `_annotate(List[bool], [${z.array(z.unknown()).parse(value).map(truth)}])`;
+      case "as_string":
+        return JSON.stringify(z.string().parse(value));
+      case "as_device":
+        return DEVICE;
+      case "as_scalar_type":
+        return String(libtorchDType(z.number().parse(value)));
+      case "as_memory_format":
+        return libtorchMemoryFormat(z.number().parse(value));
+      case "as_layout":
+        if (value === STRIDED) return "0";
+        throw unknown();
+      default:
+        throw unknown();
+    }
+  }
+
+  #symbol(value: z.infer<typeof symbol>): string {
+    return "as_name" in value ? this.#named(value.as_name) : integer(value.as_int);
+  }
+
+  #local(name: string): string {
+    return this.define(name, `_${this.#locals++}`);
+  }
+
+  #named(name: string): string {
+    const text = this.#texts.get(name);
+    if (text === undefined) throw new Error(`its value ${name} comes from nowhere`);
+    return text;
+  }
+}
+
+/** Gradients are never wanted here, and a cast that is off casts nothing. */
+function isInlined({ target, inputs }: Node): boolean {
+  if (target === "torch.ops.higher_order.wrap_with_set_grad_enabled") return true;
+  return target === "torch.ops.higher_order.wrap_with_autocast" && inputs[2]?.arg.as_bool === false;
+}
+
+/** The names of the tensors where a node gives a list. */
+function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
+  const [first] = outputs;
+  if (first?.as_tensors === undefined || outputs.length > 1) return undefined;
+  return names.parse(first.as_tensors).map(({ name }) => name);
+}
+
+const KEYWORD = 2;
+const STRIDED = 7;
+/** Of a tensor, or of a number that comes of sizes alone: those that come of tensors have another type in TorchScript. */
+function outputName(output: Record<string, unknown>, target: string): string {
+  const [kind = "", value] = Object.entries(output)[0] ?? [];
+  const isOfSizes = /^_operator\.|\.sym_/.test(target);
+  const name = kind === "as_tensor" ? named.safeParse(value).data?.name : isOfSizes && symbolName.safeParse(value).data;
+  if (typeof name === "string") return name;
+  throw new Error(`${target} gives it an ${kind}`);
+}
+
+const treeSchema = z.looseObject({ context: z.unknown(), children_spec: z.array(z.unknown()) });
+const specSchema = z.tuple([z.number(), treeSchema]);
+const leafSchema = z.looseObject({ children_spec: z.array(z.never()) });
+
+/** One tensor, a dict where the program gives one, else a tuple of all its tensors. */
+function returned(outputs: readonly string[], spec: string | undefined): string {
+  const { context, children_spec: children = [] } = specSchema.safeParse(JSON.parse(spec ?? "0")).data?.[1] ?? {};
+  const keys =
+    typeof context === "string" && context.startsWith("[")
+      ? z.array(z.string()).safeParse(JSON.parse(context)).data
+      : undefined;
+  const isFlat = children.every((child) => leafSchema.safeParse(child).success);
+  if (keys !== undefined && isFlat && keys.length === outputs.length)
+    return `{${outputs.map((output, i) => `${JSON.stringify(keys[i])}: ${output}`)}}`;
+  return children.length === 0 && outputs.length === 1 ? (outputs[0] ?? "") : `(${outputs.join(", ")},)`;
+}

@@ -1,0 +1,74 @@
+/** An exported program (`torch.export.save`) as the addon takes it: its graph as the text of a TorchScript method, and where its weights lie. */
+import { basename } from "node:path";
+import { z } from "zod";
+import { messageOf, SconceError } from "../errors.ts";
+import { Archive } from "./archive.ts";
+import { type ProgramText, programSchema, programText } from "./program-graph.ts";
+import { libtorchDType } from "./program-literals.ts";
+
+/** Where one weight lies in the archive, and what of the record it is. */
+export interface ProgramWeight {
+  readonly record: string;
+  /** As libtorch counts its dtypes. */
+  readonly dtype: number;
+  readonly sizes: readonly number[];
+  readonly strides: readonly number[];
+  readonly offset: number;
+}
+
+export interface Program extends Omit<ProgramText, "weights"> {
+  readonly weights: readonly ProgramWeight[];
+}
+
+export const programFile = /^[^/]+\/models\/model\.json$/;
+
+const known = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
+const payloadSchema = z.object({
+  config: z.record(
+    z.string(),
+    z.looseObject({
+      path_name: z.string(),
+      use_pickle: z.literal(false),
+      tensor_meta: z.looseObject({
+        dtype: z.number(),
+        sizes: z.array(known),
+        strides: z.array(known),
+        storage_offset: known,
+      }),
+    }),
+  ),
+});
+
+/**
+ * @returns undefined for what is no exported program
+ * @throws SconceError `weights_invalid` for one that only AOTInductor can run, and why
+ */
+export function readProgram(path: string): Program | undefined {
+  const archive = Archive.open(path);
+  const json = archive?.text(programFile);
+  if (archive === undefined || json === undefined) return undefined;
+  try {
+    const text = programText(programSchema.parse(JSON.parse(json)));
+    const found = new Map([...payloads(archive, "weights"), ...payloads(archive, "constants")]);
+    const weights = text.weights.map((name) => {
+      const weight = found.get(name);
+      if (weight === undefined) throw new Error(`its weight ${name} is stored in a way that sconce does not read`);
+      return weight;
+    });
+    return { ...text, weights };
+  } catch (error) {
+    const why = error instanceof z.ZodError ? "it is written in a schema that sconce does not know" : messageOf(error);
+    throw new SconceError("weights_invalid", `${basename(path)} can't be run uncompiled: ${why}`, { cause: error });
+  }
+}
+
+/** The tensors of one folder that are stored as bytes, by name. */
+function payloads(archive: Archive, folder: string): [string, ProgramWeight][] {
+  const text = archive.text(new RegExp(`/data/${folder}/model_${folder}_config\\.json$`));
+  const { success, data } = payloadSchema.safeParse(JSON.parse(text ?? "{}"));
+  if (!success) return [];
+  return Object.entries(data.config).map(([name, { path_name: file, tensor_meta: meta }]) => {
+    const { sizes, strides, storage_offset: offset } = meta;
+    return [name, { record: `data/${folder}/${file}`, dtype: libtorchDType(meta.dtype), sizes, strides, offset }];
+  });
+}

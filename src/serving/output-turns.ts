@@ -1,0 +1,44 @@
+/** Makes outputs of all lists in turn, and lets the event loop turn in between: one may be megabytes, and a batch of them would hold up everybody. */
+
+/** Longest time spent making outputs before the event loop turns: a batch of small ones is done at once. */
+const MAX_HOLD_MS = 10;
+
+export class OutputTurns {
+  /** By list. */
+  readonly #waiting = new Map<object, (() => void)[]>();
+  /** Time that outputs have taken since others last had their turn. */
+  #tookMs = 0;
+
+  /** Whether one more is made at once. */
+  get isOpen(): boolean {
+    return this.#tookMs <= MAX_HOLD_MS;
+  }
+
+  run(make: () => void): void {
+    const beganMs = performance.now();
+    make();
+    this.#tookMs += performance.now() - beganMs;
+  }
+
+  /** Lets the making of one wait for its turn. */
+  add(list: object, make: () => void): void {
+    if (this.#waiting.size === 0) setImmediate(() => this.#runMore());
+    const waiting = this.#waiting.get(list);
+    if (waiting === undefined) this.#waiting.set(list, [make]);
+    else waiting.push(make);
+  }
+
+  #runMore(): void {
+    this.#tookMs = 0;
+    for (const [list, waiting] of this.#waiting) {
+      const make = waiting.shift();
+      // What is put back is met again after all others.
+      this.#waiting.delete(list);
+      if (make === undefined) continue;
+      this.#waiting.set(list, waiting);
+      this.run(make);
+      if (!this.isOpen) break;
+    }
+    if (this.#waiting.size > 0) setImmediate(() => this.#runMore());
+  }
+}

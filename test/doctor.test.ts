@@ -1,0 +1,59 @@
+/** `sconce doctor`: what it says of this machine, and of one that could not serve. */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { z } from "zod";
+import { cli } from "./helpers/cli.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+const report = z.object({
+  ok: z.boolean(),
+  checks: z.array(z.object({ name: z.string(), state: z.string(), found: z.string(), fix: z.string().optional() })),
+});
+
+async function doctor(env: Readonly<Record<string, string>>, ...args: string[]) {
+  const { code, stdout } = await cli(["doctor", "--json", ...args], { env });
+  const { ok, checks } = report.parse(JSON.parse(stdout));
+  return { code, ok, check: (name: string) => checks.find((one) => one.name === name) };
+}
+
+describe("sconce doctor", () => {
+  test("finds that this machine can serve, and says what it would serve with", async () => {
+    await using home = await tempDir();
+    const { code, stdout } = await cli(["doctor", "--port=0"], { env: { SCONCE_HOME: home.path } });
+    expect(code).toBe(0);
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.every((line) => /^[✓!] \w+ +\S/.test(line))).toBe(true);
+    expect(stdout).toMatch(/✓ libtorch +2\.\d+\.\d+\S*, for \w+ \w+, in \//);
+    expect(stdout).toMatch(/✓ addon +made for torch 2\.\d+\.\d+\S*, in \/.*sconce\.node$/m);
+    expect(stdout).toMatch(/^! models +none: build one with /m);
+  });
+
+  test("names each fault with what mends it, and ends with 1", async () => {
+    await using dir = await tempDir();
+    await writeFile(dir.join("file"), "");
+    await mkdir(dir.join("bin"));
+    // A driver's tool, where there is a GPU and libtorch is for the CPU, or has none that it can use.
+    await writeFile(dir.join("bin/nvidia-smi"), '#!/bin/sh\necho "NVIDIA H100, 81559 MiB, 570.1"\n');
+    await chmod(dir.join("bin/nvidia-smi"), 0o755);
+    await writeFile(dir.join("auth.json"), '{"auths":{"x":{"auth":"c2VjcmV0"}}}');
+    using taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+    const env = {
+      HOME: dir.path,
+      SCONCE_HOME: dir.join("file/store"),
+      PATH: dir.join("bin"),
+      REGISTRY_AUTH_FILE: dir.join("auth.json"),
+      SCONCE_HOST: "127.0.0.1",
+    };
+    const { code, ok, check } = await doctor(env, `--port=${taken.port}`);
+    expect({ code, ok }).toEqual({ code: 1, ok: false });
+    expect(check("port")).toMatchObject({ state: "fault", fix: "name another with --port" });
+    expect(check("data")).toMatchObject({ state: "fault", fix: "name another with SCONCE_HOME" });
+    expect(check("gpu")).toMatchObject({
+      state: "warning",
+      found: expect.stringContaining("NVIDIA H100, 81559 MiB, driver 570.1"),
+    });
+    expect(check("registries")?.found).toBe(`credentials in ${dir.join("auth.json")}`);
+  });
+});

@@ -1,0 +1,29 @@
+/** What several test files need and none changes: in one run of `npm test` the first that asks makes it. */
+import { existsSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { made } from "../../examples/minilm/prepared.ts";
+
+/** @returns the folder that `make` filled, now or before; undefined where a file is tested without `npm test` */
+export async function shared(name: string, make: (folder: string) => Promise<void>): Promise<string | undefined> {
+  const all = process.env.SCONCE_TEST_SHARED;
+  if (all === undefined) return undefined;
+  const folder = join(all, name);
+  await mkdir(dirname(folder), { recursive: true });
+  for (;;) {
+    if (existsSync(folder)) return folder;
+    // A lock: files that need it begin at the same time.
+    const isOurs = await mkdir(`${folder}.making`).then(
+      () => true,
+      () => false,
+    );
+    if (!isOurs) await Bun.sleep(20);
+    else {
+      try {
+        return await made(folder, make);
+      } finally {
+        await rm(`${folder}.making`, { recursive: true });
+      }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/** Exported programs run as they are: no compiler, no Python, whatever sizes they were exported for. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { float32, float64, int32 } from "../src/model/tensor.ts";
+import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { readProgram } from "../src/native/program.ts";
+import { failure } from "./helpers/failure.ts";
+import { exportedPrograms } from "./helpers/programs.ts";
+import { fixtures } from "./helpers/weights.ts";
+
+let folder: string;
+let session: NativeSession;
+let known: Record<string, number[]>;
+
+beforeAll(async () => {
+  folder = await exportedPrograms();
+  const inputs = { mask: float32("length"), x: float32("length", 4) };
+  const outputs = { flat: float32("flat"), picked: float32("length", 2), best: float64("length"), at: int32("length") };
+  session = await openSession({ path: join(folder, "steps.pt2"), device: "cpu", threads: 1, inputs, outputs });
+  known = z.record(z.string(), z.array(z.number())).parse(await Bun.file(join(folder, "steps.json")).json());
+}, 120_000);
+
+afterAll(() => session?.dispose());
+
+/** A row of the inputs that PyTorch was given: 3 rows of 7. */
+function item(row: number, length = 7) {
+  const part = (name: string, size: number) =>
+    Float32Array.from((known[name] ?? []).slice(row * size, row * size + (size / 7) * length));
+  return [
+    { dtype: "float32", shape: [length], data: part("mask", 7) },
+    { dtype: "float32", shape: [length, 4], data: part("x", 28) },
+  ] as const;
+}
+
+test("a program gives what PyTorch gives, for other sizes than those it was exported with", async () => {
+  const outputs = await session.run([0, 1, 2].map((row) => item(row)));
+  for (const [i, name] of ["flat", "picked", "best", "at"].entries()) {
+    const expected = known[name] ?? [];
+    expect(outputs[i]?.data).toHaveLength(expected.length);
+    for (const [at, value] of expected.entries()) expect(Number(outputs[i]?.data[at])).toBeCloseTo(value, 4);
+  }
+  // Tracing took it that the batch, which is free, is never 1.
+  const [alone] = await session.run([item(1)]);
+  expect([...(alone?.data ?? [])]).toEqual([...(outputs[0]?.data.slice(13, 26) ?? [])]);
+});
+
+test("sizes that the program was not exported for are refused, with the name of the input", async () => {
+  expect(await failure(session.run([item(0, 3)]))).toBe("run_failed: x: size 1 must be at least 4");
+});
+
+test("the batch of a program is what its first sizes say", async () => {
+  expect(readProgram(join(folder, "masked.pt2"))).toMatchObject({ mostRows: 16, leastRows: 1 });
+  const { path } = await fixtures();
+  const fixed = readProgram(path("exported.pt2"));
+  expect(fixed?.leastRows).toBe(fixed?.mostRows ?? 0);
+});
+
+test("what only AOTInductor runs is named, and what is no program is none", () => {
+  expect(() => readProgram(join(folder, "number.pt2"))).toThrow(
+    "number.pt2 can't be run uncompiled: its inputs hold a constant_input",
+  );
+  expect(readProgram(join(import.meta.dir, "models/methods.pt"))).toBeUndefined();
+});
