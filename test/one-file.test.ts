@@ -31,7 +31,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 bareRootTest(test)("packages a model of TypeScript, serves it, and writes another with its types", async () => {
   await using system = await bareRoot();
-  const names = ["model.ts", "canonicalize.ts", "heat-map.ts", "digits.pt", "samples/3.png"];
+  const names = ["model.ts", "canonicalize.ts", "heat-map.ts", "digits.pt2", "samples/3.png"];
   const files = new Map(names.map((name) => [`/model/${name}`, join(digits, name)]));
   for (const [minor, path] of Object.entries(addons)) files.set(`/bin/addons/${minor}/sconce.node`, path);
   for (const { name, path } of (await libraryFiles()).libtorch) files.set(`/torch/lib/${name}`, path);
@@ -78,8 +78,8 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
 
   test("says in its name which systems it is for, and packages weights alone with the torch beside it", async () => {
     expect(basename(wheel)).toMatch(/^sconce_serve-[\d.]+-py3-none-manylinux_2_\d\d_(x86_64|aarch64)\.whl$/);
-    const weights = join(root, "src/commands/init/template/model.pt");
-    const building = ["build", weights, "--name", "weights", "--input", "rgb=float32[N,3]", "--tag", "v1"];
+    const weights = join(root, "src/commands/init/template/model.pt2");
+    const building = ["build", weights, "--name", "weights", "--tag", "v1"];
     await using program = start([dir.join("site/bin/sconce"), ...building], dirname(libtorch?.root ?? ""));
     expect(await program.stdout, program.lines.join("\n")).toBe("weights:v1\n");
   });

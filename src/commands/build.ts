@@ -14,7 +14,6 @@ import { mediaTypes } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
-import { modelStore } from "./model-source.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
 import { Progress } from "./progress.ts";
@@ -95,7 +94,6 @@ sconce build traced.pt --input x=float32[N,784]`,
     if (options.weights !== undefined && !existsSync(options.weights)) {
       throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
     }
-    await modelStore.prepareLibraries();
     using folder = await modelFolder(given, options);
     const { weights, compile: isCompiled } = options;
     const { code, model, example, files, pathOf } = await withSource(
