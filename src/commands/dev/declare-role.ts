@@ -10,6 +10,7 @@ import { ItemPipeline } from "../../serving/item-pipeline.ts";
 import { exampleTensors, runSetup } from "../../serving/set-up.ts";
 import { mediaTypes } from "../../store/manifest.ts";
 import type { PackagedLayer } from "../../store/packaged-model.ts";
+import { modelStore } from "../model-source.ts";
 import { declaredConfig, type SourceModel, withSource } from "../try-out/source-model.ts";
 import { writeDeclared } from "./folder-source.ts";
 
@@ -26,6 +27,7 @@ export type DeclaredFacts = z.infer<typeof declaredFacts>;
 
 export const declareRole: Role = async (start, link) => {
   const { dir, folder, timeoutS } = declareStart.parse(start);
+  await modelStore.prepareLibraries();
   const facts = await withSource({ dir, timeoutS }, async (source) => {
     const { model, pathOf, example } = source;
     await runSetup(model, pathOf);
