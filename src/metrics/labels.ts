@@ -97,9 +97,11 @@ export const routes = {
   "/": [200],
   "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 404],
+  "/predictions/{id}/events": [200, 404],
   "/predictions/{id}/cancel": [200, 404],
   "/demo": [200, 400, 408, 413, 415, 422, 429, 503],
   "/demo/{id}": [200, 404],
+  "/demo/{id}/events": [200, 404],
   "/demo/{id}/cancel": [200, 404],
   "/docs": [200],
   "/openapi.json": [200],
@@ -114,7 +116,7 @@ export type Route = keyof typeof routes;
 export function routeOf(path: string): Route {
   const known = byPath.get(path);
   if (known !== undefined) return known;
-  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel)?$/.exec(path);
+  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel|\/events)?$/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[2] ?? ""}`) ?? "other";
   return path.startsWith("/docs/") ? "/docs" : "other";
 }

@@ -1,0 +1,106 @@
+/** Predictions as server-sent events. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { eventsOf } from "./helpers/events.ts";
+import { Family } from "./helpers/family.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(60_000);
+
+let store: TestStore;
+let lab: TestServer;
+let stage: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "stage");
+  [lab, stage] = await Promise.all([store.serve("lab", { accessLog: false }), store.serve("stage")]);
+});
+
+afterAll(async () => {
+  await Promise.all([lab.stop(), stage.stop()]);
+  await store[Symbol.asyncDispose]();
+});
+
+const accept = { Accept: "text/event-stream" };
+const watch = ({ client }: TestServer, path: string, headers: Record<string, string> = {}) =>
+  client.fetch(path, { headers: { ...accept, ...headers } });
+
+test("outputs are told as they come, and the end as GET gives it", async () => {
+  await using gate = hold();
+  const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
+  const events = eventsOf(await watch(lab, `/predictions/${id}`));
+  const next = async () => (await events.next()).value;
+  expect(await next()).toMatchObject({ event: "start", data: { prediction_id: id } });
+  expect(await next()).toMatchObject({ event: "output", data: { index: 1, output: { y: 5 } } });
+  gate.release("a");
+  expect(await next()).toMatchObject({ event: "output", data: { index: 0, output: { y: 3 } } });
+  expect(await next()).toEqual({ event: "completed", id: "end", data: await lab.client.read(id) });
+  expect(await next()).toBeUndefined();
+});
+
+test("a client that comes back goes on behind its last event, also after the end, and not after the last", async () => {
+  await using gate = hold();
+  const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }, { x: 3 }]);
+  let lastId = "";
+  for await (const { event, id: eventId, data } of eventsOf(await watch(lab, `/predictions/${id}`))) {
+    if (event !== "output") continue;
+    expect(data).toMatchObject({ index: 1 });
+    lastId = eventId;
+    break;
+  }
+  gate.release("a");
+  await lab.client.end(id);
+  const seen = await Array.fromAsync(eventsOf(await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId })));
+  expect(seen.map(({ event, data }) => [event, data])).toMatchObject([
+    ["output", { index: 0 }],
+    ["output", { index: 2 }],
+    ["completed", { status: "success" }],
+  ]);
+  expect((await watch(lab, `/predictions/${id}`, { "Last-Event-ID": "end" })).status).toBe(204);
+});
+
+test("a demo's logs are told piece by piece", async () => {
+  await using gate = hold();
+  const demo = new Family(stage.client, "/demo");
+  const { id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
+  const events = eventsOf(await watch(stage, `/demo/${id}`));
+  let logs = "";
+  for await (const { event, data } of events) {
+    if (event === "log") logs += data;
+    if (event === "log" && logs.includes("said")) gate.release("a");
+    if (event === "completed") expect(data).toMatchObject({ logs, demo_outputs: [{ half: 1.5 }] });
+  }
+  expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
+});
+
+describe("POST", () => {
+  test("is answered with events from the start", async () => {
+    const response = await lab.client.post([{ x: 1 }, { x: 2, fail: "postprocess" }], accept);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "cache-control": "no-cache",
+      "x-accel-buffering": "no",
+      location: expect.stringMatching(/^\/predictions\/.+/),
+    });
+    const events = await Array.fromAsync(eventsOf(response));
+    expect(events.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
+    const [start, , completed] = events;
+    const { prediction_id: id } = completed?.data as { prediction_id: string };
+    expect(start?.data).toMatchObject({ prediction_id: id, created_at: expect.any(String) });
+    expect(completed?.data).toEqual(await lab.client.read(id));
+  });
+
+  test("cancels for a client that leaves before the end", async () => {
+    await using gate = hold();
+    let id = "";
+    for await (const { data } of eventsOf(await lab.client.post([{ x: 1, before: gate.url("a") }], accept))) {
+      ({ prediction_id: id } = data as { prediction_id: string });
+      break;
+    }
+    expect(await lab.client.end(id)).toMatchObject({ status: "failed", error_message: "Canceled" });
+  });
+
+  test("that is refused is a problem", async () => {
+    expect(await lab.client.refused([{ y: 1 }], accept)).toMatchObject({ status: 422 });
+    expect((await watch(lab, "/predictions/none")).status).toBe(404);
+  });
+});
