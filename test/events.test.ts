@@ -83,10 +83,9 @@ describe("POST", () => {
     });
     const events = await Array.fromAsync(eventsOf(response));
     expect(events.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
-    const [start, , completed] = events;
-    const { prediction_id: id } = completed?.data as { prediction_id: string };
-    expect(start?.data).toMatchObject({ prediction_id: id, created_at: expect.any(String) });
-    expect(completed?.data).toEqual(await lab.client.read(id));
+    const path = response.headers.get("location") ?? "";
+    expect(events[0]?.data).toMatchObject({ prediction_id: path.split("/").at(-1), created_at: expect.any(String) });
+    expect(events[2]?.data).toEqual(await (await lab.client.fetch(path)).json());
   });
 
   test("cancels for a client that leaves before the end", async () => {

@@ -102,7 +102,7 @@ export class EventStream {
       } else if (record.outcome.members.length < LARGE_ANSWER_LENGTH) {
         yield this.#event("completed", recordJson(record, this.#options.family), END_ID);
         return;
-      } else if (this.#options.large.hasRoomFor(record)) {
+      } else if (this.#options.large.hasRoomFor(record.outcome.members.length)) {
         yield* this.#largeEnd(record);
         return;
       } else {

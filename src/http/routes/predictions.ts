@@ -1,7 +1,6 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import type { Client, NewPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
@@ -9,11 +8,11 @@ import type { Sender } from "../../serving/suspects.ts";
 import { readBody } from "../body-reader.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { type Family, families } from "../families.ts";
-import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
+import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
 import type { Peer } from "../listener.ts";
 import type { OutputLinks } from "../output-links.ts";
 import { cancelAfterMsOf, OUTPUTS_AS_LINKS, prefersLinks, waitMsOf } from "../prefer.ts";
-import { ProblemError } from "../problem.ts";
+import { unknownPrediction } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
@@ -76,7 +75,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     };
     const stream = new EventStream({ family, lastEventId, large, memory, onEnd });
     const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
-    if (watched === undefined) throw notFound();
+    if (watched === undefined) throw unknownPrediction();
     onHold(raw, true);
     const location = made === undefined ? {} : { Location: `${path}/${id}` };
     context.isNamed = true;
@@ -149,14 +148,6 @@ function endOf(record: PredictionRecord | undefined): Watched | undefined {
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function notFound(): ProblemError {
-  return new ProblemError({
-    status: 404,
-    code: "prediction_not_found",
-    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
-  });
-}
-
 type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
 
 /** A class, as the signal of a request is made when it is asked for. */
@@ -192,17 +183,13 @@ function answer(
   context: RequestContext,
   location?: string,
 ): Response {
-  if (record === undefined) throw notFound();
+  if (record === undefined) throw unknownPrediction();
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(recordJson(record, family), context, location);
   }
   // Who has just made it is not sent away: what it took meanwhile was given back.
-  if (location === undefined && !large.hasRoomFor(record)) {
-    throw new SconceError(
-      "queue_full",
-      "the server's memory is taken by other requests (--max-memory); try again later",
-      { refusal: "memory" },
-    );
+  if (location === undefined && !large.hasRoomFor(record.outcome.members.length)) {
+    throw noMemory();
   }
   return jsonResponse(large.stream(record, family), context, location);
 }
