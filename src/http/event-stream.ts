@@ -26,6 +26,18 @@ export interface EventStreamOptions {
   readonly onEnd: (hasLeft: boolean) => void;
 }
 
+/** What is to be told next beside logs. */
+interface NextEvent {
+  readonly name: "output" | "completed";
+  /** Of the output. */
+  readonly index: number | undefined;
+  /** Under which others may be reading it. */
+  readonly path: string;
+  /** Of its text, about. */
+  readonly length: number;
+  readonly json: () => string;
+}
+
 export class EventStream {
   readonly #options: EventStreamOptions;
   readonly #encoder = new TextEncoder();
@@ -83,31 +95,29 @@ export class EventStream {
   }
 
   async *#events(watched: Watched): AsyncGenerator<string | Uint8Array, undefined> {
+    const { large, memory } = this.#options;
     yield `retry: ${RETRY_MS}\n\n`;
     if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
-    let ended: (string | undefined)[] | undefined;
+    let ended: readonly (string | undefined)[] | undefined;
     while (!this.#hasLeft) {
       this.#isChanged = false;
       const { record } = watched;
       if (record === undefined) return;
-      if (hasEnded(record)) ended ??= outputsOf(record);
-      const outputs = ended ?? watched.outputs;
-      const index = this.#sent.next(outputs);
       if (record.logs.length > this.#sentLogs) {
         yield this.#log(record);
-      } else if (index !== undefined) {
-        yield* this.#output(index, outputs[index] ?? "");
-      } else if (!hasEnded(record)) {
+        continue;
+      }
+      if (hasEnded(record)) ended ??= outputsOf(record);
+      const next = this.#next(record, ended ?? watched.outputs);
+      if (next === undefined) {
         yield* this.#pause();
-      } else if (record.outcome.members.length < LARGE_ANSWER_LENGTH) {
-        yield this.#event("completed", recordJson(record, this.#options.family), END_ID);
-        return;
-      } else if (this.#options.large.hasRoomFor(record.outcome.members.length)) {
-        yield* this.#largeEnd(record);
-        return;
+      } else if (next.length >= LARGE_ANSWER_LENGTH && !large.hasRoomFor(next.path, next.length)) {
+        memory.onceRoom(this.changed);
+        yield* this.#pause();
       } else {
-        this.#options.memory.onceRoom(this.changed);
-        yield* this.#pause();
+        if (next.index !== undefined) this.#sent.add(next.index);
+        yield* this.#send(next);
+        if (next.index === undefined) return;
       }
     }
   }
@@ -117,14 +127,6 @@ export class EventStream {
     return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
   }
 
-  #event(name: string, data: string, id = this.#id()): string {
-    return `event: ${name}\ndata: ${data}\nid: ${id}\n\n`;
-  }
-
-  #id(): string {
-    return `${this.#sentLogs}:${this.#sent}`;
-  }
-
   #log({ logs }: PredictionRecord): string {
     const end = wholeEnd(logs, this.#sentLogs + LARGE_ANSWER_LENGTH);
     const text = logs.slice(this.#sentLogs, end);
@@ -132,28 +134,37 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
-  async *#output(index: number, text: string): AsyncGenerator<string> {
-    this.#sent.add(index);
-    const start = `{"index":${index},"output":`;
-    if (text.length < LARGE_ANSWER_LENGTH) {
-      yield this.#event("output", `${start}${text}}`);
-      return;
+  #next(record: PredictionRecord, outputs: readonly (string | undefined)[]): NextEvent | undefined {
+    const { family } = this.#options;
+    const path = `${family.path}/${record.id}`;
+    const index = this.#sent.next(outputs);
+    if (index !== undefined) {
+      const text = outputs[index] ?? "";
+      const json = () => `{"index":${index},"output":${text}}`;
+      return { name: "output", index, path: `${path}/events/${index}`, length: text.length, json };
     }
-    // Held for this reader where the prediction ends meanwhile.
-    using _charge = this.#options.memory.add("answers", text.length);
-    yield `event: output\ndata: ${start}`;
-    for (let from = 0, to = 0; from < text.length && !this.#hasLeft; from = to) {
-      to = wholeEnd(text, from + LARGE_ANSWER_LENGTH);
-      yield text.slice(from, to);
-    }
-    yield `}\nid: ${this.#id()}\n\n`;
+    if (!hasEnded(record)) return undefined;
+    const { length } = record.outcome.members;
+    return { name: "completed", index, path, length, json: () => recordJson(record, family) };
   }
 
-  async *#largeEnd(record: EndedRecord): AsyncGenerator<string | Uint8Array> {
-    const { large, family } = this.#options;
-    yield "event: completed\ndata: ";
-    for await (const bytes of large.streamOf(record.id, family) ?? large.stream(record, family)) yield bytes;
-    yield `\nid: ${END_ID}\n\n`;
+  async *#send({ name, index, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
+    const id = index === undefined ? END_ID : this.#id();
+    if (length < LARGE_ANSWER_LENGTH) {
+      yield this.#event(name, json(), id);
+      return;
+    }
+    yield `event: ${name}\ndata: `;
+    for await (const bytes of this.#options.large.part(path, () => this.#encoder.encode(json()))) yield bytes;
+    yield `\nid: ${id}\n\n`;
+  }
+
+  #event(name: string, data: string, id = this.#id()): string {
+    return `event: ${name}\ndata: ${data}\nid: ${id}\n\n`;
+  }
+
+  #id(): string {
+    return `${this.#sentLogs}:${this.#sent}`;
   }
 
   /** Waits for a change; where there is none for long its reader hears that it is still there. */
@@ -171,7 +182,7 @@ export class EventStream {
   }
 }
 
-/** What succeeded; of a large record nothing, as its end alone tells all of it, and telling it twice would take twice the memory. */
+/** What succeeded; of a large record nothing: its end tells all of it, and nobody is sent so much twice. */
 function outputsOf({ outcome: { members } }: EndedRecord): (string | undefined)[] {
   if (members.length >= LARGE_ANSWER_LENGTH) return [];
   const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));

@@ -26,9 +26,9 @@ export class LargeAnswers {
     this.#memory = memory;
   }
 
-  /** Whether there is room for one more of this length. */
-  hasRoomFor(length: number): boolean {
-    return this.#memory.hasRoom("answers", length);
+  /** Whether there is room for one of this length, or others are reading it. */
+  hasRoomFor(path: string, length: number): boolean {
+    return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
   /** The JSON text of a record that others are reading. */

@@ -62,7 +62,7 @@ export function addOutputFileRoutes(
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
-        if (!large.hasRoomFor(bytes.length)) throw noMemory();
+        if (!large.hasRoomFor(c.req.path, bytes.length)) throw noMemory();
         return new Response(
           large.part(c.req.path, () => decoded(uri).bytes, begin, end),
           init,

@@ -76,11 +76,14 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const stream = new EventStream({ family, lastEventId, large, memory, onEnd });
     const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
     if (watched === undefined) throw unknownPrediction();
+    const body = stream.body(watched);
+    // Gone meanwhile: then nobody would ever cancel it.
+    if (raw.signal.aborted) await body.cancel();
     onHold(raw, true);
     const location = made === undefined ? {} : { Location: `${path}/${id}` };
     context.isNamed = true;
     const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
-    return new Response(stream.body(watched), { headers });
+    return new Response(body, { headers });
   };
   for (const family of families) {
     const { path, kind } = family;
@@ -188,7 +191,7 @@ function answer(
     return jsonResponse(recordJson(record, family), context, location);
   }
   // Who has just made it is not sent away: what it took meanwhile was given back.
-  if (location === undefined && !large.hasRoomFor(record.outcome.members.length)) {
+  if (location === undefined && !large.hasRoomFor(`${family.path}/${record.id}`, record.outcome.members.length)) {
     throw noMemory();
   }
   return jsonResponse(large.stream(record, family), context, location);
