@@ -8,14 +8,13 @@ import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
 import { byteRangeOf } from "../byte-range.ts";
-import { families } from "../families.ts";
+import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
 import { ProblemError, unknownPrediction } from "../problem.ts";
 import { contextOf } from "../request-context.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
-const lists = { prediction: ["outputs"], demo: ["outputs", "demo_outputs"] } as const;
-type List = (typeof lists)["demo"][number];
+type List = Family["lists"][number];
 
 /** A file may be a page with scripts: it is shown without them, and as nobody's. */
 const fileHeaders = {
@@ -29,8 +28,8 @@ export function addOutputFileRoutes(
   { predictions, siblings, memory }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory">,
 ): void {
   const large = new LargeAnswers(memory);
-  for (const { path, kind } of families) {
-    for (const list of lists[kind]) {
+  for (const { path, kind, lists } of families) {
+    for (const list of lists) {
       app.get(`${path}/:id/${list}/:index/*`, async (c) => {
         const { raw } = c.req;
         const id = c.req.param("id");
