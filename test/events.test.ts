@@ -1,8 +1,13 @@
 /** Predictions as server-sent events. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { EventStream } from "../src/http/event-stream.ts";
+import { families } from "../src/http/families.ts";
+import { LargeAnswers } from "../src/http/large-answers.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
+import { livePrediction } from "./helpers/live.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 setDefaultTimeout(60_000);
@@ -71,6 +76,55 @@ test("a demo's logs are told piece by piece", async () => {
     if (event === "completed") expect(data).toMatchObject({ logs, demo_outputs: [{ half: 1.5 }] });
   }
   expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
+});
+
+/** The events of a prediction that nothing works on, one reader's for each time that its body is asked for. */
+function followed(keepAliveMs = 60_000) {
+  const memory = new MemoryAccount();
+  const large = new LargeAnswers(memory);
+  const live = livePrediction({ count: 2 });
+  const texts: (string | undefined)[] = [];
+  live.begin({ outputs: texts, failure: () => "", release: () => {} });
+  const [family] = families;
+  if (family === undefined) throw new Error("no family");
+  const read = () => {
+    const stream = new EventStream({ family, large, memory, keepAliveMs, onEnd() {} });
+    const stop = live.watch(stream.changed);
+    const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };
+    const reader = stream.body(watched).getReader();
+    const next = async () => {
+      const { value, done } = await reader.read();
+      return done ? undefined : new TextDecoder().decode(value);
+    };
+    return { next, leave: () => reader.cancel() };
+  };
+  return { live, texts, memory, read };
+}
+
+test("a client that nothing happens for is told that the server is there", async () => {
+  const { next, leave } = followed(1).read();
+  expect([await next(), await next(), await next(), await next()]).toEqual([
+    "retry: 1000\n\n",
+    expect.stringMatching(/^event: start\ndata: .*\nid: 0:\n\n$/),
+    ":\n\n",
+    ":\n\n",
+  ]);
+  await leave();
+});
+
+test("readers that lag hold one copy of one output, and are not sent a large end twice", async () => {
+  const { live, texts, memory, read } = followed();
+  texts.push(`"${"a".repeat(1_000_000)}"`, `"${"b".repeat(1_000_000)}"`);
+  const readers = [read(), read(), read()];
+  for (const reader of readers) for (let i = 0; i < 4; i++) await reader.next();
+  expect(memory.parts.answers).toBeWithin(1_000_000, 1_100_000);
+  live.finish({ status: "success", members: `"outputs":[${texts.join(",")}]` });
+  for (const reader of readers) {
+    let rest = "";
+    for (let part = await reader.next(); part !== undefined; part = await reader.next()) rest += part;
+    expect(rest.match(/^event: .*$/gm)).toEqual(["event: completed"]);
+  }
+  expect(memory.parts.answers).toBe(0);
 });
 
 describe("POST", () => {
