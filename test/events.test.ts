@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/families.ts";
 import { LargeAnswers } from "../src/http/large-answers.ts";
+import { SentOutputs } from "../src/http/sent-outputs.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
@@ -76,6 +77,17 @@ test("a demo's logs are told piece by piece", async () => {
     if (event === "completed") expect(data).toMatchObject({ logs, demo_outputs: [{ half: 1.5 }] });
   }
   expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
+});
+
+test("the id of an event says which outputs were sent, in whatever order, and what it cannot say is not believed", () => {
+  const outputs = Array.from({ length: 6 }, () => "1");
+  const sent = new SentOutputs();
+  for (const index of [4, 0, 2, 1]) sent.add(index);
+  expect([sent.toString(), sent.next(outputs)]).toEqual(["0-2,4-4", 3]);
+  const again = new SentOutputs("0-2,4-4");
+  for (const index of [3, 5]) again.add(index);
+  expect([again.toString(), again.next(outputs)]).toEqual(["0-5", undefined]);
+  expect(["3-1", "0-1,1-5", "x", "-", ""].map((text) => new SentOutputs(text).next(outputs))).toEqual([0, 2, 0, 0, 0]);
 });
 
 /** The events of a prediction that nothing works on, one reader's for each time that its body is asked for. */

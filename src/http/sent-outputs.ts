@@ -7,9 +7,15 @@ export class SentOutputs {
   /** First and last index of each, in order, with gaps between them. */
   readonly #ranges: [number, number][] = [];
 
-  /** @param text as `toString` gives it */
+  /** @param text as `toString` gave it; of another one what cannot be is left out */
   constructor(text = "") {
-    for (const [, first, last] of text.matchAll(/(\d+)-(\d+)/g)) this.#ranges.push([Number(first), Number(last)]);
+    let least = 0;
+    for (const part of text.split(",", MAX_RANGES)) {
+      const [, first = Number.NaN, last = Number.NaN] = (/^(\d+)-(\d+)$/.exec(part) ?? []).map(Number);
+      if (!(first >= least && last >= first)) return;
+      this.#ranges.push([first, last]);
+      least = last + 2;
+    }
   }
 
   add(index: number): void {

@@ -77,8 +77,8 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
     if (watched === undefined) throw unknownPrediction();
     const body = stream.body(watched);
-    // Gone meanwhile: then nobody would ever cancel it.
-    if (raw.signal.aborted) await body.cancel();
+    // Nobody reads it, nor would ever cancel it: its client is gone, or asked for the headers alone.
+    if (raw.signal.aborted || raw.method === "HEAD") await body.cancel();
     onHold(raw, true);
     const location = made === undefined ? {} : { Location: `${path}/${id}` };
     context.isNamed = true;
