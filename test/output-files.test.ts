@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { listIn } from "../src/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
+import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -14,6 +15,11 @@ const pageOf = (length: number) => `<p>${"0123456789".repeat(length / 10)}</p>`;
 const smallPage = pageOf(10);
 const model = modelText({
   name: '"pages"',
+  input: "z.object({ x: z.number(), before: z.url().optional() })",
+  preprocess: `async ({ x, before }) => {
+    if (before !== undefined) await fetch(before);
+    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
+  }`,
   output: "z.object({ pages: z.array(z.object({ page: z.string() })), text: z.string() })",
   postprocess: `(_, { input: { x } }) => {
     if (x < 0) throw new Error("no such page");
@@ -55,6 +61,16 @@ test("a file has its bytes, its media type, and headers that let no script of it
     "content-security-policy": expect.stringMatching(/^sandbox; default-src 'none'/),
     etag: expect.stringMatching(/^"[0-9a-f]{64}"$/),
   });
+});
+
+test("a file can be read as soon as its output is there", async () => {
+  await using gate = hold();
+  const { prediction_id: id } = await server.client.create([{ x: 10 }, { x: 10, before: gate.url("a") }]);
+  const path = `/predictions/${id}/outputs`;
+  let first = await get(`${path}/0/pages/0/page`);
+  while (first.status === 404) first = await get(`${path}/0/pages/0/page`);
+  expect(await first.text()).toBe(smallPage);
+  expect((await problemOf(await get(`${path}/1/pages/0/page`))).detail).toBe("input 1 has no output yet");
 });
 
 test("a demo's files are found among outputs and demo outputs", async () => {

@@ -1,5 +1,6 @@
 /** Replicas that share predictions through Redis: whichever is asked answers for all. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
@@ -141,6 +142,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const ended = await read({ Prefer: "wait" });
     expect(ended).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
     expect(ended.logs).toContain(`${logs}aloha again`);
+    const { detail } = await problemOf(await demoFront.client.fetch(`/demo/${id}/outputs/0/y`));
+    expect(detail).toBe("y is not a file");
     expect(await worker.client.refused([{ x: 1 }])).toMatchObject({ status: 404 });
     expect((await worker.client.fetch("/health/ready")).status).toBe(200);
     expect(await worker.client.metric("sconce_queue_deliveries_total")).toBe(1);
