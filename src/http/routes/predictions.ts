@@ -3,10 +3,12 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { onceOf } from "../../predictions/once.ts";
 import type { Client, NewPrediction, Predictions } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
 import { readBody } from "../body-reader.ts";
+import { checkChosenId, idOfKey } from "../chosen-id.ts";
 import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
 import type { Peer } from "../listener.ts";
@@ -38,6 +40,11 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
+interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs"> {
+  /** The id, where the client chose it. */
+  readonly chosen?: string;
+}
+
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
   const { predictions, siblings, memory, links, onHold = () => {}, peerOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
@@ -61,22 +68,31 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, asked: Pick<NewPrediction, "timeoutMs" | "waitMs">) => {
+    const create = async (raw: Request, origin: RequestContext, { chosen, ...asked }: Asked) => {
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, peerOf });
-      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin });
+      const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
+      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin, once });
       return preferred(family, record, raw, origin, `${path}/${record.id}`);
     };
+
+    const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
+      (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
 
     // Not asynchronous: of a server under overload most requests end here, and a promise would cost as much as all else.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
-      const asked = {
-        timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
-        waitMs: waitMsOf(headers.get("prefer")),
-      };
+      const asked = askedOf(headers);
+      const key = headers.get("idempotency-key");
+      // Where it was accepted before, there need not be room for it now.
+      if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
       predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
       return create(c.req.raw, contextOf(c), asked);
+    });
+
+    app.put(`${path}/:id`, (c) => {
+      const { headers } = c.req.raw;
+      return createOnce(c.req.raw, contextOf(c), { ...askedOf(headers), chosen: checkChosenId(c.req.param("id")) });
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -97,6 +113,10 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       return forwarded ?? answer(family, await predictions.cancel(kind, id), large, contextOf(c));
     });
   }
+}
+
+function askedOf(headers: Headers): Asked {
+  return { timeoutMs: cancelAfterMsOf(headers.get("cancel-after")), waitMs: waitMsOf(headers.get("prefer")) };
 }
 
 type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
