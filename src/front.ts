@@ -198,6 +198,7 @@ export async function openFront(options: FrontOptions): Promise<OneFront> {
           maxBodyBytes: config.maxBodyBytes,
           memory,
           version,
+          corsOrigin: config.corsOrigin,
           onInternalError: (error, context) =>
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
           // `Prefer: wait` may hold an answer back for longer than a connection may be silent.

@@ -41,6 +41,25 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     }
   });
 
+  test("make one prediction of one id, whichever is asked", async () => {
+    const id = crypto.randomUUID();
+    const put = ({ client }: TestServer, x: number, note?: object) =>
+      client.fetch(`/predictions/${id}`, {
+        method: "PUT",
+        headers: { "Content-Type": "application/json", Prefer: "wait" },
+        body: JSON.stringify([{ x, note }]),
+      });
+    const items = () => both.client.metric('sconce_predictions_total{status="success"}');
+    const before = await items();
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => put(i % 2 ? front : both, 1)));
+    expect(await items()).toBe(before + 1);
+    const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())));
+    expect(bodies.size).toBe(1);
+    expect(JSON.parse([...bodies][0] ?? "")).toMatchObject({ prediction_id: id, status: "success" });
+    // Too large for the entry of its prediction.
+    expect((await put(front, 1, { text: "n".repeat(100_000) })).status).toBe(422);
+  });
+
   test("show what is under way, and wait for what another one accepted", async () => {
     await using gate = hold();
     const { prediction_id: id, status } = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);

@@ -120,6 +120,24 @@ describe("a server of two fronts", () => {
     expect((await client.fetch(`/predictions/${canceled.slice(0, -1)}_`)).status).toBe(404);
   });
 
+  test("makes one prediction of one id, whichever front it comes to", async () => {
+    await using server = serve("lab", "--fronts", "2");
+    const client = await clientOf(server);
+    const large = { text: "n".repeat(300_000) };
+    const put = (id: string, x: number) => {
+      const headers = { "Content-Type": "application/json", Connection: "close", Prefer: "wait" };
+      return client.fetch(`/predictions/${id}`, { method: "PUT", headers, body: JSON.stringify([{ x, note: large }]) });
+    };
+    // Those of either front, and of what no front's own ids begin with.
+    for (const id of ["0", "1", "-"].map((owner) => `${owner}${crypto.randomUUID()}`)) {
+      const bodies = await Promise.all(Array.from({ length: 6 }, async () => (await put(id, 1)).text()));
+      expect(new Set(bodies).size).toBe(1);
+      expect(bodies[0]).toContain('"success"');
+      expect((await put(id, 2)).status).toBe(422);
+    }
+    expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(3);
+  });
+
   test("has one account of memory for both", async () => {
     await using server = serve("lab", "--fronts", "2", "--max-memory", "3m");
     const client = await clientOf(server);

@@ -1,6 +1,7 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../errors.ts";
+import { chosenId } from "./chosen-id.ts";
 import { families } from "./families.ts";
 import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
 import { type ProblemCode, problemType, titles } from "./problem.ts";
@@ -96,6 +97,19 @@ const cancelAfterHeader = z
     param: { name: "Cancel-After", in: "header" },
     description: "A time limit for this prediction, in seconds; at most three decimals",
     example: 30,
+  });
+
+const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
+const keyHeader = z
+  .string()
+  .min(16)
+  .max(257)
+  .optional()
+  .openapi({
+    param: { name: "Idempotency-Key", in: "header" },
+    description:
+      "What is sent again with the same key and body makes no second prediction: the answer is the one that there is, as it stands",
+    example: sampleKey,
   });
 
 const requestId = z.string().openapi({ description: "That of the request, or a new one", example: "RaEfxVXjXb3ZnDsQ" });
@@ -199,15 +213,10 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
     const samples = (...statuses: Parameters<typeof recordSamples>[2]) => ({
       examples: recordSamples(family, schemas.samples, statuses),
     });
-    register({
-      method: "post",
-      path,
-      operationId: `create${name}`,
+    const asked = { Prefer: prefer, "Cancel-After": cancelAfterHeader };
+    const creation = {
       tags: [tag],
-      summary: `Create a ${noun} from a list of inputs`,
-      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, with the events of stream${name}; a client that leaves before the end of these cancels it.`,
       request: {
-        headers: z.object({ Prefer: prefer, "Cancel-After": cancelAfterHeader, ...traced }),
         body: {
           required: true,
           content: {
@@ -225,6 +234,34 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
           headers: z.object({ Location: z.string().openapi({ description: `The path of the ${noun}` }), ...applied }),
         },
         ...fails(400, 408, 413, 415, 422, 429, 500, 503),
+      },
+    };
+    register({
+      ...creation,
+      method: "post",
+      path,
+      operationId: `create${name}`,
+      summary: `Create a ${noun} from a list of inputs`,
+      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, with the events of stream${name}; a client that leaves before the end of these cancels it.`,
+      request: { ...creation.request, headers: z.object({ ...asked, "Idempotency-Key": keyHeader, ...traced }) },
+    });
+    register({
+      ...creation,
+      method: "put",
+      path: `${path}/{${idName}}`,
+      operationId: `put${name}`,
+      summary: `Create a ${noun} once, under an id of your own`,
+      description:
+        "As POST, but what is sent again makes no second one: the answer is the one that there is, as it stands. The same body is needed.",
+      request: {
+        ...creation.request,
+        params: z.object({
+          [idName]: z
+            .string()
+            .regex(chosenId)
+            .openapi({ param: { name: idName, in: "path" }, description: "Hard to guess", example: sampleKey }),
+        }),
+        headers: z.object({ ...asked, ...traced }),
       },
     });
     register({

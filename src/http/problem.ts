@@ -32,6 +32,7 @@ export const problemCodes = [
   "body_too_slow",
   "unsupported_media_type",
   "inputs_invalid",
+  "prediction_differs",
   "queue_full",
   "internal",
   "not_ready",
@@ -69,6 +70,7 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   body_too_slow: "slow",
   unsupported_media_type: "type",
   inputs_invalid: "inputs",
+  prediction_differs: "inputs",
   queue_full: "queue",
   internal: "internal",
   not_ready: "engine",
@@ -103,6 +105,7 @@ export function unknownPrediction(): ProblemError {
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422, code: "inputs_invalid" },
+  prediction_differs: { status: 422, code: "prediction_differs" },
   queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
   predictions_unusable: {
     status: 503,

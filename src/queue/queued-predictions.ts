@@ -4,6 +4,7 @@ import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { newId } from "../predictions/ids.ts";
+import { checkSame, type Once } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
@@ -59,9 +60,30 @@ export class QueuedPredictions implements Predictions {
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
+    const { once, kind, charge, waitMs, client } = request;
+    if (once === undefined) return this.#create(request);
+    using unused = new DisposableStack();
+    unused.use(charge);
+    let record = await this.#known(once);
+    if (record === undefined) {
+      unused.move();
+      record = await this.#create({ ...request, waitMs: 0 });
+    }
+    return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
+  }
+
+  /** @throws SconceError `prediction_differs` */
+  async #known(once: Once): Promise<PredictionRecord | undefined> {
+    const { queue } = this.#options;
+    const record = await queue.read(once.id, { isAwaited: false });
+    if (record !== undefined) checkSame(await queue.digestOf(once.id), once);
+    return record;
+  }
+
+  async #create(request: NewPrediction): Promise<PredictionRecord> {
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once } = request;
     const { bodies, queue, metrics, maxInputs, state } = this.#options;
-    const id = newId(OWNER);
+    const id = once?.id ?? newId(OWNER);
     using awaited = waitMs > 0 ? this.#await(id) : undefined;
     let pending: PredictionRecord;
     try {
@@ -81,15 +103,20 @@ export class QueuedPredictions implements Predictions {
         isWaitedFor,
         body: whole,
         origin,
+        digest: once?.digest,
       };
       const created = await queue.create(asked);
       if ("limit" in created) {
+        // Another replica was faster.
+        const known = once && (await this.#known(once));
+        if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }
       pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
       // It may be in the queue all the same, where the answer was lost: its client is told that it is not.
-      if (error instanceof SconceError && error.code === "queue_unavailable") void this.#forsake(kind, id);
+      if (error instanceof SconceError && error.code === "queue_unavailable" && once === undefined)
+        void this.#forsake(kind, id);
       throw error;
     } finally {
       charge[Symbol.dispose]();

@@ -2,10 +2,12 @@
 
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { onceOf } from "../../predictions/once.ts";
 import type { Client, NewPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
 import { readBody } from "../body-reader.ts";
+import { checkChosenId, idOfKey } from "../chosen-id.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
@@ -38,6 +40,11 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
+interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs"> {
+  /** The id, where the client chose it. */
+  readonly chosen?: string;
+}
+
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
   const { predictions, siblings, memory, links, onHold = () => {}, peerOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
@@ -63,7 +70,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     family: Family,
     id: string,
     raw: Request,
-    { context, made }: { readonly context: RequestContext; readonly made?: PredictionRecord },
+    { context, made, isKnown = made === undefined }: Streamed,
   ): Promise<Response> => {
     const { kind, path } = family;
     const lastEventId = made === undefined ? raw.headers.get("last-event-id") : null;
@@ -71,7 +78,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const onEnd = (hasLeft: boolean) => {
       onHold(raw, false);
       // As with `Prefer: wait`: nobody else was told the id. What has ended stays as it is.
-      if (hasLeft && made !== undefined) predictions.cancel(kind, id).catch(() => {});
+      if (hasLeft && !isKnown) predictions.cancel(kind, id).catch(() => {});
     };
     const stream = new EventStream({ family, lastEventId, large, memory, onEnd });
     const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
@@ -87,23 +94,34 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, asked: Pick<NewPrediction, "timeoutMs" | "waitMs">) => {
+    const create = async (raw: Request, origin: RequestContext, { chosen, ...asked }: Asked) => {
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, peerOf });
-      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin });
-      if (asksForEvents(raw)) return events(family, record.id, raw, { context: origin, made: record });
+      const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
+      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin, once });
+      if (asksForEvents(raw)) {
+        return events(family, record.id, raw, { context: origin, made: record, isKnown: once !== undefined });
+      }
       return preferred(family, record, raw, origin, `${path}/${record.id}`);
     };
+
+    const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
+      (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
 
     // Not asynchronous: of a server under overload most requests end here, and a promise would cost as much as all else.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
-      const asked = {
-        timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
-        waitMs: asksForEvents(c.req.raw) ? 0 : waitMsOf(headers.get("prefer")),
-      };
+      const asked = askedOf(c.req.raw);
+      const key = headers.get("idempotency-key");
+      // Where it was accepted before, there need not be room for it now.
+      if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
       predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
       return create(c.req.raw, contextOf(c), asked);
+    });
+
+    app.put(`${path}/:id`, (c) => {
+      const { raw } = c.req;
+      return createOnce(raw, contextOf(c), { ...askedOf(raw), chosen: checkChosenId(c.req.param("id")) });
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -134,6 +152,14 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   }
 }
 
+interface Streamed {
+  readonly context: RequestContext;
+  /** By this request. */
+  readonly made?: PredictionRecord;
+  /** Whether its client has the id from elsewhere. */
+  readonly isKnown?: boolean;
+}
+
 /** Proxies must neither keep events nor hold them back. */
 const eventHeaders = {
   "Content-Type": "text/event-stream",
@@ -149,6 +175,14 @@ function asksForEvents({ headers }: Request): boolean {
 /** Of one that ended before it was watched, where nothing is retained. */
 function endOf(record: PredictionRecord | undefined): Watched | undefined {
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
+}
+
+function askedOf(raw: Request): Asked {
+  const { headers } = raw;
+  return {
+    timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
+    waitMs: asksForEvents(raw) ? 0 : waitMsOf(headers.get("prefer")),
+  };
 }
 
 type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
