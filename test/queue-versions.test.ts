@@ -101,18 +101,26 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     await ready.promise;
     const options = { link, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
     const limits = { maxQueuedItems: 1, maxQueuedBytes: 1 };
-    const open = (name: string) => new Queue({ ...options, name, limits });
-    const [first, second, other] = [
-      ["lab", "first"] as const,
-      ["lab", "second"] as const,
-      ["other", "third"] as const,
-    ].map(([repository, name]) => new QueueDirectory({ link, repository, name, lifetimeS: 9, open }));
-    for (const directory of [first, second, other]) await directory?.refresh();
-    expect(await first?.of(second?.newId() ?? "")).toBeInstanceOf(Queue);
-    expect(await first?.of(other?.newId() ?? "")).toBeUndefined();
+    const directory = (repository: string, name: string) =>
+      new QueueDirectory({
+        link,
+        repository,
+        name,
+        lifetimeS: 9,
+        open: (each) => new Queue({ ...options, name: each, limits }),
+      });
+    const first = directory("lab", "first");
+    // One that is found as soon as it is there, and one more.
+    for (const later of [directory("lab", "second"), directory("lab", "third")]) {
+      await later.refresh();
+      expect(await first.of(later.newId())).toBeInstanceOf(Queue);
+    }
+    const other = directory("other", "first of another");
+    await other.refresh();
+    expect(await first.of(other.newId())).toBeUndefined();
     await redis.client.config("RESETSTAT");
-    const unknown = Array.from({ length: 100 }, (_, i) => (first?.newId() ?? "").slice(0, -3) + (100 + i));
-    expect(await Promise.all(unknown.map((id) => first?.of(id)))).toEqual(unknown.map(() => undefined));
+    const unknown = Array.from({ length: 100 }, (_, i) => first.newId().slice(0, -3) + (100 + i));
+    expect(await Promise.all(unknown.map((id) => first.of(id)))).toEqual(unknown.map(() => undefined));
     expect(await redis.client.info("commandstats")).toContain("evalsha:calls=1,");
   });
 

@@ -75,8 +75,8 @@ export class QueueDirectory {
   }
 
   async #refreshLater(): Promise<void> {
-    const waitMs = this.#refreshedMs + REFRESH_MS - performance.now();
-    if (waitMs > 0) await Bun.sleep(waitMs);
+    // Never at once: until this returns nobody can join it.
+    await Bun.sleep(Math.max(0, this.#refreshedMs + REFRESH_MS - performance.now()));
     this.#refreshing = undefined;
     await this.refresh();
   }
