@@ -253,5 +253,5 @@ async function replicaOf(
   if (url === undefined) return undefined;
   // Redis's client takes a tenth of a server's start to load.
   const { Replica } = await import("./queue/replica.ts");
-  return new Replica({ ...own, config, url, name });
+  return new Replica({ ...own, config, url, name, repository: packaged.repository });
 }

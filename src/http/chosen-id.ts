@@ -1,15 +1,15 @@
 /** Ids that clients choose, so that what is sent again makes no second prediction. */
 import { ProblemError } from "./problem.ts";
 
-/** As many characters as make it hard to guess by accident; none needs escaping in a URL. */
-export const chosenId = /^[A-Za-z0-9_-]{16,64}$/;
+/** As many characters as make it hard to guess by accident; none needs escaping in a URL. Ids that the server makes may begin with others. */
+export const chosenId = /^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/;
 /** With or without the quotes of a structured field. */
 const keyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
 
 /** @throws ProblemError 400 */
 export function checkChosenId(id: string): string {
   if (chosenId.test(id)) return id;
-  throw badRequest("an id that a client chooses", "16 to 64 of A-Z, a-z, 0-9, _ and -", id);
+  throw badRequest("an id that a client chooses", "16 to 64 of A-Z, a-z, 0-9, _ and -, the first of them no _ or -", id);
 }
 
 /**

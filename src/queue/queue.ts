@@ -21,7 +21,7 @@ import {
   takenOf,
   textOf,
 } from "./replies.ts";
-import { NO_LIMIT } from "./script-prelude.ts";
+import { KEY_PREFIX, NO_LIMIT } from "./script-prelude.ts";
 import * as scripts from "./scripts.ts";
 import { TurnBatch } from "./turn-batch.ts";
 
@@ -128,7 +128,7 @@ export class Queue {
     this.#link = link;
     this.node = node;
     this.leaseMs = leaseMs;
-    this.#base = `sconce:{${name}}:`;
+    this.#base = `${KEY_PREFIX}{${name}}:`;
     this.#work = `${this.#base}work`;
     const { ms, count = NO_LIMIT, bytes } = retention;
     this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes}`, node];

@@ -18,6 +18,8 @@
  * milliseconds. The first two arguments of each script are for how long ended ones are kept, how many and how many bytes; and the node that asks.
  */
 
+/** Names the layout of all that is written: with another one comes another number, so that what replicas of an older sconce keep is left to them. */
+export const KEY_PREFIX = "sconce:2:";
 /** An end that is longer is fetched by those that wait for it. */
 const MAX_MAIL_BYTES = 65_536;
 /** Longest that mail for a node that is gone stays, and how much. */
