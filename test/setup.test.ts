@@ -10,6 +10,7 @@ import {
   readFileSync,
   readlinkSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -76,7 +77,13 @@ test("without a torch, the supported one is installed into the checkout with pip
   const checkout = copy("scripts");
   const { code, output } = await runLibtorch(checkout, { path: fakePython({ torch: null }) });
   expect(code, output).toBe(0);
-  expect(recordOf(checkout)).toMatchObject({ root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" });
+  const found = { root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" };
+  expect(recordOf(checkout)).toMatchObject(found);
+  // One that shares it leaves no path of its own in it.
+  const sharing = copy("scripts");
+  symlinkSync(join(checkout, ".sconce"), join(sharing, ".sconce"));
+  await runLibtorch(sharing, { path: fakePython({ torch: null }) });
+  expect(recordOf(checkout)).toMatchObject(found);
 });
 
 test("a torch of another version is named with the fix, and left alone", async () => {
