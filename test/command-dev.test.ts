@@ -29,15 +29,17 @@ async function next(part: string, change: () => Promise<unknown>): Promise<strin
 
 const answerSchema = z.object({ outputs: z.array(z.object({ y: z.string() })) });
 
+const ask = () =>
+  fetch(`${url}/predictions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Prefer: "wait" },
+    body: '[{"x": 1}]',
+    // Each asks for a connection of its own.
+    keepalive: false,
+  });
+
 async function predicted(): Promise<string> {
-  const ask = () =>
-    fetch(`${url}/predictions`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: '[{"x": 1}]',
-    });
-  // A connection that nobody has accepted is reset when its process leaves the port to the next one.
-  const answer = await ask().catch(ask);
+  const answer = await ask();
   expect(answer.status).toBe(200);
   return answerSchema.parse(await answer.json()).outputs[0]?.y ?? "";
 }
@@ -45,9 +47,8 @@ async function predicted(): Promise<string> {
 beforeAll(async () => {
   dir = await tempDir();
   await Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "hello";');
-  await writeModel(dir, giving("first"), "model");
+  await writeModel(dir, giving("first", 'throw new Error("not yet");'), "model");
   dev = startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1", "--linger", "0"]);
-  url = /http:\S+\d/.exec(await dev.line("Listening on"))?.[0] ?? "";
 });
 
 afterAll(async () => {
@@ -55,42 +56,48 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-test("code that changed is served anew with the weights that are loaded; no request in between is answered with an error", async () => {
+test("where the code fails at first that is one line with its place, and the port answers with 503 until it works", async () => {
+  const line = await dev.line("ERROR");
+  expect(line).toContain("the model's code failed while loading: not yet (model.ts:1); http://127.0.0.1:");
+  expect(line).toEndWith("answers with 503 until a file changes");
+  url = /http:\S+\d/.exec(line)?.[0] ?? "";
+  const { status, headers } = await ask();
+  expect([status, headers.get("Retry-After")]).toEqual([503, "1"]);
+  expect(await next("Listening on", () => save(giving("first")))).toContain(url);
   expect(await predicted()).toBe("hello first 3");
+});
+
+test("code that changed, wherever it is imported from, is served anew with the weights that are loaded; every request in between is answered", async () => {
   let isOver = false;
   const answers = new Set<string>();
-  const asking = (async () => {
-    while (!isOver) {
-      answers.add(await predicted());
-    }
-  })();
-  const line = await next("is served anew", () => save(giving("second")));
+  const asking = Promise.all(
+    Array.from({ length: 4 }, async () => {
+      while (!isOver) answers.add(await predicted());
+    }),
+  );
+  const line = await next("is served anew", () =>
+    Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";'),
+  );
   expect(line).toContain("its weights stayed");
   await predicted();
   isOver = true;
   await asking;
-  expect([...answers]).toEqual(["hello first 3", "hello second 3"]);
+  expect([...answers]).toEqual(["hello first 3", "bye first 3"]);
 });
 
-test("an error of the new code is one line with its place, and the last one that worked goes on", async () => {
-  const broken = await next("ERROR", () => save(giving("third", 'throw new Error("not yet");')));
-  expect(broken).toContain(
-    "the model's code failed while loading: not yet (model.ts:1); the last one that worked is served until a file changes",
-  );
+test("an error of the new code leaves the last one that worked", async () => {
   const unfit = await next("ERROR", () => save(modelText({ preprocess: '() => { throw new Error("nor so"); }' })));
-  expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last one/);
-  expect(await predicted()).toBe("hello second 3");
-  await next("As before", () => save(giving("second")));
+  expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last one that worked is served/);
+  expect(await predicted()).toBe("bye first 3");
+  await next("As before", () => save(giving("first")));
 });
 
-test("weights that changed are loaded, and what the code imports from elsewhere is watched", async () => {
-  await next("is served anew", () => Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";'));
-  expect(await predicted()).toBe("bye second 3");
+test("weights that changed are loaded", async () => {
   const loaded = await next("is served anew", () =>
     copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
   );
   expect(loaded).not.toContain("its weights stayed");
-  expect(await predicted()).toBe("bye second 3");
+  expect(await predicted()).toBe("bye first 3");
 });
 
 test("Ctrl-C ends all of it in order", async () => {

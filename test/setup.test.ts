@@ -10,6 +10,7 @@ import {
   readFileSync,
   readlinkSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -76,7 +77,13 @@ test("without a torch, the supported one is installed into the checkout with pip
   const checkout = copy("scripts");
   const { code, output } = await runLibtorch(checkout, { path: fakePython({ torch: null }) });
   expect(code, output).toBe(0);
-  expect(recordOf(checkout)).toMatchObject({ root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" });
+  const found = { root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" };
+  expect(recordOf(checkout)).toMatchObject(found);
+  // One that shares it leaves no path of its own in it.
+  const sharing = copy("scripts");
+  symlinkSync(join(checkout, ".sconce"), join(sharing, ".sconce"));
+  await runLibtorch(sharing, { path: fakePython({ torch: null }) });
+  expect(recordOf(checkout)).toMatchObject(found);
 });
 
 test("a torch of another version is named with the fix, and left alone", async () => {
@@ -142,15 +149,16 @@ test("the addon is compiled anew after a change of its sources or its libtorch, 
   expect(await isAddonDone(checkout)).toBe("false");
 });
 
-test("an addon that was made of the sources that are here is taken for the torch that is there, and nothing is compiled", async () => {
+test("an addon that was made of the sources that are here is taken for the torch that is there, to and fro, and nothing is compiled", async () => {
   const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
   const torch = fakeLibtorch("2.14.1");
   const path = fakePython({ torch });
   await runLibtorch(checkout, { path });
-  const made = join(checkout, "build/addons/2.14");
-  mkdirSync(made, { recursive: true });
-  writeFileSync(join(made, "sconce.node"), "of 2.14");
-  await runScript(checkout, `writeFileSync("build/addons/2.14/sources", sourcesDigest())`, { path });
+  // As if they had been compiled here.
+  for (const minor of ["2.13", "2.14"]) {
+    writeFileSync(join(checkout, minor), `of ${minor}`);
+    await runScript(checkout, `keepAddon("${minor}", "build/compiled/${minor}")`, { path });
+  }
   const setUp = async () =>
     (
       await runScript(checkout, "console.log(await addon.missingTools()); await perform(addon, { verbose: false })", {
@@ -160,6 +168,9 @@ test("an addon that was made of the sources that are here is taken for the torch
   expect(await setUp()).toMatch(/^\[\]\n✓ addon +prebuilt for torch 2\.14 /);
   expect(readFileSync(join(checkout, "build/Release/sconce.node"), "utf8")).toBe("of 2.14");
   expect(readlinkSync(join(checkout, "build/Release/libtorch"))).toBe(torch);
+  await runLibtorch(checkout, { path, LIBTORCH: fakeLibtorch("2.13.0") });
+  expect(await setUp()).toContain("prebuilt for torch 2.13");
+  expect(readFileSync(join(checkout, "build/Release/sconce.node"), "utf8")).toBe("of 2.13");
   writeFileSync(join(checkout, "native/another.cc"), "");
   expect(await setUp()).toContain("CMake");
 });
@@ -293,7 +304,7 @@ function runScript(checkout: string, statements: string, { path, LIBTORCH }: Run
     import { libtorch } from "./scripts/setup/libtorch.ts";
     import { run } from "./scripts/setup/command.ts";
     import { withLock } from "./scripts/setup/lock.ts";
-    import { addon, sourcesDigest } from "./scripts/setup/addon.ts";
+    import { addon, keepAddon } from "./scripts/setup/addon.ts";
     import { isDone, perform, writeStamp } from "./scripts/setup/step.ts";
     ${statements}`;
   writeFileSync(join(checkout, "script.ts"), script);

@@ -1,9 +1,9 @@
 /** The native addon for each supported minor of torch: build/addons/MINOR/sconce.node, with the digest of its sources. */
-import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/bytes.ts";
 import { addonName } from "../../src/libraries/pack.ts";
-import { compileAddon, sourcesDigest } from "../setup/addon.ts";
+import { compileAddon, keepAddon, sourcesDigest } from "../setup/addon.ts";
 import { readText, root } from "../setup/step.ts";
 import { tryAddon } from "./addon-trial.ts";
 import { torchFor } from "./torch-wheel.ts";
@@ -48,11 +48,7 @@ async function makeAddon(path: string, release: string): Promise<boolean> {
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true });
   await compileAddon(await torchFor(release), work, { verbose: false });
-  rmSync(join(folder, "sources"), { force: true });
-  copyFileSync(join(work, "Release", addonName), `${path}.new`);
-  renameSync(`${path}.new`, path);
+  keepAddon(join(work, "Release", addonName), folder);
   rmSync(work, { recursive: true });
-  // Last: it says that the addon is whole.
-  writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
   return true;
 }

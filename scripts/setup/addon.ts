@@ -1,6 +1,17 @@
 /** Step "addon": build/Release/sconce.node, a prebuilt one where there is one of these sources, else compiled from native/ against libtorch. */
 
-import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { minorOf } from "../../src/libraries/libtorch-build.ts";
@@ -13,8 +24,14 @@ const build = join(root, "build");
 const made = join(build, "Release", "sconce.node");
 /** How it finds libtorch (see CMakeLists.txt). */
 const link = join(build, "Release", "libtorch");
-/** What `npm run pack` makes; in each a folder for each minor of torch, with the digest of the sources. */
-const prebuiltFolders = [join(build, "addons"), join(root, "node_modules", "@sconce", `linux-${process.arch}-gnu`)];
+/** What set-up itself compiled for one torch or another: going to and fro between two must not compile each time. */
+const compiled = join(build, "compiled");
+/** In each a folder for each minor of torch, with the digest of the sources; the first is made by `npm run pack`. */
+const prebuiltFolders = [
+  join(build, "addons"),
+  compiled,
+  join(root, "node_modules", "@sconce", `linux-${process.arch}-gnu`),
+];
 
 export const addon: Step = {
   name: "addon",
@@ -49,12 +66,13 @@ export const addon: Step = {
       // CMake remembers what it found: a build folder of another libtorch, or of a checkout at another place, is of no use.
       if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
         for (const name of existsSync(build) ? readdirSync(build) : []) {
-          if (name !== "addons") rmSync(join(build, name), { recursive: true });
+          if (name !== "addons" && name !== "compiled") rmSync(join(build, name), { recursive: true });
         }
       }
       writeStamp("addon-configuration", configured);
       line.update(`compiling against libtorch ${libtorch.build}`);
       await compileAddon(libtorch.root, build, { verbose });
+      keepAddon(made, join(compiled, minorOf(libtorch.build)));
     } else {
       mkdirSync(join(build, "Release"), { recursive: true });
       // A server may have it loaded: what is loaded must not be written over.
@@ -85,6 +103,16 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
   // Not cmake-js's "compile", which after an error in a source file does everything once more.
   await run([...cmake, "configure", ...options], { verbose });
   await run([...cmake, "build", ...options], { verbose });
+}
+
+/** Puts an addon of the sources that are here now into a folder for a minor of torch. */
+export function keepAddon(path: string, folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  rmSync(join(folder, "sources"), { force: true });
+  copyFileSync(path, join(folder, "sconce.node.new"));
+  renameSync(join(folder, "sconce.node.new"), join(folder, "sconce.node"));
+  // Last: it says that the addon is whole.
+  writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
 }
 
 /** The addon for a minor of torch that was made of the sources that are here now. */

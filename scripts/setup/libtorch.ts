@@ -3,7 +3,7 @@
  * What was found is written to .sconce/libtorch.json for the build of the addon, the program and the tests.
  */
 
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { libtorchBuild, libtorchRelease } from "../../src/libraries/libtorch-build.ts";
 import { Failure, missingTool, run } from "./command.ts";
@@ -169,12 +169,15 @@ async function fromPip(pythons: Python[], { line, verbose }: StepContext): Promi
 
 /** The torch that pip installed here, if it is whole and the Python that it was installed for still is there. */
 function readInstalled(): Libtorch | undefined {
-  const folder = join(installed.folder, "torch");
+  if (!existsSync(installed.folder)) return undefined;
+  // Where .sconce is a link, the record holds for all that share it, and outlives the link.
+  const packages = realpathSync(installed.folder);
+  const folder = join(packages, "torch");
   const build = libtorchBuild(folder);
-  const command = readText(join(installed.folder, "python"));
+  const command = readText(join(packages, "python"));
   if (!build || libtorchRelease(build) !== installed.version || !command || !existsSync(command) || !isComplete(folder))
     return undefined;
-  return { root: folder, version: installed.version, build, python: { command, path: installed.folder } };
+  return { root: folder, version: installed.version, build, python: { command, path: packages } };
 }
 
 function hasSupportedTorch({ torch }: Python): boolean {

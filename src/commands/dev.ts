@@ -29,7 +29,7 @@ const fixed = {
 export const dev = command({
   name: "dev",
   description: "Serve a model folder, and again whenever it changes",
-  details: `Packages nothing. When model.ts, a file that it imports, an asset or the weights change, the new code is loaded in a process of its own and takes over the port once it is ready; until then the one before answers, and goes on with what it accepted; a connection that is just being opened then may be reset. Weights stay loaded when only code changed. An error of the new code is said in one line, with its place in model.ts, and the last one that worked goes on. Takes the options of serve that a folder has a use for.`,
+  details: `Packages nothing. When model.ts, a file that it imports, an asset or the weights change, the new code is loaded in a process of its own and takes over once it is ready; until then the one before answers, and goes on with what it accepted. The port stays open: where nothing works yet it answers with 503. Weights stay loaded when only code changed. An error of the new code is said in one line, with its place in model.ts, and the last one that worked goes on. Takes the options of serve that a folder has a use for.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
   groups: serveGroups,

@@ -25,7 +25,7 @@ const actions = ["install", "list", "rm"] as const;
 export const libtorch = command({
   name: "libtorch",
   description: "Install PyTorch's libraries without Python, list or remove them",
-  details: `install fetches the newest torch that this sconce supports and this machine can load from the package index that pip is configured with (pypi.org without a configuration), or the VERSION that is named, and prints its folder. Of its wheel only the libraries that serving needs are fetched, where the server sends parts: then each is checked against the wheel's own list of digests, else the whole wheel against the digest of the index. An install that was cut short goes on with the next one.
+  details: `install fetches the newest torch that this sconce supports and this machine can load from the package index that pip is configured with (pypi.org without a configuration), or the VERSION that is named, and prints its folder. The wheel is checked against the digest of the index, and only the libraries that serving needs are unpacked. With --parts no more than those are fetched, where the server sends parts: each is checked against the wheel's own list of digests, which comes from the same server as the wheel. An install that was cut short goes on with the next one.
 
 A server takes $LIBTORCH, else the torch of the Python on the PATH, else what was installed here.`,
   example: `sconce libtorch install
@@ -50,8 +50,8 @@ sconce libtorch rm 2.13.0`,
       parse: z.string().min(1, "must be a folder"),
     }),
     cuda: option({ description: "Install all that GPUs need, gigabytes of it", default: false, parse: flag }),
-    whole: option({
-      description: "Fetch the whole wheel and check it against the digest of the index",
+    parts: option({
+      description: "Fetch only what is needed of a wheel; then its digest in the index is not checked",
       default: false,
       parse: flag,
     }),
@@ -78,7 +78,7 @@ sconce libtorch rm 2.13.0`,
 interface Options {
   readonly index: string | undefined;
   readonly cuda: boolean;
-  readonly whole: boolean;
+  readonly parts: boolean;
 }
 
 async function install(folder: string, version: string | undefined, options: Options): Promise<void> {
@@ -88,7 +88,7 @@ async function install(folder: string, version: string | undefined, options: Opt
       `libtorch is installed on Linux, not on ${process.platform}; take Python's torch there`,
     );
   }
-  const { cuda: gpu, whole } = options;
+  const { cuda: gpu, parts } = options;
   const pip = pipConfig();
   const places = options.index === undefined ? pip : { indexes: [asUrl(options.index)], links: [] };
   const progress = new Progress({ verb: "Fetching", isJson: !process.stderr.isTTY });
@@ -110,7 +110,7 @@ async function install(folder: string, version: string | undefined, options: Opt
       wheel,
       folder,
       gpu,
-      whole,
+      inParts: parts,
       platform,
       onWait: () => log.info(`Waiting for another process to install into ${folder}`),
       onProgress: (title, doneBytes, totalBytes) => progress.update({ title, doneBytes, totalBytes }),
@@ -118,7 +118,7 @@ async function install(folder: string, version: string | undefined, options: Opt
     progress.end();
     if (inParts.length > 0) {
       const what = inParts.length === 1 ? "its wheel's own list" : `the own lists of ${inParts.length} wheels`;
-      log.info(`Each file has the digest of ${what}; --whole checks those of the index`);
+      log.info(`Each file has the digest of ${what}; without --parts that of the index is checked`);
     }
     log.info(
       isNew ? `Installed torch ${wheel.version.text}: ${formatBytes(sizeOf(dirname(root)))}` : "It is installed",

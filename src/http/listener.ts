@@ -1,4 +1,5 @@
 /** The port: opened at once, with an app that is exchanged when the model is ready; closed for as long as there are too many connections. */
+import { rmSync } from "node:fs";
 import type { ServeConfig } from "../config.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -9,6 +10,8 @@ export type Fetch = (request: Request) => Response | Promise<Response>;
 export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout" | "maxConnections"> {
   /** Lets several processes of one server listen on the port. By default Bun lets any, and each client meets one of them. */
   readonly isShared?: boolean;
+  /** Path of a Unix socket to listen on in place of the port. */
+  readonly unix?: string | undefined;
 }
 
 /** The other end of a connection. */
@@ -100,16 +103,15 @@ export class Listener {
     }
   }
 
-  #serve({ port, host, idleTimeout, isShared = false }: ListenOptions): Server {
+  #serve({ port, host, idleTimeout, isShared = false, unix }: ListenOptions): Server {
     try {
+      // Left by a process that was killed.
+      if (unix !== undefined) rmSync(unix, { force: true });
       return Bun.serve({
-        port,
-        hostname: host,
-        idleTimeout,
+        ...(unix === undefined ? { port, hostname: host, reusePort: isShared, idleTimeout } : { unix }),
         // Bun answers larger bodies itself, with nothing in it; the routes answer with a problem.
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
-        reusePort: isShared,
         fetch: (request) => this.#fetch(request),
       });
     } catch (error) {

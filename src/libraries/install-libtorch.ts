@@ -22,7 +22,8 @@ export interface InstallOptions {
   readonly folder: string;
   /** All that GPUs take, too. */
   readonly gpu: boolean;
-  readonly whole: boolean;
+  /** Only the parts of wheels that are needed are fetched, and the digests of the index not checked. */
+  readonly inParts: boolean;
   readonly platform: { readonly glibc: string | undefined; readonly arch: NodeJS.Architecture };
   /** Another process is at work in the folder. */
   onWait(): void;
@@ -131,8 +132,8 @@ interface Found {
   readonly entry: ZipEntry;
 }
 
-function wheelOptions({ index, partials, whole, onProgress }: Staging): WheelOptions {
-  return { client: index.client, partials, whole, onProgress };
+function wheelOptions({ index, partials, inParts, onProgress }: Staging): WheelOptions {
+  return { client: index.client, partials, inParts, onProgress };
 }
 
 function isLibrary({ name }: ZipEntry): boolean {

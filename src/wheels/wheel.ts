@@ -18,8 +18,8 @@ export interface WheelOptions {
   readonly client: IndexClient;
   /** Keeps what was fetched and not yet unpacked, for another run. */
   readonly partials: string;
-  /** Fetches all of it, whatever the server sends, and checks the digest that the index has. */
-  readonly whole: boolean;
+  /** Fetches only what is asked for, though the index has a digest of the whole: the wheel's own list of digests comes from the server of the wheel. */
+  readonly inParts: boolean;
   onProgress(title: string, doneBytes: number, totalBytes: number): void;
 }
 
@@ -148,14 +148,14 @@ function isPlainPath(name: string): boolean {
 }
 
 async function sourceOf(link: WheelLink, options: WheelOptions): Promise<Source> {
-  const { client, partials, whole, onProgress } = options;
+  const { client, partials, inParts, onProgress } = options;
   if (isLocal(link)) return checkedFile(link, fileURLToPath(link.url));
   const url = client.withoutCredentials(link.url.href);
   const remote = await lookAt(client, url);
   const { size, takesRanges } = remote;
-  // Where anybody on the way could change it, the digest of the whole is what protects it.
+  // Where anybody on the way could change it, the digest of the whole is all that protects it.
   const isPrivate = url.protocol === "https:" || isLoopback(url.host);
-  if (takesRanges && size !== undefined && isPrivate && !whole) {
+  if (takesRanges && size !== undefined && isPrivate && (inParts || link.sha256 === undefined)) {
     return {
       size,
       isChecked: false,

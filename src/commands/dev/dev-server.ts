@@ -3,9 +3,8 @@ import { resolve } from "node:path";
 import type { ServeConfig } from "../../config.ts";
 import type { EngineEvents } from "../../engine-link.ts";
 import { codedError, SconceError } from "../../errors.ts";
-import type { EngineNews, Followed, FrontStart } from "../../front-process.ts";
+import type { EngineNews, FrontStart } from "../../front-process.ts";
 import { FOREVER_MS, meetingPlace } from "../../fronts.ts";
-import { freePort, localUrl } from "../../http/listener.ts";
 import { log } from "../../log.ts";
 import { Child } from "../../processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../processes/run-folder.ts";
@@ -13,6 +12,7 @@ import { Supervised } from "../../processes/supervised.ts";
 import { engineProcess } from "../../server.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
+import { DevPort, FrontDoor } from "./dev-port.ts";
 import { declaredModel, folderArgv } from "./folder-source.ts";
 
 /** A front that was followed by another goes on with what it accepted. */
@@ -23,7 +23,14 @@ const MOST_LOAD_S = 60;
 interface Generation {
   readonly facts: DeclaredFacts;
   readonly front: Supervised;
+  readonly door: FrontDoor;
   readonly engine: DevEngine;
+}
+
+interface FrontPlace {
+  readonly engine: DevEngine;
+  readonly index: number;
+  readonly unix: string;
 }
 
 /** An engine process and the fronts that use it. */
@@ -63,7 +70,7 @@ class DevEngine implements EngineEvents {
 }
 
 export class DevServer {
-  readonly url: URL;
+  readonly #port: DevPort;
   readonly #dir: string;
   readonly #config: ServeConfig;
   readonly #folder: RunFolder;
@@ -83,12 +90,11 @@ export class DevServer {
   #isStopping = false;
 
   private constructor(dir: string, config: ServeConfig, folder: RunFolder) {
-    const port = freePort(config);
-    this.url = localUrl(config.host, port);
+    this.#port = new DevPort(config);
     this.#dir = dir;
     this.#config = config;
     this.#folder = folder;
-    this.#place = meetingPlace({ config, folder, count: COUNT, port });
+    this.#place = meetingPlace({ config, folder, count: COUNT, port: this.#port.port });
     this.#changes = new Changes(() => void this.#changed());
     this.#changes.add(dir, { recursive: true });
   }
@@ -115,6 +121,7 @@ export class DevServer {
     await Promise.all([this.#next?.stop(0), this.#current?.front.stop(FOREVER_MS), this.#retired?.stop(0)]);
     await this.#reloading;
     await this.#leaving;
+    await this.#port.stop();
     await this.#current?.engine.stop();
     await this.#folder[Symbol.asyncDispose]();
   }
@@ -136,7 +143,9 @@ export class DevServer {
       } catch (error) {
         if (this.#isStopping) return;
         const next =
-          this.#current === undefined ? "nothing is served until" : "the last one that worked is served until";
+          this.#current === undefined
+            ? `${this.#port.url.origin} answers with 503 until`
+            : "the last one that worked is served until";
         this.#hasFailed = true;
         log.error(`${codedError(error).message}; ${next} a file changes`);
       }
@@ -160,7 +169,9 @@ export class DevServer {
     const engine = keeps ? before.engine : this.#newEngine(facts);
     // The one whose place this one takes.
     await this.#retired?.stop(0);
-    const front = this.#newFront(facts, engine);
+    const index = this.#generations++ % COUNT;
+    const unix = this.#folder.join(`port-${index}.sock`);
+    const front = this.#newFront(facts, { engine, index, unix });
     this.#next = front;
     try {
       await Promise.all([front.start(), keeps ? undefined : engine.start()]);
@@ -171,17 +182,18 @@ export class DevServer {
       if (!keeps) await engine.stop();
       throw error;
     }
-    this.#current = { facts, front, engine };
+    this.#current = { facts, front, engine, door: new FrontDoor(unix) };
+    this.#port.door = this.#current.door;
     const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
-    if (before === undefined) log.info(`Listening on ${this.url.origin}, and watching ${this.#dir} (${took})`);
+    if (before === undefined) log.info(`Listening on ${this.#port.url.origin}, and watching ${this.#dir} (${took})`);
     else log.info(`Changed: ${packaged.repository} is served anew after ${took}${keeps ? ", its weights stayed" : ""}`);
     if (before !== undefined) this.#retire(before, engine);
   }
 
-  #retire({ front, engine }: Generation, next: DevEngine): void {
+  #retire({ front, door, engine }: Generation, next: DevEngine): void {
     this.#retired = front;
-    front.send({ followed: true } satisfies Followed);
-    const leaving = front.stop(FOREVER_MS).then(async () => {
+    const leaving = door.quiet().then(async () => {
+      await front.stop(FOREVER_MS);
       engine.fronts.delete(front);
       if (engine !== next) await engine.stop();
     });
@@ -215,17 +227,13 @@ export class DevServer {
     return new DevEngine(engineKey, (events) => engineProcess(options, { folder: this.#folder, events, name }));
   }
 
-  #newFront({ reference }: DeclaredFacts, engine: DevEngine): Supervised {
-    const index = this.#generations++ % COUNT;
-    let isRestart = this.#current !== undefined;
+  #newFront({ reference }: DeclaredFacts, { engine, index, unix }: FrontPlace): Supervised {
     const front: Supervised = new Supervised({
       role: "front",
       start: (): FrontStart => {
         // Messages that a process gets before it asks for them wait.
         queueMicrotask(() => engine.tell(front));
-        const start = { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, isRestart };
-        isRestart = true;
-        return start;
+        return { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, unix, isRestart: false };
       },
       onEnd: () => this.#place.counters.clear(index),
     });
