@@ -24,7 +24,7 @@ beforeAll(async () => {
     digitsExecutable(),
     executable(join(examples, "upscale"), [], ["--weights", (await fixtures()).path("enlarged-compiled.pt2")]),
   ]);
-});
+}, 600_000);
 
 afterAll(async () => {
   await digits[Symbol.asyncDispose]();
