@@ -5,7 +5,6 @@
 
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import { fetchBucketServer } from "../test/helpers/bucket.ts";
-import { compiledUpscale } from "../test/helpers/compiled-upscale.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
 import { fakeCuda } from "../test/helpers/fake-cuda.ts";
@@ -18,7 +17,7 @@ import { line } from "./setup/report.ts";
 if (process.argv[2] === "libtorch") {
   // Those that import torch come in turn: each has compiled what the next one needs of its modules.
   await Promise.all([
-    inTurn([fixtures, compiledUpscale, preparedModel]),
+    inTurn([fixtures, preparedModel]),
     inTurn([fakeCuda, compiledOperators, exportedPrograms]),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),

@@ -1,5 +1,5 @@
 /** What the server counts, as Prometheus text. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
-import { AggregatorRegistry } from "prom-client";
+import AggregatorRegistry from "prom-client/lib/cluster.js";
 import type { BatchObserver, BatchRun } from "./engine/engine.ts";
 import {
   add,

@@ -18,7 +18,7 @@ let fixture: Fixture;
 
 const text = (batchSize: number) =>
   modelText({
-    tensors: "{ inputs: { x: float32(3, 4) }, outputs: { y: float32(3, 4) } }",
+    tensors: "{ inputs: { x: float32(3, 4) }, outputs: { y: float32(3, 4), most: float32(3) } }",
     weights: '"compiled.pt2"',
     batchSize: String(batchSize),
     preprocess: "({ x }) => ({ x: tensor(new Float32Array(12).fill(x), [3, 4]) })",
@@ -26,7 +26,7 @@ const text = (batchSize: number) =>
   });
 
 beforeAll(async () => {
-  fixture = (await fixtures()).get("aotinductor float32 one tensor");
+  fixture = (await fixtures()).get("aotinductor float32 one tuple");
   dir = await tempDir();
   const folder = await writeModel(dir, text(4), "right");
   await copyFile(fixture.path, `${folder}/compiled.pt2`);

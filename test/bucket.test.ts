@@ -70,7 +70,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
   test("gives up on a bucket that does not answer, however many ask, and recovers with it", async () => {
     await bucket.put(name, bytes);
     const hasty = new Bucket({ address: "s3://tests/a/folder", memory, env: server.env, limitMs: 100 });
-    server.pause();
+    await server.pause();
     const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => hasty.get(name)));
     server.resume();
     const messages = outcomes.map((outcome) => outcome.status === "rejected" && String(outcome.reason));

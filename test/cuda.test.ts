@@ -222,7 +222,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 
   test("a package that was compiled for the CPU is refused in a line", async () => {
-    const { path, inputs, outputs } = weights.get("aotinductor float32 one tensor");
+    const { path, inputs, outputs } = weights.get("aotinductor float32 one tuple");
     expect(await failure(session(path, { inputs, outputs }))).toMatch(
       /^weights_invalid: .*the package was compiled for cpu, the device is cuda/,
     );

@@ -71,7 +71,7 @@ describe("the device that is asked for", () => {
 
 test("a package that was compiled for a GPU is refused on the CPU in one line that says what to do", async () => {
   await using folder = await tempDir();
-  const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tensor");
+  const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tuple");
   const other = join(folder.path, "gpu.pt2");
   await writeFile(other, withMetadata(await readFile(path), { AOTI_DEVICE_KEY: "cuda" }));
   expect(await failure(openSession({ path: other, device: "cpu", threads: 1, inputs, outputs }))).toBe(

@@ -30,7 +30,7 @@ beforeAll(async () => {
   home = await tempDir();
   await startAndStop(digits.path, { HOME: home.path });
   unpacked = home.join(".cache/sconce");
-});
+}, 600_000);
 
 afterAll(async () => {
   await digits[Symbol.asyncDispose]();

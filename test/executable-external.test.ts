@@ -13,7 +13,7 @@ let external: Executable;
 
 beforeAll(async () => {
   external = await executable(join(examples, "digits"), ["--libtorch", "external"]);
-});
+}, 600_000);
 
 afterAll(() => external[Symbol.asyncDispose]());
 

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { ModelStore } from "../src/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
-import { compiledUpscale } from "./helpers/compiled-upscale.ts";
 import { cacheFolder, digitsExecutable, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo } from "./helpers/transfer.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 setDefaultTimeout(120_000);
 
@@ -22,9 +22,9 @@ let upscale: Executable;
 beforeAll(async () => {
   [digits, upscale] = await Promise.all([
     digitsExecutable(),
-    executable(join(examples, "upscale"), [], ["--weights", await compiledUpscale()]),
+    executable(join(examples, "upscale"), [], ["--weights", (await fixtures()).path("enlarged-compiled.pt2")]),
   ]);
-});
+}, 600_000);
 
 afterAll(async () => {
   await digits[Symbol.asyncDispose]();

@@ -277,7 +277,7 @@ describe("weights that cannot be opened", () => {
   });
 
   test("a compiled package given another shape or dtype than it was compiled for says so instead of reading on", async () => {
-    const one = made.get("aotinductor float32 one tensor");
+    const one = made.get("aotinductor float32 one tuple");
     const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });
     expect(await failure(shorter.run([[ones(3, 2)], [ones(3, 2)]]))).toContain(
       'weights_invalid: input "x" is not what the package was compiled for: unmatched dim value at 2',

@@ -8,7 +8,6 @@ import { inputsOfSource } from "../src/commands/plain/package-source.ts";
 import { inputOption } from "../src/commands/plain/tensor-input.ts";
 import { Archive } from "../src/native/archive.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
-import { compiledUpscale } from "./helpers/compiled-upscale.ts";
 import { exportedPrograms } from "./helpers/programs.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
@@ -51,8 +50,8 @@ describe("an AOTInductor package", () => {
     });
   });
 
-  test("has free sizes with their bounds, and one name for those that are one and the same", async () => {
-    const source = Archive.open(await compiledUpscale())?.text(/\.wrapper\.cpp$/) ?? "";
+  test("has free sizes with their bounds, and one name for those that are one and the same", () => {
+    const source = Archive.open(weights.path("enlarged-compiled.pt2"))?.text(/\.wrapper\.cpp$/) ?? "";
     const free = (name: string) => ({ name, min: 1, max: 16384 });
     const pixels = inputsOfSource(source)?.[0];
     expect(pixels).toMatchObject({
@@ -187,7 +186,7 @@ test("what holds no network is named, with the line of Python that mends it", as
 });
 
 test("`serve FILE` packages it under the file's name and serves it, arrays as lists or bytes", async () => {
-  const { path } = weights.get("aotinductor float32 one tensor");
+  const { path } = weights.get("aotinductor float32 one tuple");
   const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
   await using server = startCli(["serve", path, ...options], { env: env() });
   expect(await server.line("Packaged")).toMatch(`as ${basename(path, ".pt2")}:`);

@@ -33,7 +33,7 @@ let zip: Buffer;
 let script: string;
 beforeAll(async () => {
   const made = await fixtures();
-  compiled = made.get("aotinductor float32 one tensor");
+  compiled = made.get("aotinductor float32 one tuple");
   script = made.path("network.pt");
   zip = await readFile(compiled.path);
 }, 600_000);
@@ -79,7 +79,7 @@ export default defineModel({
   name: "compiled",
   input: z.object({ x: z.number() }),
   output: z.object({ y: z.number() }),
-  tensors: { inputs: { x: float32(3, 4) }, outputs: { y: float32(3, 4) } },
+  tensors: { inputs: { x: float32(3, 4) }, outputs: { y: float32(3, 4), most: float32(3) } },
   weights: "weights.pt2",
   example: { x: 1 },
   preprocess: ({ x }) => ({ x: tensor(new Float32Array(12).fill(x), [3, 4]) }),

@@ -84,7 +84,7 @@ test("weights keep a state where a method may write an attribute, and else are s
 
 test("a compiled package keeps a state where its code may write a buffer", async () => {
   await using dir = await tempDir();
-  const { path } = made.get("aotinductor float32 one tensor");
+  const { path } = made.get("aotinductor float32 one tuple");
   const keeps = async (file: string) => {
     const session = await openSession({ path: file, device: "cpu", threads: 1 });
     open.push(session);

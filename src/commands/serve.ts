@@ -11,8 +11,6 @@ import { type Command, command } from "./command.ts";
 import { type ModelSource, modelStore } from "./model-source.ts";
 import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
 import { credentialsHelp, registryOptions } from "./registry-options.ts";
-import { pulledModel } from "./registry-pull.ts";
-import { tuneModel } from "./serve/tune.ts";
 
 export const serve = serveCommand(
   modelStore,
@@ -56,12 +54,15 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
       const withoutWeights = options.role === "front";
       const packaged =
         reference !== undefined && isRemote(reference)
-          ? await pulledModel(new ModelStore(), reference, { plainHttp: options.plainHttp, withoutWeights })
+          ? await (await import("./registry-pull.ts")).pulledModel(new ModelStore(), reference, {
+              plainHttp: options.plainHttp,
+              withoutWeights,
+            })
           : await source.resolve(reference, { weights: !withoutWeights });
       if (options.tune) {
         if (options.verify) await source.verify(packaged);
         await source.prepareLibraries();
-        return tuneModel(packaged, options);
+        return (await import("./serve/tune.ts")).tuneModel(packaged, options);
       }
       surviveStrayErrors();
       let server: Server | undefined;

@@ -1,6 +1,6 @@
 /** An S3-compatible bucket: rclone's server for a folder, which checks signatures and their expiry, on a free port of loopback. */
 import { existsSync } from "node:fs";
-import { mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
 import { state } from "../../scripts/setup/step.ts";
@@ -35,7 +35,7 @@ export interface TestBucket extends AsyncDisposable {
   kill(): Promise<void>;
   start(): Promise<void>;
   /** Takes connections and answers nothing until `resume`. */
-  pause(): void;
+  pause(): Promise<void>;
   resume(): void;
 }
 
@@ -57,8 +57,8 @@ export async function startBucket(): Promise<TestBucket> {
     start: async () => {
       if (!server.isThere()) server = await serve(dir.path, port);
     },
-    pause: () => server.signal("SIGSTOP"),
-    resume: () => server.signal("SIGCONT"),
+    pause: () => server.pause(),
+    resume: () => server.resume(),
     async [Symbol.asyncDispose]() {
       await server.kill();
       await dir[Symbol.asyncDispose]();
@@ -77,7 +77,14 @@ async function serve(dir: string, port: number) {
   });
   return {
     port: await listeningPort(child.stderr),
-    signal: (name: NodeJS.Signals) => child.kill(name),
+    resume: () => child.kill("SIGCONT"),
+    /** Its threads stop one after the other: until the last has, it may answer. */
+    pause: async () => {
+      child.kill("SIGSTOP");
+      const threads = `/proc/${child.pid}/task`;
+      const isStopped = async (id: string) => /\) T /.test(await readFile(`${threads}/${id}/stat`, "utf8"));
+      while ((await Promise.all((await readdir(threads)).map(isStopped))).includes(false)) await Bun.sleep(1);
+    },
     isThere: () => child.exitCode === null && child.signalCode === null,
     kill: async () => {
       child.kill("SIGKILL");

@@ -25,7 +25,7 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
     new Response(child.stderr).text(),
     child.exited,
   ]);
-  return { code, stdout, stderr };
+  return { code, stdout, stderr: stderr.split("\n").filter(isNoSlowStep).join("\n") };
 }
 
 /** A command that runs until it is stopped; killed when the scope ends. */
@@ -59,7 +59,7 @@ export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): Running
     for await (const chunk of child.stderr) {
       const parts = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = parts.pop() ?? "";
-      lines.push(...parts);
+      lines.push(...parts.filter(isNoSlowStep));
       wake();
     }
     isOver = true;
@@ -86,6 +86,11 @@ export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): Running
       waiters = [];
     },
   };
+}
+
+/** Not one of the lines that say what takes long: how long anything takes is up to the machine. */
+function isNoSlowStep(line: string): boolean {
+  return !/^ℹ .* …$/.test(line);
 }
 
 function spawn(args: readonly string[], { env = {}, cwd = root }: CliOptions) {

@@ -34,9 +34,8 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
     ...process.env,
     ...pythonVariables(python),
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
-    // Compiled sooner, run once.
+    // Compiled sooner, run once. Its tables of lines it keeps: they say for which processor it is.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-    AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
   };
   const child = Bun.spawn([python.command, script, unfinished], {
     env,

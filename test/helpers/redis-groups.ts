@@ -26,7 +26,7 @@ export async function startSentinel(): Promise<TestSentinel> {
   const config = [
     `bind 127.0.0.1\nport ${port}\ndir ${dir.path}`,
     `sentinel monitor main 127.0.0.1 ${masterPort} 1`,
-    "sentinel down-after-milliseconds main 100\nsentinel failover-timeout main 2000",
+    "sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 2000",
   ];
   await Bun.write(dir.join("sentinel.conf"), config.join("\n"));
   const child = spawnRedis([dir.join("sentinel.conf"), "--sentinel"]);

@@ -23,7 +23,7 @@ export interface Fixtures {
   get(name: string): Fixture;
 }
 
-/** Made by the set-up, or by the first test that asks; the compilations take a minute or more. */
+/** Made by the set-up, or by the first test that asks; the compilations take most of a minute. */
 export function fixtures(): Promise<Fixtures> {
   making ??= make();
   return making;
