@@ -14,23 +14,27 @@ export interface Family {
   readonly noun: string;
 }
 
-export const families: readonly Family[] = [
-  {
-    kind: "prediction",
-    path: "/predictions",
-    idName: "prediction_id",
-    name: "Prediction",
-    tag: "Predictions",
-    description: "Outputs of the model for a list of inputs",
-    noun: "prediction",
-  },
-  {
-    kind: "demo",
-    path: "/demo",
-    idName: "demo_id",
-    name: "DemoPrediction",
-    tag: "Demo",
-    description: "The same with what the model's demo shows of them, and what it writes meanwhile",
-    noun: "demo prediction",
-  },
-];
+const prediction: Family = {
+  kind: "prediction",
+  path: "/predictions",
+  idName: "prediction_id",
+  name: "Prediction",
+  tag: "Predictions",
+  description: "Outputs of the model for a list of inputs",
+  noun: "prediction",
+};
+const demo: Family = {
+  kind: "demo",
+  path: "/demo",
+  idName: "demo_id",
+  name: "DemoPrediction",
+  tag: "Demo",
+  description: "The same with what the model's demo shows of them, and what it writes meanwhile",
+  noun: "demo prediction",
+};
+
+export const families: readonly Family[] = [prediction, demo];
+
+export function familyOf(kind: Kind): Family {
+  return kind === "demo" ? demo : prediction;
+}

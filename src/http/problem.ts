@@ -29,6 +29,7 @@ export const problemCodes = [
   "body_too_slow",
   "unsupported_media_type",
   "inputs_invalid",
+  "webhook_refused",
   "queue_full",
   "internal",
   "not_ready",
@@ -64,6 +65,7 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   body_too_slow: "slow",
   unsupported_media_type: "type",
   inputs_invalid: "inputs",
+  webhook_refused: "webhook",
   queue_full: "queue",
   internal: "internal",
   not_ready: "engine",
@@ -90,6 +92,7 @@ export class ProblemError extends Error {
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422, code: "inputs_invalid" },
+  webhook_refused: { status: 422, code: "webhook_refused" },
   queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
   predictions_unusable: {
     status: 503,

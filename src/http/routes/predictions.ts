@@ -3,7 +3,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import type { Client, NewPrediction, Predictions } from "../../predictions/predictions.ts";
+import type { AskedPrediction, Client, Predictions } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
 import { readBody } from "../body-reader.ts";
@@ -17,6 +17,7 @@ import { recordJson } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
 import { Uploads } from "../uploads.ts";
+import { webhookOf } from "../webhook-headers.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 type OnHold = (request: Request, isHeld: boolean) => void;
@@ -61,7 +62,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, asked: Pick<NewPrediction, "timeoutMs" | "waitMs">) => {
+    const create = async (raw: Request, origin: RequestContext, asked: Omit<AskedPrediction, "bytes">) => {
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, peerOf });
       const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin });
@@ -74,6 +75,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const asked = {
         timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
         waitMs: waitMsOf(headers.get("prefer")),
+        webhook: webhookOf(headers),
       };
       predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
       return create(c.req.raw, contextOf(c), asked);
