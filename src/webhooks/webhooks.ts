@@ -1,6 +1,6 @@
 /** Tells receivers how predictions go and end: the end for certain, as long as the prediction can be read; what comes before it once, or not at all. */
 import { oneLine, SconceError } from "../errors.ts";
-import { log } from "../log.ts";
+import { LogFields, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Metrics } from "../metrics.ts";
 import { urlLabel } from "../model/url-label.ts";
@@ -124,11 +124,11 @@ export class Webhooks {
       }
       if (sent?.result !== "failed") {
         metrics.webhook("given_up");
-        warn("given_up", receiver, sent === undefined ? "the prediction is kept no longer" : "it answered 410");
+        warn(id, "given_up", receiver, sent === undefined ? "the prediction is kept no longer" : "it answered 410");
         break;
       }
       metrics.webhook("failed");
-      warn("failed", receiver, sent.why);
+      warn(id, "failed", receiver, sent.why);
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
@@ -153,9 +153,13 @@ export class Webhooks {
 
 const results = { failed: "tried again", given_up: "given up" } as const;
 
-function warn(result: keyof typeof results, url: URL, why: string): void {
+function warn(id: string, result: keyof typeof results, url: URL, why: string): void {
   logLimit.write(`webhook_${result}`, (...more) =>
-    log.warn(`A webhook at ${urlLabel(url)} is ${results[result]}: ${oneLine(why)}`, ...more),
+    log.warn(
+      `A webhook at ${urlLabel(url)} is ${results[result]}: ${oneLine(why)}`,
+      ...more,
+      new LogFields({ prediction_id: id }),
+    ),
   );
 }
 
