@@ -10,7 +10,7 @@ import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts"
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(15_000);
+setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -84,6 +84,21 @@ describe("the end of a prediction", () => {
     await quiet();
     expect(await client.metric('sconce_webhooks_total{result="failed"}')).toBe(2);
     expect(to.received).toHaveLength(3);
+  });
+
+  test("is not told again before the time that Retry-After names", async () => {
+    const heads = [{ status: 503, headers: { "Retry-After": "1" } }, { status: 200 }];
+    const times: number[] = [];
+    await using to = receiver((_, index) => {
+      times.push(performance.now());
+      return new Response(null, heads[index]);
+    });
+    await client.create([{ x: 1 }], told(to.url()));
+    await to.until(2);
+    await quiet();
+    const [first = 0, second = 0] = times;
+    // Without it a try comes after at most 312 ms.
+    expect(second - first).toBeGreaterThan(990);
   });
 
   test("is told no more after 410", async () => {
@@ -203,15 +218,18 @@ describe("a request is refused", () => {
     expect(problem.detail).toContain(name);
   });
 
-  test.each(["http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://0x7f.1/"])(
-    "that names the private address %s, unless that is allowed",
-    async (url) => {
-      await using guarded = await store.serve("lab", { ...signing, allowPrivateUrls: false });
+  test("that names a private address, unless that is allowed; one behind a name is not connected to", async () => {
+    await using to = receiver();
+    await using guarded = await store.serve("lab", { ...signing, allowPrivateUrls: false });
+    for (const url of ["http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://0x7f.1/"]) {
       const problem = await guarded.client.refused([{ x: 1 }], told(url));
       expect(problem).toMatchObject({ status: 422, type: "urn:sconce:problem:webhook_refused" });
       expect(problem.detail).toContain("--allow-private-urls");
-    },
-  );
+    }
+    await guarded.client.create([{ x: 1 }], told(to.url().replace("127.0.0.1", "localhost")));
+    await until(async () => (await guarded.client.metric('sconce_webhooks_total{result="failed"}')) > 0);
+    expect(to.received).toEqual([]);
+  });
 
   test("by a server without a secret", async () => {
     await using silent = await store.serve("lab");

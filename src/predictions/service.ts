@@ -341,13 +341,14 @@ export class PredictionService implements Predictions {
 
   /** Resolves when the request is kept, or it has ended and need not be. */
   async #keep(live: LivePrediction): Promise<void> {
-    const { webhook } = live;
-    if ((live.isOver && webhook === undefined) || live.isKept) return;
+    const { request, webhook } = live;
+    if ((request === undefined && webhook === undefined) || live.isKept) return;
     live.isKept = true;
     const { store } = this.#options;
     try {
-      if (webhook !== undefined) await store.webhooks?.keep(live.id, webhookText(webhook));
-      if (live.request !== undefined) await store.create(live.request);
+      // At once: of what ends meanwhile the outcome is kept before its client is answered.
+      const isKept = request && store.create(request);
+      await Promise.all([isKept, webhook && store.webhooks?.keep(live.id, webhookText(webhook))]);
     } catch (error) {
       live.isKept = false;
       // Its client is told that it was not accepted.
