@@ -1,6 +1,9 @@
 /** Whom clients want told of a prediction is told: signed, for certain, and without harm to others. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ServeConfig } from "../src/config.ts";
+import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
+import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -86,19 +89,15 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(3);
   });
 
-  test("is not told again before the time that Retry-After names", async () => {
-    const heads = [{ status: 503, headers: { "Retry-After": "1" } }, { status: 200 }];
-    const times: number[] = [];
-    await using to = receiver((_, index) => {
-      times.push(performance.now());
-      return new Response(null, heads[index]);
-    });
-    await client.create([{ x: 1 }], told(to.url()));
-    await to.until(2);
-    await quiet();
-    const [first = 0, second = 0] = times;
-    // Without it a try comes after at most 312 ms.
-    expect(second - first).toBeGreaterThan(990);
+  test("is told with a signature for each secret, and again not before the time that Retry-After names", async () => {
+    await using to = receiver(() => new Response(null, { status: 503, headers: { "Retry-After": "7" } }));
+    const secrets = [`whsec_${"A".repeat(44)}`, secret];
+    using requests = new GuardedRequests(new AddressGuard({ allowPrivate: true }));
+    const sender = new WebhookSender({ requests, secrets, userAgent: "test" });
+    const message = { id: "msg_1", type: "prediction.completed", occurredAtMs: 0, data: "{}" };
+    const sent = await sender.send(new URL(to.url()), async () => message);
+    expect(sent).toEqual({ result: "failed", why: "it answered 503", afterMs: 7000 });
+    expect(to.received).toHaveLength(1);
   });
 
   test("is told no more after 410", async () => {
