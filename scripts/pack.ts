@@ -10,6 +10,8 @@ export interface PackOptions {
 const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions): Promise<void> }>>> = {
   addons: () => import("./pack/addons.ts"),
   npm: () => import("./pack/npm.ts"),
+  wheel: () => import("./pack/wheel.ts"),
+  "one-file": () => import("./pack/one-file.ts"),
 };
 
 const usage = `USAGE pack [${Object.keys(parts).join("|")}]… [--try]`;

@@ -1,6 +1,7 @@
 /** The command line of sconce. */
 import { version } from "../package.json";
 import { type LazyCommand, lazyCommand } from "./commands/command.ts";
+import { folderSource } from "./commands/dev/folder-source.ts";
 import { modelStore } from "./commands/model-source.ts";
 import { exitCodes, runProgram } from "./program.ts";
 import { programName } from "./program-name.ts";
@@ -14,6 +15,14 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
   ),
   init: lazyCommand("Write a model folder to start from", async () => (await import("./commands/init.ts")).init),
   build: lazyCommand("Package a model folder as repo:tag", async () => (await import("./commands/build.ts")).build),
+  check: lazyCommand(
+    "Run a model's example through every stage, and say what is wrong with its export",
+    async () => (await import("./commands/check.ts")).check,
+  ),
+  dev: lazyCommand(
+    "Serve a model folder, and again whenever it changes",
+    async () => (await import("./commands/dev.ts")).dev,
+  ),
   compile: lazyCommand(
     "Make one executable file of a model",
     async () => (await import("./commands/compile.ts")).compile,
@@ -64,7 +73,10 @@ export async function main(argv: readonly string[]): Promise<void> {
       subCommands: { ...commands },
       notes,
       version: () => version,
-      roles: rolesFor(() => modelStore),
+      roles: {
+        ...rolesFor((argv) => folderSource(argv) ?? modelStore),
+        declare: async (start, link) => (await import("./commands/dev/declare-role.ts")).declareRole(start, link),
+      },
     },
     argv,
   );

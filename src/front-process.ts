@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { ModelSource } from "./commands/model-source.ts";
 import { EngineLink } from "./engine-link.ts";
-import { openFront } from "./front.ts";
+import { type OneFront, openFront } from "./front.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
@@ -33,6 +33,9 @@ export type FrontStart = z.infer<typeof frontStart>;
 
 /** What the supervisor says of the engine process: where it listens, or why it ended. */
 const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
+/** That another front has taken the port over. */
+const followed = z.object({ followed: z.literal(true) });
+export type Followed = z.infer<typeof followed>;
 export type EngineNews = z.infer<typeof engineNews>;
 
 export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;
@@ -44,7 +47,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const { argv, reference, config, port, index, isRestart, count, sockets, counters, counts, store } =
       frontStart.parse(start);
     const engine = new EngineLink();
+    let front: OneFront | undefined;
     link.onMessage((raw) => {
+      if (followed.safeParse(raw).success) return front?.leavePort();
       const news = engineNews.parse(raw);
       if ("socket" in news) engine.ready(news.socket);
       else engine.ended(news.ended);
@@ -55,7 +60,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const indices = Array.from({ length: count }, (_, i) => i);
     const pids = indices.map((row) => shared.counter("pid", row));
     pids[index]?.set(process.pid);
-    const front = await openFront({
+    front = await openFront({
       packaged,
       config,
       listening: { port, isShared: true },

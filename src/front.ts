@@ -91,11 +91,16 @@ export interface Front {
   stop(): Promise<void>;
 }
 
+export interface OneFront extends Front {
+  /** Leaves the port to another: connections without a request are closed, what was accepted goes on until `stop`. */
+  leavePort(): void;
+}
+
 /**
  * Opens the port, then sets the model up; resolves when predictions are taken.
  * @throws SconceError `address_in_use`, `predictions_unusable`, or of the model when it cannot be set up
  */
-export async function openFront(options: FrontOptions): Promise<Front> {
+export async function openFront(options: FrontOptions): Promise<OneFront> {
   const {
     packaged,
     config,
@@ -238,7 +243,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };
-  return { url, stop: () => (stopped ??= stop()) };
+  return { url, stop: () => (stopped ??= stop()), leavePort: () => void listener?.stop() };
 }
 
 /** Finishes what was accepted, within the time for it, and lets it be read for a while. */

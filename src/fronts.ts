@@ -20,8 +20,31 @@ export interface FrontsOptions {
   readonly store: string | undefined;
 }
 
+/** Makes what the fronts of one server share. */
+export function meetingPlace({
+  config,
+  folder,
+  count,
+  port,
+}: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number }) {
+  const [counters, counts] = [folder.join("counters"), folder.join("counts")];
+  // Never cleared: what a front counted before it was killed goes on counting.
+  SharedCounters.create({ path: counts, names: slots, rows: count });
+  return {
+    counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
+    start: {
+      config,
+      port,
+      count,
+      sockets: Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`)),
+      counters,
+      counts,
+    },
+  };
+}
+
 /** Longer than a drain may take; a second signal ends all at once. */
-const FOREVER_MS = 2 ** 31 - 1;
+export const FOREVER_MS = 2 ** 31 - 1;
 
 export class Fronts implements Front, EngineEvents {
   readonly url: URL;
@@ -32,23 +55,9 @@ export class Fronts implements Front, EngineEvents {
   constructor({ packaged, config, argv, folder, count, store }: FrontsOptions) {
     const port = freePort(config);
     this.url = localUrl(config.host, port);
-    const sockets = Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`));
-    const counters = SharedCounters.create({ path: folder.join("counters"), names: counterNames, rows: count });
-    // Never cleared: what a front counted before it was killed goes on counting.
-    SharedCounters.create({ path: folder.join("counts"), names: slots, rows: count });
-    const reference = packaged.byDigest;
-    const shared = {
-      argv: [...argv],
-      reference,
-      config,
-      port,
-      count,
-      sockets,
-      counters: folder.join("counters"),
-      counts: folder.join("counts"),
-      store,
-    };
-    this.#fronts = sockets.map((_, index) => {
+    const { start, counters } = meetingPlace({ config, folder, count, port });
+    const shared = { ...start, argv: [...argv], reference: packaged.byDigest, store };
+    this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
       const front = new Supervised({
         role: "front",

@@ -148,9 +148,10 @@ function logSetUp({ reference, digest }: PackagedModel): void {
   log.info(`Setting up the model ${reference} (${digest})`);
 }
 
-function engineProcess(
+/** @param place.name begins the names of its sockets; of its own for each engine of a server */
+export function engineProcess(
   { packaged, config, argv = [], source }: ServerOptions,
-  { folder, events }: { folder: RunFolder; events: EngineEvents },
+  { folder, events, name = "engine" }: { folder: RunFolder; events: EngineEvents; name?: string },
 ) {
   let starts = 0;
   let socket = "";
@@ -159,7 +160,7 @@ function engineProcess(
     role: "engine",
     start: (): EngineStart => {
       // Of its own for each: whoever connects to it meets that process or none.
-      socket = folder.join(`engine-${starts++}.sock`);
+      socket = folder.join(`${name}-${starts++}.sock`);
       return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
     },
     batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),

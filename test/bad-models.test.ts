@@ -102,6 +102,13 @@ describe("code that never returns is named when its time is up:", () => {
   });
 });
 
+test("code that reads a file beside itself is told of assets", async () => {
+  const text = `import { readFileSync } from "node:fs";\nreadFileSync(new URL("./words.txt", import.meta.url));\n${modelText()}`;
+  expect(await refusalOf(text)).toContain(
+    "declare the file under assets, and read it in setup with context.asset(name)",
+  );
+});
+
 describe("a refusal", () => {
   const never = '() => { throw new Error("never works,\n not even here"); }';
 

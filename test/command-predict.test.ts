@@ -66,11 +66,11 @@ test("reads values as their fields say: numbers, true and false, JSON, texts as 
     "text=12",
     "maybe=null",
     "mode=slow",
-    "level=1",
+    "level=1.5",
     "list=[1, 2]",
   ];
   expect(await seen(...fields, 'nested={"at": [4]}', "any=[true]")).toEqual({
-    ...{ number: -25, whole: 3, flag: true, text: "12", maybe: null, mode: "slow", level: 1, list: [1, 2] },
+    ...{ number: -25, whole: 3, flag: true, text: "12", maybe: null, mode: "slow", level: 1.5, list: [1, 2] },
     ...{ nested: { at: [4] }, any: [true] },
   });
 });
@@ -161,7 +161,7 @@ describe("is refused as a wrong call:", () => {
     [
       "a value that no option of a union takes",
       ["box", "number=1", "level=high"],
-      'level: Invalid input: expected 1 or "auto"',
+      'level: Invalid input: expected number or "auto"',
     ],
     [
       "a file that is not there",

@@ -181,7 +181,7 @@ describe("in one layout", () => {
     const before = await contentOf(images);
     const libraries = [{ name: "libgone.so", path: dir.join("gone") }];
     expect(await failure(write("digits:v2", { program: { executable: "/bin/true", libraries } }))).toContain(
-      "gone: No such file",
+      "gone: cannot open shared object file",
     );
     expect(await contentOf(images)).toEqual(before);
   });

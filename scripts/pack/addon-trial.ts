@@ -11,9 +11,9 @@ if (path !== undefined && libtorch !== undefined) {
   setNativeLocation({ path, fix: "compile it again" });
 }
 
-/** TorchScript and AOTInductor, as they were exported with the torch of the set-up. */
+/** TorchScript, AOTInductor and exported programs, as the torch of the set-up wrote them. */
 export async function tryAddon(addon: string, folder: string): Promise<void> {
-  const tests = ["test/native.test.ts", "test/native-call.test.ts"].map((name) => join(root, name));
+  const tests = ["native", "native-call", "native-programs"].map((name) => join(root, "test", `${name}.test.ts`));
   await run([process.execPath, "--no-install", "test", "--preload", import.meta.path, ...tests], {
     verbose: false,
     env: { SCONCE_TRIED_ADDON: addon, SCONCE_TRIED_LIBTORCH: folder },

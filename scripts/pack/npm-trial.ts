@@ -2,10 +2,11 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { bareRoot, systemLibraries } from "../../test/helpers/bare-root.ts";
-import { clientOf, type RunningCli } from "../../test/helpers/cli.ts";
+import { clientOf, follow, type RunningCli } from "../../test/helpers/cli.ts";
 import { npmRegistry } from "../../test/helpers/npm-registry.ts";
 import { hasRegistry, startRegistry } from "../../test/helpers/registry.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
+import { root as checkout } from "../setup/step.ts";
 
 const folder = "/tmp/my-model";
 
@@ -36,6 +37,9 @@ export async function tryPackages(tarballs: readonly string[]): Promise<void> {
 
   const sconce = (...args: string[]) =>
     step(`sconce ${args.join(" ")}`, start(["/usr/bin/bun", "x", "sconce", ...args]));
+  // No part of what a server needs; it sees what was installed there, and nothing of this checkout.
+  const compiler = [process.execPath, join(checkout, "node_modules/typescript/bin/tsc"), "-p", root.path + folder];
+  await step("tsc", follow(Bun.spawn(compiler, { stdin: "ignore", stdout: "pipe", stderr: "pipe" })));
   await sconce("build");
   await sconce("predict", "--example");
   await sconce("compile", "-o", "/tmp/server");

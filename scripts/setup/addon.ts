@@ -57,6 +57,8 @@ export const addon: Step = {
       await compileAddon(libtorch.root, build, { verbose });
     } else {
       mkdirSync(join(build, "Release"), { recursive: true });
+      // A server may have it loaded: what is loaded must not be written over.
+      rmSync(made, { force: true });
       copyFileSync(ready, made);
     }
     rmSync(link, { force: true });

@@ -1,39 +1,23 @@
 /** `sconce build [DIR]` */
 import { existsSync } from "node:fs";
-import { join, parse, resolve } from "node:path";
 import { z } from "zod";
-import { areThere } from "../engine/device.ts";
 import { exampleOrZeros } from "../engine/warm-up.ts";
-import { codedError, oneLine, SconceError } from "../errors.ts";
+import { SconceError } from "../errors.ts";
 import { AddressGuard } from "../fetching/address-guard.ts";
 import { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
-import { bundleModel } from "../model/bundle.ts";
 import type { Model } from "../model/define.ts";
-import { loadModel } from "../model/load.ts";
-import type { TensorSpecs } from "../model/tensor.ts";
-import { wireSchema } from "../model/wire-schema.ts";
-import { processorNeeds, torchVersion } from "../native/binding.ts";
 import { count, duration, flag, openOption, option } from "../option.ts";
-import {
-  decodeExample,
-  exampleTensors,
-  parseExample,
-  predictOne,
-  type SetUpOptions,
-  setUp,
-} from "../serving/set-up.ts";
-import { unsteadyOutputs } from "../serving/trial.ts";
-import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../store/manifest.ts";
+import { decodeExample, exampleTensors, predictOne, setUp } from "../serving/set-up.ts";
+import { tryOutputs } from "../serving/trial.ts";
+import { mediaTypes } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
 import { modelFolder } from "./plain/model-folder.ts";
-import { runnableWeights } from "./plain/plain-model.ts";
 import { inputOption } from "./plain/tensor-input.ts";
-import { dataUriOf } from "./predict/input-file.ts";
 import { Progress } from "./progress.ts";
-import { TimeLimit } from "./try-out/time-limit.ts";
+import { configOf, deviceHere, type SourceModel, withSource } from "./try-out/source-model.ts";
 
 export const build = command({
   name: "build",
@@ -111,28 +95,21 @@ sconce build traced.pt --input x=float32[N,784]`,
       throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
     }
     using folder = await modelFolder(given, options);
-    const dir = folder.path;
-    const weights = options.weights === undefined ? undefined : resolve(options.weights);
-    const { code, native } = await bundleModel(dir);
-    const { model, example, files, pathOf } = await elsewhere(async () => {
-      using limit = new TimeLimit(options.timeout * 1000);
-      const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
-      const example = await resolveExample(model, dir);
-      const files = filesOf(model);
-      const pathOf = await pathsIn(dir, model, { weights, isCompiled: options.compile });
-      for (const name of files.keys()) requireFile(dir, name);
-      await tryOut(model, { pathOf, example, isRandom: options.allowRandom });
-      return { model, example, files, pathOf };
-    }).catch((error: unknown) => {
-      throw native.length === 0 ? error : lacking(native, codedError(error));
-    });
+    const { weights, compile: isCompiled } = options;
+    const { code, model, example, files, pathOf } = await withSource(
+      { dir: folder.path, weights, isCompiled, timeoutS: options.timeout },
+      async (source) => {
+        await tryOut(source, options.allowRandom);
+        return source;
+      },
+    );
     const repository = options.name ?? model.name;
     const progress = new Progress({ verb: "Copying" });
     const putting = new ModelStore().put({
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
       isVariant: weights !== undefined,
-      config: configOf(model, { example, pathOf }),
+      config: configOf({ model, example, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
         ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),
@@ -144,93 +121,10 @@ sconce build traced.pt --input x=float32[N,784]`,
   },
 });
 
-/** What failed may well have failed for that. */
-function lacking(native: readonly string[], { code, message }: SconceError): SconceError {
-  const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
-  return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
-}
-
-/** Does a task in a folder from which the author's packages are not found: what the bundle lacks it would lack wherever it is served. */
-async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
-  const here = process.cwd();
-  process.chdir(parse(here).root);
-  try {
-    return await task();
-  } finally {
-    process.chdir(here);
-  }
-}
-
-/** The files that the model declares, and what each is; one that is declared twice is packaged once. */
-function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
-  return new Map([
-    ...assets.map((name) => [name, mediaTypes.asset] as const),
-    ...operators.map((name) => [name, mediaTypes.operators] as const),
-    ...Object.values(weights).map((name) => [name, mediaTypes.weights] as const),
-  ]);
-}
-
-interface WeightsChoice {
-  readonly weights: string | undefined;
-  readonly isCompiled: boolean;
-}
-
-/** Where the model's files lie; other weights stand in for the model's, under its name, as do those that are compiled. */
-async function pathsIn(dir: string, model: Model, { weights: other, isCompiled }: WeightsChoice) {
-  const own = Object.values(model.weights);
-  if (other !== undefined && own.length > 1) {
-    throw new SconceError("usage", `--weights stands in for one file, this model has ${own.length}`);
-  }
-  const paths = new Map<string, string>();
-  for (const name of own) paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
-  return (name: string) => paths.get(name) ?? join(dir, name);
-}
-
-function configOf(model: Model, { example, pathOf }: Pick<SetUpOptions, "example" | "pathOf">): ModelConfig {
-  const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
-  return {
-    sconceApi,
-    name: model.name,
-    description: model.description,
-    inputSchema: wireSchema(model.input, "input"),
-    outputSchema: wireSchema(model.output, "output"),
-    ...(model.demo === undefined ? {} : { demoOutputSchema: wireSchema(model.demo.output, "demo.output") }),
-    inputs: named(model.tensors.inputs),
-    outputs: named(model.tensors.outputs),
-    batchSize: model.settings.batchSize ?? 1,
-    torchVersion: torchVersion(),
-    ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
-    ...(cpuCapability === undefined ? {} : { cpuCapability }),
-    ...(example === undefined ? {} : { example }),
-  };
-}
-
-/** All that one processor must have to run these weights. */
-function compiledFor(paths: readonly string[]): string | undefined {
-  const words = new Set(paths.flatMap((path) => processorNeeds(path)?.split(" ") ?? []));
-  return words.size === 0 ? undefined : [...words].join(" ");
-}
-
-function named(specs: TensorSpecs): ModelConfig["inputs"] {
-  return Object.entries(specs).map(([name, { dtype, dims }]) => ({ name, dtype, dims: [...dims] }));
-}
-
-function requireFile(dir: string, name: string): void {
-  if (existsSync(join(dir, name))) return;
-  throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
-}
-
-interface TryOutOptions extends Pick<SetUpOptions, "example" | "pathOf"> {
-  /** Outputs that differ are meant. */
-  readonly isRandom: boolean;
-}
-
 /** Loads the weights and runs the example, so that a model that cannot be served is not packaged. */
-async function tryOut(model: Model, { pathOf, example, isRandom }: TryOutOptions): Promise<void> {
+async function tryOut(source: SourceModel, isRandom: boolean): Promise<void> {
+  const { model, example, pathOf } = source;
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const { device } = model.settings;
-  const isElsewhere = device !== undefined && !areThere(device);
-  if (isElsewhere) log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
   const running = await setUp({
     model,
     pathOf,
@@ -239,7 +133,7 @@ async function tryOut(model: Model, { pathOf, example, isRandom }: TryOutOptions
       batchSize: undefined,
       maxQueueDelayMs: 0,
       latencyTargetMs: Infinity,
-      device: isElsewhere ? "auto" : undefined,
+      device: deviceHere(model),
       instances: 1,
       threads: undefined,
       maxInputs: undefined,
@@ -268,32 +162,9 @@ async function requireSteady(
   const [runner, item, again] = [runners[0], await made(), await made()];
   if (runner === undefined || item === undefined || again === undefined) return;
   const { maxBatchSize } = facts;
-  const faults = await unsteadyOutputs(runner, { outputs, items: [item, again], maxBatchSize });
+  const tried = await tryOutputs(runner, { outputs, items: [item, again], maxBatchSize });
+  const faults = tried.flatMap(({ fault }) => fault?.message ?? []);
   if (faults.length === 0) return;
   if (isRandom) for (const fault of faults) log.warn(fault);
   else throw new SconceError("model_invalid", `${faults.join("; ")}; if that is meant, build with --allow-random`);
-}
-
-/** The example with its files as data URIs: where a file field names a file of the model's folder. */
-async function resolveExample(model: Model, dir: string): Promise<unknown> {
-  if (model.example === undefined) return undefined;
-  const example = structuredClone(model.example);
-  const parsed = parseExample(model, example);
-  for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
-  decodeExample(model, example);
-  return example;
-}
-
-/** Replaces a text that names a file by a data URI; the schema refused it, so it stands where a file field is. */
-async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<void> {
-  const key = path.at(-1);
-  const holder = path.slice(0, -1).reduce<unknown>((value, part) => member(value, part), example);
-  if (key === undefined || typeof holder !== "object" || holder === null) return;
-  const value = member(holder, key);
-  if (typeof value !== "string" || !existsSync(join(dir, value))) return;
-  Reflect.set(holder, key, dataUriOf(await Bun.file(join(dir, value)).bytes(), value));
-}
-
-function member(value: unknown, key: PropertyKey): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
 }

@@ -38,6 +38,7 @@ export const compile = command({
   async run({ options, positionals: [reference] }) {
     const model = await modelStore.resolve(reference);
     await modelStore.verify(model);
+    await modelStore.prepareLibraries();
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
     const progress = new Progress({ verb: "Compressing" });

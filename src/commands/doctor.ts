@@ -7,6 +7,7 @@ import { native } from "../doctor/native.ts";
 import { cache, credentials, data, models } from "../doctor/storage.ts";
 import { flag, option } from "../option.ts";
 import { command } from "./command.ts";
+import { modelStore } from "./model-source.ts";
 
 export const doctor = command({
   name: "doctor",
@@ -29,7 +30,7 @@ sconce doctor --json | jq -r '.checks[] | select(.state != "ok").fix'`,
     for (const check of [bun, system, processor, cores, memory, descriptors, data, cache, credentials]) tell(check());
     tell(await models());
     tell(port(options.host, options.port));
-    for (const check of await native()) tell(check);
+    for (const check of await native(() => modelStore.prepareLibraries())) tell(check);
     const isAble = checks.every(({ state }) => state !== "fault");
     if (options.json) console.log(JSON.stringify({ ok: isAble, checks }, null, 2));
     if (!isAble) process.exitCode = 1;

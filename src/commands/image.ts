@@ -11,6 +11,7 @@ import { log } from "../log.ts";
 import { openOption, option } from "../option.ts";
 import { ModelStore } from "../store/store.ts";
 import { command } from "./command.ts";
+import { modelStore } from "./model-source.ts";
 import { Progress } from "./progress.ts";
 import { formatTable } from "./table.ts";
 
@@ -87,6 +88,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       await store.verify(model, {
         onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),
       });
+      await modelStore.prepareLibraries();
       const program = await makeProgram(workspace.folder);
       const written = await writeImage(layout, {
         model,

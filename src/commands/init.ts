@@ -2,20 +2,17 @@
 import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { SconceError } from "../errors.ts";
 import { flag, openOption, option } from "../option.ts";
 import { programName } from "../program-name.ts";
+import { sourcesFolder } from "../sources.ts";
 import { checkRepository } from "../store/reference.ts";
 import { command } from "./command.ts";
+import { modelStore } from "./model-source.ts";
 import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
 
-const template = fileURLToPath(new URL("init/template", import.meta.url));
-/** The folder of sconce, where its types are. */
-const root = dirname(fileURLToPath(new URL("../../package.json", import.meta.url)));
-const isCheckout = existsSync(join(root, "native"));
 /** The name of the model in the template. */
 const templateName = "colours";
 
@@ -60,6 +57,7 @@ sconce init digits --from digits.pt2`,
     const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
     await checkEmpty(dir, given);
     if (options.from !== undefined) {
+      await modelStore.prepareLibraries();
       const files = await writeModelOf(options.from, dir, { name, inputs: options.input, batchSize: undefined });
       console.log(`Wrote ${given}: ${files.join(", ")}
 
@@ -84,7 +82,7 @@ Next:
   ${programName} predict ${name} colour=#ff8800
   ${programName} serve ${name}
 
-Then change model.ts and export.py into your model.${pathHint()}`);
+Then change model.ts and export.py into your model.${await pathHint()}`);
   },
 });
 
@@ -95,22 +93,23 @@ export async function writeModelOf(
   options: Omit<PlainOptions, "isKept">,
 ): Promise<readonly string[]> {
   const files = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
-  await writeFile(join(dir, "tsconfig.json"), tsconfig(dir), { flag: "wx" });
-  await writeFile(join(dir, ".gitignore"), await readFile(join(template, "gitignore")), { flag: "wx" });
+  await writeFile(join(dir, "tsconfig.json"), tsconfig(dir, await sourcesFolder()), { flag: "wx" });
+  await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
   await linkTypes(dir);
   return [...files, "tsconfig.json", ".gitignore"];
 }
 
 /** How to have the command where it is not on the PATH. */
-function pathHint(): string {
-  const script = join(root, "scripts", "sconce");
+async function pathHint(): Promise<string> {
+  const script = join(await sourcesFolder(), "scripts", "sconce");
   if (Bun.which("sconce") !== null || !existsSync(script)) return "";
   return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
 }
 
 /** Lets the compiler find sconce from a folder outside its own, without a path of this machine in any file of it. */
 async function linkTypes(dir: string): Promise<void> {
-  if (isInside(dir)) return;
+  const root = await sourcesFolder();
+  if (isInside(dir, root)) return;
   const link = join(dir, "node_modules", "sconce");
   await mkdir(dirname(link), { recursive: true });
   const found = await lstat(link).catch(() => undefined);
@@ -120,7 +119,7 @@ async function linkTypes(dir: string): Promise<void> {
   await symlink(root, link);
 }
 
-function isInside(dir: string): boolean {
+function isInside(dir: string, root: string): boolean {
   return !relative(root, dir).startsWith("..");
 }
 
@@ -151,28 +150,33 @@ export async function checkEmpty(dir: string, given: string): Promise<void> {
 }
 
 async function filesOf(dir: string, name: string): Promise<readonly (readonly [string, string | Uint8Array])[]> {
-  const read = (file: string) => readFile(join(template, file));
-  const named = async (file: string) => (await read(file)).toString().replaceAll(namePattern, name);
+  const named = async (file: string) => (await ofTemplate(file)).toString().replaceAll(namePattern, name);
   return [
     ["model.ts", await named("model.ts")],
-    ["model.pt2", await read("model.pt2")],
-    ["export.py", await read("export.py")],
+    ["model.pt2", await ofTemplate("model.pt2")],
+    ["export.py", await ofTemplate("export.py")],
     ["README.md", await named("README.md")],
-    ["tsconfig.json", tsconfig(dir)],
-    [".gitignore", await read("gitignore")],
+    ["tsconfig.json", tsconfig(dir, await sourcesFolder())],
+    [".gitignore", await ofTemplate("gitignore")],
   ];
+}
+
+async function ofTemplate(file: string): Promise<Buffer> {
+  return readFile(join(await sourcesFolder(), "src/commands/init/template", file));
 }
 
 /** Where the template's files name the model, and not the colours that it knows. */
 const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
 
 /** The settings and the types of sconce, by paths that are relative to the folder. */
-function tsconfig(dir: string): string {
-  const path = isInside(dir) ? relative(dir, root) : "./node_modules/sconce";
+function tsconfig(dir: string, root: string): string {
+  const path = isInside(dir, root) ? relative(dir, root) : "./node_modules/sconce";
   return `${JSON.stringify(
     {
       extends: `${path}/tsconfig.json`,
-      ...(isCheckout && { compilerOptions: { typeRoots: [`${path}/node_modules`] } }),
+      ...(existsSync(join(root, "node_modules/bun-types")) && {
+        compilerOptions: { typeRoots: [`${path}/node_modules`] },
+      }),
       include: ["."],
     },
     null,

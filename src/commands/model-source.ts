@@ -30,7 +30,20 @@ export interface ModelSource {
   prepareLibraries(): Promise<void>;
 }
 
-/** The model store of this user; the addon and libtorch are those of the set-up. */
+type Libraries = Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
+
+/** Those of the set-up lie where they are. */
+let libraries: Libraries = {
+  async unpackLibraries() {},
+  async prepareLibraries() {},
+};
+
+/** For an executable with the whole command line, which has them inside. */
+export function setLibraries(own: Libraries): void {
+  libraries = own;
+}
+
+/** The model store of this user, and the addon and libtorch of this program. */
 export const modelStore: ModelSource = {
   reference: {
     name: "model",
@@ -49,6 +62,6 @@ export const modelStore: ModelSource = {
       .verify(model, { known, onProgress: (step) => progress.update(step) })
       .finally(() => progress.end());
   },
-  async unpackLibraries() {},
-  async prepareLibraries() {},
+  unpackLibraries: () => libraries.unpackLibraries(),
+  prepareLibraries: () => libraries.prepareLibraries(),
 };

@@ -94,7 +94,7 @@ async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<s
 const REPEAT_MS = 1000;
 
 /** The first signal drains, a second one ends at once; before the server is ready there is nothing to drain. */
-function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): void {
+export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (stoppingSince !== undefined) {

@@ -4,22 +4,29 @@ import { basename, dirname, join, resolve } from "node:path";
 import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { cacheLocation, secureFolder } from "../libraries/cache-folder.ts";
-import type { PackagedModel } from "../store/packaged-model.ts";
+import { nativeLocation } from "../native/addon.ts";
+import { sourcesFolder } from "../sources.ts";
+import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
-import type { Contents, EmbeddedModel } from "./contents.ts";
+import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";
 import { entryModules } from "./entry-modules.ts";
 import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";
 
 export interface CompileOptions {
   readonly outfile: string;
-  /** `beside`: read at start from the folder `model` beside the executable, a store with one model. */
-  readonly model: PackagedModel | "beside";
+  /**
+   * `beside`: read at start from the folder `model` beside the executable, a store with one model. With the sources in the place of a
+   * model it is the whole command line.
+   */
+  readonly model: PackagedModel | "beside" | SourceArchive;
   /**
    * Where libtorch is at start: inside, unpacked once; `external`, found on that machine; `beside`, with the addon in the folder `lib`
    * beside the executable.
    */
   readonly libtorch: "embedded" | "external" | "beside";
+  /** Keeps packed libraries from one time to the next (default: the user's). */
+  readonly cacheFolder?: string;
   readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
 }
 
@@ -49,13 +56,19 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   process.once("exit", remove);
   try {
     const { libraries, librariesSize } = await packed(files, folder, options);
-    requireFitting(librariesSize, options.model);
-    const model = options.model === "beside" ? options.model : embed(options.model);
-    const contents: Contents = { torch: files.torch, libraries, model };
+    const { model } = options;
+    const modelSize = model instanceof PackagedModel ? model.size : 0;
+    if (model instanceof PackagedModel) requireFitting(librariesSize, model);
+    const program = { torch: files.torch, libraries };
+    const contents =
+      model instanceof PackagedModel
+        ? { ...program, model: embed(model) }
+        : model === "beside"
+          ? { ...program, model }
+          : { ...program, sources: model };
     const built = join(folder, "executable");
-    requireSpace(folder, process.execPath, librariesSize + (options.model === "beside" ? 0 : options.model.size));
+    requireSpace(folder, process.execPath, librariesSize + modelSize);
     await build(folder, built, contents);
-    const modelSize = options.model === "beside" ? 0 : options.model.size;
     chmodSync(built, 0o755);
     renameSync(built, outfile);
     return { size: statSync(outfile).size, librariesSize, modelSize };
@@ -68,8 +81,8 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
 /** Bun writes the sizes of what is inside in 32 bits, and says nothing where that is too few for one file. */
 const MAX_INSIDE_BYTES = 4e9;
 
-function requireFitting(librariesSize: number, model: CompileOptions["model"]): void {
-  if (model === "beside" || librariesSize + model.size < MAX_INSIDE_BYTES) return;
+function requireFitting(librariesSize: number, model: PackagedModel): void {
+  if (librariesSize + model.size < MAX_INSIDE_BYTES) return;
   throw new SconceError(
     "usage",
     `the model ${model.reference} has ${formatBytes(model.size)}, and an executable holds less than ${formatBytes(MAX_INSIDE_BYTES)}: make a container image of it with "sconce image"`,
@@ -111,7 +124,14 @@ async function packed(
 ): Promise<{ libraries: Contents["libraries"]; librariesSize: number }> {
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
-  const kept = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  const own = nativeLocation()?.unpacked?.pack;
+  // Compressed already, in this executable, where the compiler does not look.
+  if (hasLibtorch && own !== undefined) {
+    const path = join(folder, "libraries");
+    const librariesSize = await Bun.write(path, Bun.file(own.path));
+    return { libraries: { ...own, path }, librariesSize };
+  }
+  const kept = options.cacheFolder ?? cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // The addon alone is compressed in no time.
     cacheFolder: hasLibtorch && kept !== undefined ? secureFolder(kept) : folder,
@@ -133,8 +153,9 @@ function embed({ repository, tag, digest, size, manifest, config, layers }: Pack
   };
 }
 
-async function build(folder: string, outfile: string, contents: Contents): Promise<void> {
-  const modules = Object.entries(entryModules(contents)).map(([name, text]) => ({ path: join(folder, name), text }));
+async function build(folder: string, outfile: string, contents: Contents | CommandLineContents): Promise<void> {
+  const entries = Object.entries(entryModules(contents, await sourcesFolder()));
+  const modules = entries.map(([name, text]) => ({ path: join(folder, name), text }));
   for (const { path, text } of modules) writeFileSync(path, text);
   const result = await Bun.build({
     entrypoints: modules.map(({ path }) => path),

@@ -5,6 +5,7 @@ import { SconceError } from "../errors.ts";
 import { findAddon } from "../libraries/find-addon.ts";
 import { libtorchBuild } from "../libraries/libtorch-build.ts";
 import { addonName } from "../libraries/pack.ts";
+import { type NativeLocation, nativeLocation } from "../native/addon.ts";
 import { linkedTo } from "./linked-libraries.ts";
 
 export interface LibraryFile {
@@ -30,6 +31,8 @@ export async function libraryFiles(): Promise<LibraryFiles> {
   if (process.platform !== "linux") {
     throw new SconceError("usage", `executables are compiled on Linux, not on ${process.platform}`);
   }
+  const own = nativeLocation();
+  if (own?.unpacked !== undefined) return unpackedFiles(dirname(own.path), own.unpacked);
   const addon = findAddon();
   const libraries = (await linkedTo(addon.path, join(addon.libtorch, "lib"))).filter(
     ({ name, isLoader }) => !isLoader && !systemLibraries.test(name),
@@ -47,6 +50,13 @@ export async function libraryFiles(): Promise<LibraryFiles> {
     addon: { name: addonName, path: addon.path },
     libtorch: libtorch.sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
+}
+
+/** Of an executable: what it was compiled with lies together, and is no more than what is needed. */
+function unpackedFiles(folder: string, { torch, pack }: NonNullable<NativeLocation["unpacked"]>): LibraryFiles {
+  const [addon, ...libtorch] = pack.files.map(({ name }) => ({ name, path: join(folder, name) }));
+  if (addon?.name !== addonName) throw new SconceError("native_unavailable", "this executable has no addon inside");
+  return { torch, addon, libtorch };
 }
 
 /** Whether libtorch has parts for GPUs, which the addon loads by itself, with gigabytes that they need. */

@@ -9,9 +9,10 @@ import { systemText } from "../system-file.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 /** The last to be asked: a library that is made for another processor may end the process. */
-export async function native(): Promise<Check[]> {
+export async function native(prepare: () => Promise<void>): Promise<Check[]> {
   const there = await gpus();
   try {
+    await prepare();
     const version = torchVersion();
     const libtorch = loaded("libtorch_cpu.so");
     const folder = libtorch && dirname(dirname(libtorch));

@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { hasCode } from "../errors.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { slowStep } from "../slow-step.ts";
-import { forwardFault } from "./forward-fault.ts";
+import { fixedBatchFault, forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
@@ -103,7 +103,7 @@ class Trials {
 
   /** Times one item, and the largest batch that fits into memory, if that does not take too long. */
   async measure(asked: number, enoughMs = Infinity): Promise<Measured> {
-    let itemMs = await this.#time(1, enoughMs);
+    let itemMs = await this.#time(1, enoughMs).catch((error: unknown) => this.#failedAlone(error, asked));
     const forwardMs = new Map([[1, itemMs]]);
     let maxBatchSize = asked;
     let leftMs = WARM_UP_BUDGET_MS;
@@ -125,6 +125,17 @@ class Trials {
       }
     }
     return { maxBatchSize, forwardMs };
+  }
+
+  /** Whether a batch would have run says more of an export than the words of libtorch. */
+  async #failedAlone(error: unknown, asked: number): Promise<never> {
+    if (asked === 1 || hasCode(error, "out_of_memory")) throw error;
+    const batch = Array<readonly Tensor[]>(asked).fill(this.#one);
+    const works = await this.#runner.run(batch).then(
+      () => true,
+      () => false,
+    );
+    throw works ? fixedBatchFault(error, asked) : error;
   }
 
   /** Doubles the threads for as long as that makes the largest batch that was measured, on one, clearly faster. */

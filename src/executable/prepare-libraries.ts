@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
 import { Progress } from "../commands/progress.ts";
-import type { Contents } from "../compile/contents.ts";
+import type { ProgramContents } from "../compile/contents.ts";
 import { cacheLocation } from "../libraries/cache-folder.ts";
 import { loadExternalLibtorch } from "../libraries/external-libtorch.ts";
 import { LibraryCache } from "../libraries/library-cache.ts";
@@ -48,7 +48,7 @@ export interface LibraryOptions {
 }
 
 /** @throws SconceError `cache_unusable`, `native_unavailable` */
-export async function prepareLibraries({ libraries, torch }: Contents, options: LibraryOptions): Promise<void> {
+export async function prepareLibraries({ libraries, torch }: ProgramContents, options: LibraryOptions): Promise<void> {
   setNativeLocation(await locate(libraries, torch, options));
 }
 
@@ -56,12 +56,12 @@ export async function prepareLibraries({ libraries, torch }: Contents, options: 
  * Gets what another process will load onto the disk, and loads nothing.
  * @throws SconceError `cache_unusable`, `native_unavailable`
  */
-export async function unpackLibraries({ libraries }: Contents, { cacheDir }: LibraryOptions): Promise<void> {
+export async function unpackLibraries({ libraries }: ProgramContents, { cacheDir }: LibraryOptions): Promise<void> {
   if (libraries !== "beside") await unpack(libraries, await cacheFor(cacheDir));
 }
 
 async function locate(
-  libraries: Contents["libraries"],
+  libraries: ProgramContents["libraries"],
   torch: string,
   { cacheDir, libtorch }: LibraryOptions,
 ): Promise<NativeLocation> {
@@ -71,7 +71,11 @@ async function locate(
   }
   if (!libraries.hasLibtorch) loadExternalLibtorch(libtorch, torch);
   const folder = await unpack(libraries, await cacheFor(cacheDir));
-  return { path: join(folder, addonName), fix: `remove ${folder}, or name another folder with --cache-dir` };
+  return {
+    path: join(folder, addonName),
+    fix: `remove ${folder}, or name another folder with SCONCE_CACHE_DIR`,
+    unpacked: { torch, pack: libraries },
+  };
 }
 
 /** For a user without a home one of this start alone, in a private folder that goes with it; its other processes find it by the variable. */
@@ -95,7 +99,7 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
 }
 
 /** Removes what other versions have unpacked, and prints what that was. */
-export async function cleanCache({ libraries }: Contents, cacheDir: string | undefined): Promise<void> {
+export async function cleanCache({ libraries }: ProgramContents, cacheDir: string | undefined): Promise<void> {
   const cache = await cacheFor(cacheDir);
   const { folders, bytes } = await cache.clean(libraries === "beside" ? undefined : libraries);
   for (const folder of folders) console.log(folder);

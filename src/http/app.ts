@@ -12,6 +12,7 @@ import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.t
 import { contextOf, type RequestContext } from "./request-context.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
+import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
 import { modelSchemas } from "./schemas.ts";
 
@@ -45,6 +46,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, { example: model.example, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
+  addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>

@@ -1,10 +1,11 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../errors.ts";
 import { webhookEvents } from "../webhooks/webhook.ts";
 import { families } from "./families.ts";
 import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
 import { type ProblemCode, problemType, titles } from "./problem.ts";
+import { readingRoutes } from "./reading-routes.ts";
 import { recordSamples } from "./record-samples.ts";
 import { healthSchema, type modelSchemas, problemSchema } from "./schemas.ts";
 import { MAX_WEBHOOK_URL } from "./webhook-headers.ts";
@@ -20,7 +21,7 @@ interface ProblemSample {
 
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
-const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 503, ProblemSample>> = {
+const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 416 | 422 | 429 | 500 | 503, ProblemSample>> = {
   400: {
     description: "The request is malformed: its body is not JSON, or a header cannot be read",
     code: "bad_header",
@@ -45,6 +46,11 @@ const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 
     description: "The body is not application/json",
     code: "unsupported_media_type",
     detail: "expected the header Content-Type: application/json, received none",
+  },
+  416: {
+    description: "The file has no such bytes",
+    code: "range_not_satisfiable",
+    detail: "there are 512 bytes, and none of those that were asked for",
   },
   422: {
     description: "The list is empty or too long, or an input does not fit its schema; every fault is listed",
@@ -206,8 +212,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         ];
       }),
     );
-  const register = (route: Parameters<typeof app.openAPIRegistry.registerPath>[0]) =>
-    app.openAPIRegistry.registerPath(createRoute(route));
+  const register = (route: RouteConfig) => app.openAPIRegistry.registerPath(createRoute(route));
 
   for (const [name, schema] of schemas.definitions) app.openAPIRegistry.registerComponent("schemas", name, schema);
   register({
@@ -234,7 +239,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
       operationId: `create${name}`,
       tags: [tag],
       summary: `Create a ${noun} from a list of inputs`,
-      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end.`,
+      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, with the events of stream${name}; a client that leaves before the end of these cancels it.`,
       request: {
         headers: z.object({ Prefer: prefer, "Cancel-After": cancelAfterHeader, ...webhookHeaders, ...traced }),
         body: {
@@ -262,7 +267,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
       operationId: `get${name}`,
       tags: [tag],
       summary: `Read a ${noun}`,
-      description: "Answers at once, or, with `Prefer: wait`, at its end. Ended ones can be read for a while.",
+      description: `Answers at once, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, as stream${name}. Ended ones can be read for a while.`,
       request: { params, headers: z.object({ Prefer: prefer, ...traced }) },
       responses: {
         200: {
@@ -272,6 +277,15 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         ...fails(400, 404, 500, 503),
       },
     });
+    for (const route of readingRoutes(family, {
+      params,
+      traced,
+      answered,
+      fails,
+      samples: samples("pending", "success"),
+    })) {
+      register(route);
+    }
     register({
       method: "post",
       path: `${path}/{${idName}}/cancel`,

@@ -11,6 +11,7 @@ export const titles = {
   408: "Request timeout",
   413: "Content too large",
   415: "Unsupported media type",
+  416: "Range not satisfiable",
   422: "Unprocessable content",
   429: "Too many requests",
   500: "Internal server error",
@@ -24,6 +25,8 @@ export const problemCodes = [
   "bad_header",
   "not_found",
   "prediction_not_found",
+  "file_not_found",
+  "range_not_satisfiable",
   "method_not_allowed",
   "body_too_large",
   "body_too_slow",
@@ -60,6 +63,8 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   bad_header: "header",
   not_found: "path",
   prediction_not_found: "prediction",
+  file_not_found: "file",
+  range_not_satisfiable: "range",
   method_not_allowed: "method",
   body_too_large: "size",
   body_too_slow: "slow",
@@ -86,6 +91,14 @@ export class ProblemError extends Error {
     super(problem.detail, options);
     this.problem = problem;
   }
+}
+
+export function unknownPrediction(): ProblemError {
+  return new ProblemError({
+    status: 404,
+    code: "prediction_not_found",
+    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+  });
 }
 
 /** What clients are told of the errors that reach them as such; every other error is a 500 without internals. */

@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SconceError } from "../errors.ts";
+import { isExecutable } from "../processes/program.ts";
 import { findLibtorch } from "./external-libtorch.ts";
 import { libtorchBuild, minorOf } from "./libtorch-build.ts";
 import { addonName } from "./pack.ts";
@@ -43,6 +44,7 @@ export function addonFor(libtorch: string, addons: string): string {
 }
 
 function addonsFolder(): string {
+  if (isExecutable) return join(dirname(process.execPath), "addons");
   try {
     return dirname(Bun.resolveSync(`${platformPackage}/package.json`, root));
   } catch (cause) {

@@ -1,6 +1,6 @@
 /** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
 import { existsSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { suppliedModules } from "./load.ts";
 import { nativePackages } from "./native-packages.ts";
@@ -13,6 +13,8 @@ export interface Bundle {
   readonly code: string;
   /** npm packages whose native part it lacks: some do without. */
   readonly native: readonly string[];
+  /** Absolute paths of what it was made of. */
+  readonly sources: readonly string[];
 }
 
 /**
@@ -47,11 +49,17 @@ export async function bundleModel(dir: string): Promise<Bundle> {
   for (const other of others) if (other !== map) throw noCode(other.path);
   if (result.success && output !== undefined && map !== undefined) {
     const sources = Object.keys(result.metafile?.inputs ?? {}).map((path) => resolve(path));
-    return { code: withSourceMap(await output.text(), await map.text(), dir), native: nativePackages(sources) };
+    return {
+      code: withSourceMap(await output.text(), await map.text(), dir),
+      native: nativePackages(sources),
+      sources,
+    };
   }
   const faults = result.logs
     .filter(({ level }) => level === "error")
-    .map(({ message, position }) => (position ? `${position.file}:${position.line}: ${message}` : message));
+    .map(({ message, position }) =>
+      position ? `${relative(dir, position.file)}:${position.line}: ${message}` : message,
+    );
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
 }
 

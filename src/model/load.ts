@@ -33,7 +33,11 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
     return await import(`${NAMESPACE}:${key}`);
   } catch (error) {
     if (error instanceof SconceError) throw error;
-    throw new SconceError("model_invalid", `the model's code failed while loading: ${messageOf(error)}`, {
+    const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
+    const fix = isMissing
+      ? "; a packaged model has no folder, so import.meta.url leads nowhere: declare the file under assets, and read it in setup with context.asset(name)"
+      : "";
+    throw new SconceError("model_invalid", `the model's code failed while loading: ${messageOf(error)}${fix}`, {
       cause: error,
     });
   } finally {

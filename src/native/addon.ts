@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { messageOf, SconceError } from "../errors.ts";
 import { loadLibtorch } from "../libraries/external-libtorch.ts";
 import { findAddon } from "../libraries/find-addon.ts";
+import type { LibraryPack } from "../libraries/pack.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
 import { arrayTypes, type PaddedDim, type TensorData } from "../model/tensor.ts";
 import type { Program } from "./program.ts";
@@ -71,11 +72,18 @@ export type NativeTensors = (TensorData | number[])[];
 export interface NativeLocation {
   readonly path: string;
   readonly fix: string;
+  /** In an executable, from which others are compiled: the libtorch that the addon is for, and what both were unpacked from. */
+  readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
 }
 
 /** A compiled executable has the addon elsewhere, and says so here before it is loaded. */
 export function setNativeLocation(elsewhere: NativeLocation): void {
   location = elsewhere;
+}
+
+/** As it was set or found; undefined before. */
+export function nativeLocation(): NativeLocation | undefined {
+  return location;
 }
 
 /** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */

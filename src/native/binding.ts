@@ -10,7 +10,7 @@ import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 import { readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
 
-export { type NativeLocation, setNativeLocation } from "./addon.ts";
+export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
 
 export interface SessionOptions {
   /** The file of the weights, also one inside this executable; what it is gets told by its content, whatever its name. */

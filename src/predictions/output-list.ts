@@ -72,6 +72,10 @@ export class OutputList implements OutputReceiver, Work {
     this.#itemDone();
   }
 
+  get outputs(): readonly (string | undefined)[] {
+    return this.#outputs;
+  }
+
   failure(message: string): string {
     const { live } = this.#options;
     const members = [`"error_message":${JSON.stringify(message)}`];

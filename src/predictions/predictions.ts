@@ -69,4 +69,17 @@ export interface Predictions {
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
+  /**
+   * For one who reads along.
+   * @param changed called soon after each change: begun, an output, a line of its logs, its end; several may be one call
+   */
+  watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined>;
+}
+
+/** A prediction that is watched until this is disposed. */
+export interface Watched extends Disposable {
+  /** As it stands; undefined once nobody here hears of it any more. */
+  readonly record: PredictionRecord | undefined;
+  /** Outputs as JSON texts, by index, as far as they are known here before the end. */
+  readonly outputs: readonly (string | undefined)[];
 }

@@ -19,7 +19,7 @@ import { newId } from "./ids.ts";
 import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
-import type { AskedPrediction, Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
+import type { AskedPrediction, Client, NewPrediction, Origin, Predictions, Watched } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Unread } from "./unread.ts";
@@ -190,6 +190,23 @@ export class PredictionService implements Predictions {
     await this.#waits.until(live, client, waitMs);
     if (live.isOver) this.#unread.read(id);
     return live.record;
+  }
+
+  async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
+    const live = this.#liveOf(kind, id);
+    const record = live?.record ?? (await this.get(kind, id));
+    if (record === undefined) return undefined;
+    const stop = live?.watch(changed);
+    return {
+      record,
+      get outputs() {
+        return live?.outputs ?? [];
+      },
+      [Symbol.dispose]: () => {
+        stop?.();
+        if (live?.isOver) this.#unread.read(id);
+      },
+    };
   }
 
   /** Goes on with what earlier processes with these owners left behind; limits do not refuse what was accepted. */

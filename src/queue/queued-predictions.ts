@@ -4,7 +4,7 @@ import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { newId } from "../predictions/ids.ts";
-import type { AskedPrediction, Client, NewPrediction, Predictions } from "../predictions/predictions.ts";
+import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
 import { noWebhooks } from "../webhooks/webhook.ts";
@@ -131,6 +131,31 @@ export class QueuedPredictions implements Predictions {
     return hasEnded(record) ? record : await this.#end(awaited, client, waitMs);
   }
 
+  async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
+    const awaited = this.#await(id);
+    const stop = awaited.watch(changed);
+    const watched = {
+      get record() {
+        return awaited.latest;
+      },
+      outputs: [],
+      [Symbol.dispose]() {
+        stop();
+        awaited[Symbol.dispose]();
+      },
+    };
+    try {
+      awaited.looked(await this.#options.queue.read(id, { isAwaited: true }));
+    } catch (error) {
+      watched[Symbol.dispose]();
+      throw error;
+    }
+    awaited.lookedMs = performance.now();
+    if (watched.record?.kind === kind) return watched;
+    watched[Symbol.dispose]();
+    return undefined;
+  }
+
   /** Takes nothing new; resolves when nobody waits here any more. */
   drain(): Promise<void> {
     this.#isDraining = true;
@@ -186,8 +211,7 @@ export class QueuedPredictions implements Predictions {
 
   async #look(id: string, awaited: Awaited): Promise<void> {
     try {
-      const record = await this.#options.queue.read(id, { isAwaited: true });
-      if (record === undefined || hasEnded(record)) awaited.end(record);
+      awaited.looked(await this.#options.queue.read(id, { isAwaited: true }));
     } catch {
       // It is looked at again.
     }

@@ -2,6 +2,7 @@
 import type { ServeConfig } from "../config.ts";
 import { resolveDevices } from "../engine/device.ts";
 import type { BatchObserver, Engine } from "../engine/engine.ts";
+import { loadFault } from "../engine/forward-fault.ts";
 import { LatencyTarget } from "../engine/latency-target.ts";
 import { LocalEngine } from "../engine/local-engine.ts";
 import { batchSizeFor, openRunners } from "../engine/open-runners.ts";
@@ -165,18 +166,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances } = options;
   const devices = resolveDevices({ operator: options.device, author: model.settings.device });
   const [opened, prepared] = await Promise.allSettled([
-    slowStep(
-      "Loading weights",
-      openRunners({
-        weights: Object.fromEntries(Object.entries(model.weights).map(([name, file]) => [name, pathOf(file)])),
-        operators: model.operators.map(pathOf),
-        predict: model.predict,
-        ...model.tensors,
-        devices,
-        threads,
-        instances,
-      }),
-    ),
+    openWeights(model, { pathOf, devices, threads, instances }),
     runSetup(model, pathOf),
   ]);
   if (opened.status === "rejected") throw opened.reason;
@@ -193,6 +183,23 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
   }
+}
+
+/** @throws SconceError `weights_invalid` with the usual cause, and others of a load */
+export function openWeights(
+  { weights, operators, predict, tensors }: Model,
+  { pathOf, ...where }: Pick<OpenOptions, "pathOf" | "threads" | "instances"> & { readonly devices: readonly string[] },
+): Promise<Runner[]> {
+  const opening = openRunners({
+    weights: Object.fromEntries(Object.entries(weights).map(([name, file]) => [name, pathOf(file)])),
+    operators: operators.map(pathOf),
+    predict,
+    ...tensors,
+    ...where,
+  });
+  return slowStep("Loading weights", opening).catch((error: unknown) => {
+    throw loadFault(error);
+  });
 }
 
 /** @throws SconceError `target_unreachable` */

@@ -18,6 +18,8 @@ const tolerances: Readonly<Record<DType, number>> = {
 };
 /** Below this a difference is none, however small the numbers. */
 const LEAST_DIFFERENCE = 1e-6;
+/** And of a share that is the whole. */
+const ONE_DIFFERENCE = 0.01;
 
 export interface Trial {
   readonly outputs: TensorSpecs;
@@ -26,29 +28,38 @@ export interface Trial {
   readonly maxBatchSize: number;
 }
 
-/**
- * @returns a line for each output that a client could not count on
- * @throws SconceError of a run
- */
-export async function unsteadyOutputs(runner: Runner, { outputs, items, maxBatchSize }: Trial): Promise<string[]> {
+export interface TriedOutput {
+  readonly name: string;
+  /** Largest difference of two elements when the example runs again alone. */
+  readonly again: number;
+  /** And when it runs in a batch; undefined where there are none. */
+  readonly together: number | undefined;
+  /** What a client could not count on; undefined where the differences may come of rounding. */
+  readonly fault: { readonly kind: "random" | "mixed" | "batchSoftmax"; readonly message: string } | undefined;
+}
+
+/** @throws SconceError of a run */
+export async function tryOutputs(runner: Runner, { outputs, items, maxBatchSize }: Trial): Promise<TriedOutput[]> {
   const [item, again] = items;
   const alone = await runner.run([item]);
   const second = await runner.run([again]);
   const batch = maxBatchSize < 3 ? [other(item), item] : [item, other(item), item];
   const together =
     maxBatchSize === 1 ? undefined : await runner.run(batch).catch(() => runner.run(batch.map(() => item)));
-  return Object.keys(outputs).flatMap((name, i) => {
+  return Object.keys(outputs).map((name, i): TriedOutput => {
     const expected = alone[i];
-    const random = differenceOf(expected, rowOf(second[i], 0));
-    if (random > 0) {
-      return `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+    const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
+    const random = differenceOf(expected, [rowOf(second[i], 0)]);
+    const mixed = differenceOf(expected, rows);
+    const told = { name, again: random, together: together && mixed };
+    const isOff = beyondRounding(expected);
+    if (isOff(random)) {
+      const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+      return { ...told, fault: { kind: "random", message } };
     }
-    if (together === undefined) return [];
-    const mixed = Math.max(
-      ...batch.map((each, row) => (each === item ? differenceOf(expected, rowOf(together[i], row)) : 0)),
-    );
-    if (mixed === 0) return [];
-    return `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)`;
+    if (!isOff(mixed)) return { ...told, fault: undefined };
+    const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)`;
+    return { ...told, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
 }
 
@@ -63,21 +74,44 @@ function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
   return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
 }
 
-/** The largest difference of two elements; 0 where it may come of rounding. */
-function differenceOf(expected: Tensor | undefined, given: Tensor | undefined): number {
-  if (expected === undefined || given === undefined) return 0;
-  if (expected.shape.join() !== given.shape.join()) return Infinity;
-  const { write } = elements[expected.dtype];
-  let [difference, largest] = [0, 0];
-  for (let i = 0; i < expected.data.length; i++) {
-    const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
-    if (one === another) continue;
-    // No number: NaN, or beyond what can be told apart.
-    if (one === undefined || another === undefined) return Infinity;
-    difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
+/** A softmax over the batch gives an item that is alone nothing but ones. */
+function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
+  if (alone === undefined || together === undefined) return false;
+  const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {
+    for (const each of data) if (!test(Number(elements[dtype].write(each)))) return false;
+    return true;
+  };
+  return (
+    all(alone, (value) => Math.abs(value - 1) < ONE_DIFFERENCE) &&
+    all(together, (value) => value >= 0 && value < 1 + ONE_DIFFERENCE)
+  );
+}
+
+/** The largest difference of two elements. */
+function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): number {
+  let difference = 0;
+  for (const given of rows) {
+    if (expected === undefined || given === undefined) continue;
+    if (expected.shape.join() !== given.shape.join()) return Infinity;
+    const { write } = elements[expected.dtype];
+    for (let i = 0; i < expected.data.length; i++) {
+      const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
+      if (one === another) continue;
+      // No number: NaN, or beyond what can be told apart.
+      if (one === undefined || another === undefined) return Infinity;
+      difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
+    }
   }
+  return difference;
+}
+
+/** Whether a difference of this output is more than rounding does. */
+function beyondRounding(expected: Tensor | undefined): (difference: number) => boolean {
+  if (expected === undefined) return () => false;
+  const { write } = elements[expected.dtype];
+  let largest = 0;
   for (const each of expected.data) largest = Math.max(largest, Math.abs(Number(write(each) ?? 0)));
-  return difference <= Math.max(LEAST_DIFFERENCE, tolerances[expected.dtype] * largest) ? 0 : difference;
+  return (difference) => difference > Math.max(LEAST_DIFFERENCE, tolerances[expected.dtype] * largest);
 }
 
 function text(difference: number): string {

@@ -12,7 +12,7 @@ export default defineModel({
     text: z.string().max(50).optional(),
     maybe: z.number().nullable().optional(),
     mode: z.enum(["fast", "slow"]).optional(),
-    level: z.union([z.literal(1), z.literal("auto")]).optional(),
+    level: z.union([z.number(), z.literal("auto")]).optional(),
     list: z.array(z.number()).optional(),
     nested: z.object({ at: z.array(z.int()), file: file().optional() }).optional(),
     any: z.unknown().optional(),

@@ -36,8 +36,8 @@ export interface RunningCli extends AsyncDisposable {
   readonly stdout: Promise<string>;
   /** Standard error so far, line by line. */
   readonly lines: readonly string[];
-  /** Resolves with the first line of standard error that has `part`; rejects when the process ends without one. */
-  line(part: string): Promise<string>;
+  /** Resolves with the first line of standard error that has `part`, of those from `seen` on; rejects when the process ends without one. */
+  line(part: string, seen?: number): Promise<string>;
   kill(signal: NodeJS.Signals): void;
 }
 
@@ -71,8 +71,8 @@ export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): Running
     exited: child.exited,
     stdout,
     lines,
-    async line(part) {
-      for (let seen = 0; ; ) {
+    async line(part, seen = 0) {
+      for (;;) {
         for (; seen < lines.length; seen++) if (lines[seen]?.includes(part)) return lines[seen] ?? "";
         if (isOver) throw new Error(`the process ended without the line "${part}":\n${lines.join("\n")}`);
         await new Promise<void>((resolve) => waiters.push(resolve));

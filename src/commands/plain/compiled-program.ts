@@ -7,7 +7,9 @@ import { z } from "zod";
 import { SconceError } from "../../errors.ts";
 import { cacheLocation, secureFolder } from "../../libraries/cache-folder.ts";
 import { log } from "../../log.ts";
+import { Archive } from "../../native/archive.ts";
 import { torchVersion } from "../../native/binding.ts";
+import { programFile } from "../../native/program.ts";
 
 /** Headers that are compiled beforehand, where torch has that, are of use to those who compile many packages. */
 const script = `import sys, torch, torch._inductor.config as config
@@ -39,7 +41,7 @@ export async function compiledProgram(path: string): Promise<string> {
       stderr: "pipe",
     });
     const errors = await child.stderr.text();
-    if ((await child.exited) !== 0) throw notCompiled(path, reasonOf(errors));
+    if ((await child.exited) !== 0) throw newerProgram(path) ?? notCompiled(path, reasonOf(errors));
     renameSync(unfinished, file);
   } finally {
     rmSync(unfinished, { force: true });
@@ -69,6 +71,17 @@ async function pythonWithTorch(): Promise<{ command: string; env: Record<string,
 function reasonOf(errors: string): string {
   const lines = errors.trim().split("\n");
   return lines.findLast((line) => /error|exception/i.test(line)) ?? lines.at(-1) ?? "";
+}
+
+/** PyTorch does not say why it can't read what a later release saved. */
+function newerProgram(path: string): SconceError | undefined {
+  const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(Archive.open(path)?.text(programFile) ?? "") ?? [];
+  if (saved === "" || Bun.semver.order(saved, torchVersion()) <= 0) return undefined;
+  const name = basename(path);
+  return new SconceError(
+    "weights_invalid",
+    `${name} was saved by torch ${saved}, and torch ${torchVersion()} of this sconce can't read it: save it with that one, in Python: pip install torch==${torchVersion()}; torch.export.save(torch.export.export(net.eval(), example, dynamic_shapes=…), "${name}")`,
+  );
 }
 
 function notCompiled(path: string, why: string): SconceError {

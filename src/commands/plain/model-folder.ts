@@ -5,6 +5,7 @@ import { join, parse, resolve } from "node:path";
 import { SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
+import { modelStore } from "../model-source.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 
@@ -30,9 +31,11 @@ export async function modelFolder(
       throw new SconceError("usage", `${given} is not a folder`);
     if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
       throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
+    await modelStore.prepareLibraries();
     return kept(resolve(given));
   }
   if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
+  await modelStore.prepareLibraries();
   const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
   if (eject !== undefined) {
     await checkEmpty(resolve(eject), eject);

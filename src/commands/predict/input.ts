@@ -61,9 +61,11 @@ async function readValue(name: string, given: string, node: SchemaNode): Promise
   const { kinds } = node;
   if (kinds.size === 0) return parseJson(text) ?? text;
   if (kinds.has("null") && text === "null") return null;
-  if (kinds.has("string")) return text;
+  if (node.takesAnyText) return text;
   const value = parseJson(text);
   if (value !== undefined && [...kinds].some((kind) => isOf(kind, value))) return withFiles(value, node, name);
+  // None of those that are listed: the model's own schema says which are.
+  if (kinds.has("string")) return text;
   throw usage(`${name} must be ${[...kinds].map((kind) => nouns[kind]).join(" or ")}, not ${shown(text)}`);
 }
 

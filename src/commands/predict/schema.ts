@@ -26,6 +26,11 @@ export class SchemaNode {
     return this.#alternatives.flatMap((one) => ("const" in one ? [one.const] : listOf(one.enum)));
   }
 
+  /** Whether it takes texts that are not listed. */
+  get takesAnyText(): boolean {
+    return this.#alternatives.some((one) => one.type === "string" && !("const" in one || "enum" in one));
+  }
+
   /** Whether it is a URL, as `image()` and `file()` fields are. */
   get isFile(): boolean {
     return this.#alternatives.some(({ format }) => format === "uri");

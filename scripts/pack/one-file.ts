@@ -1,0 +1,29 @@
+/** The whole command line and libtorch as one executable: dist/sconce-linux-x64. */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { formatBytes } from "../../src/bytes.ts";
+import { type CompileOptions, type CompileResult, compileExecutable } from "../../src/compile/executable.ts";
+import { root } from "../setup/step.ts";
+import { packSources } from "./sources.ts";
+import { tryCommandLine } from "./trial.ts";
+
+export const oneFile = join(root, "dist", `sconce-${process.platform}-${process.arch}`);
+
+export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
+  const began = performance.now();
+  const { size, librariesSize } = await compileCommandLine({ outfile: oneFile, libtorch: "embedded" });
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  console.log(`${oneFile}: ${formatBytes(size)}, the libraries ${formatBytes(librariesSize)} of it, in ${seconds} s`);
+  if (isTried) await tryCommandLine(oneFile);
+}
+
+export async function compileCommandLine(options: Omit<CompileOptions, "model">): Promise<CompileResult> {
+  const folder = dirname(options.outfile);
+  mkdirSync(folder, { recursive: true });
+  const temporary = mkdtempSync(join(folder, ".sources-"));
+  try {
+    return await compileExecutable({ ...options, model: await packSources(join(temporary, "sources")) });
+  } finally {
+    rmSync(temporary, { recursive: true });
+  }
+}

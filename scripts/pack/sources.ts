@@ -1,0 +1,87 @@
+/** The sources that an executable with the whole command line carries: what models are compiled from, and the types that editors read. */
+import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, relative, resolve } from "node:path";
+import type { SourceArchive } from "../../src/compile/contents.ts";
+import { entryModules } from "../../src/compile/entry-modules.ts";
+import { tar } from "../../src/image/tar.ts";
+import { sha256 } from "../../src/libraries/sha256.ts";
+import { root } from "../setup/step.ts";
+
+const template = "src/commands/init/template";
+/** Above it each level takes half as long again for 3 % less. */
+const LEVEL = 6;
+
+/** Writes the archive; the same sources make the same bytes. */
+export async function packSources(path: string): Promise<SourceArchive> {
+  const names = new Set(["LICENSE", "package.json", "tsconfig.json"]);
+  for (const name of readdirSync(join(root, template))) names.add(join(template, name));
+  for (const file of [...(await compiledFiles()), ...(await typeFiles())]) {
+    const name = nameOf(file);
+    names.add(name);
+    for (const owner of packagesOf(name)) names.add(owner);
+  }
+  const entries = [...names].sort().map((name) => ({
+    kind: "file" as const,
+    path: name,
+    mode: 0o644,
+    source: join(root, name),
+  }));
+  const archive = new Uint8Array(Buffer.concat(await Array.fromAsync(tar(entries, 0), (chunk) => chunk.slice())));
+  await Bun.write(path, await Bun.zstdCompress(archive, { level: LEVEL }));
+  return { path, digest: await sha256(archive) };
+}
+
+/** What Bun reads to compile an executable of a model. */
+async function compiledFiles(): Promise<string[]> {
+  using folder = temporaryFolder();
+  const modules = entryModules({ torch: "", libraries: "beside", model: "beside" }, root);
+  for (const [name, text] of Object.entries(modules)) writeFileSync(join(folder.path, name), text);
+  const { metafile } = await Bun.build({
+    entrypoints: Object.keys(modules).map((name) => join(folder.path, name)),
+    target: "bun",
+    metafile: true,
+  });
+  const own = realpathSync(folder.path);
+  return Object.keys(metafile?.inputs ?? {})
+    .map((path) => resolve(path))
+    .filter((path) => !path.startsWith(own));
+}
+
+/** What the compiler reads to check a model. */
+async function typeFiles(): Promise<string[]> {
+  using folder = temporaryFolder();
+  const config = {
+    extends: join(root, "tsconfig.json"),
+    compilerOptions: { typeRoots: [join(root, "node_modules")] },
+    include: [],
+    files: [join(root, template, "model.ts")],
+  };
+  writeFileSync(join(folder.path, "tsconfig.json"), JSON.stringify(config));
+  const compiler = join(root, "node_modules/typescript/bin/tsc");
+  const listed = await Bun.$`${process.execPath} --bun ${compiler} -p ${folder.path} --listFilesOnly`.text();
+  // Whoever checks has a compiler with the language's own.
+  return listed.split("\n").filter((path) => path !== "" && !/\/lib\.[^/]*\.d\.ts$/.test(path));
+}
+
+/** Relative to the checkout, whose packages may lie elsewhere. */
+function nameOf(file: string): string {
+  const at = file.indexOf("/node_modules/");
+  return at < 0 ? relative(realpathSync(root), realpathSync(file)) : file.slice(at + 1);
+}
+
+/** The package.json of each folder that a file of a package lies in. */
+function packagesOf(name: string): string[] {
+  const found: string[] = [];
+  if (!name.startsWith("node_modules/")) return found;
+  for (let folder = dirname(name); folder !== "node_modules"; folder = dirname(folder)) {
+    const path = join(folder, "package.json");
+    if (existsSync(join(root, path))) found.push(path);
+  }
+  return found;
+}
+
+function temporaryFolder(): Disposable & { readonly path: string } {
+  const path = mkdtempSync(join(tmpdir(), "sconce-pack-"));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}

@@ -1,0 +1,22 @@
+/** The oldest systems that binaries run on, as the name of a wheel says it (PEP 600). */
+
+/** By what is asked of libstdc++, 3.4.N: the glibc of the first systems that have it, as auditwheel's policies say. */
+const glibcOf: readonly (readonly [number, number])[] = [
+  [24, 28],
+  [28, 31],
+  [29, 34],
+  [30, 35],
+  [32, 38],
+  [33, 39],
+];
+
+/** @returns e.g. `manylinux_2_35_x86_64` */
+export async function wheelPlatform(binaries: readonly string[]): Promise<string> {
+  const versions = (await Promise.all(binaries.map((path) => Bun.$`objdump -p ${path}`.text()))).join("\n");
+  const newest = (pattern: RegExp) => Math.max(0, ...[...versions.matchAll(pattern)].map(([, minor]) => Number(minor)));
+  const glibc = newest(/\bGLIBC_2\.(\d+)/g);
+  const cpp = newest(/\bGLIBCXX_3\.4\.(\d+)/g);
+  const known = glibcOf.find(([of]) => of >= cpp);
+  if (known === undefined) throw new Error(`no policy is known for GLIBCXX_3.4.${cpp}`);
+  return `manylinux_2_${Math.max(glibc, known[1])}_${process.arch === "x64" ? "x86_64" : "aarch64"}`;
+}

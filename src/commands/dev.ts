@@ -1,0 +1,45 @@
+/** `sconce dev [DIR]` */
+import { statSync } from "node:fs";
+import { type ServeConfig, serveGroups, serveOptions } from "../config.ts";
+import { SconceError } from "../errors.ts";
+import { command } from "./command.ts";
+import { DevServer } from "./dev/dev-server.ts";
+import { stopOnSignals } from "./serve.ts";
+
+/** What makes no sense of a folder that changes: one process more or less, predictions that outlive a build, replicas, packaged files. */
+const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
+const { queue, queueName, queueLease, role, bucket, shutdownDelay, ...options } = others;
+
+const fixed = {
+  verify: false,
+  tune: false,
+  tuneSeconds: tuneSeconds.default,
+  isolate: true,
+  fronts: undefined,
+  store: "memory",
+  storeSync: storeSync.default,
+  queue: undefined,
+  queueName: undefined,
+  queueLease: queueLease.default,
+  role: role.default,
+  bucket: undefined,
+  shutdownDelay: 0,
+} satisfies Partial<ServeConfig>;
+
+export const dev = command({
+  name: "dev",
+  description: "Serve a model folder, and again whenever it changes",
+  details: `Packages nothing. When model.ts, a file that it imports, an asset or the weights change, the new code is loaded in a process of its own and takes over the port once it is ready; until then the one before answers, and goes on with what it accepted; a connection that is just being opened then may be reset. Weights stay loaded when only code changed. An error of the new code is said in one line, with its place in model.ts, and the last one that worked goes on. Takes the options of serve that a folder has a use for.`,
+  example: `sconce dev
+sconce dev examples/digits --port 8080`,
+  groups: serveGroups,
+  options,
+  positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
+  async run({ options: given, positionals: [dir = "."] }) {
+    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
+      throw new SconceError("usage", `${dir} is not a folder`);
+    const server = await DevServer.open(dir, { ...given, ...fixed });
+    stopOnSignals(() => server.stop(), true);
+    await server.start();
+  },
+});

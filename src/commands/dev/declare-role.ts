@@ -1,0 +1,85 @@
+/** The process that loads a folder's code once, to see that it works and what it declares: its end ends what the code began. */
+import { realpathSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { z } from "zod";
+import { AddressGuard } from "../../fetching/address-guard.ts";
+import { Fetcher } from "../../fetching/fetcher.ts";
+import type { Model } from "../../model/define.ts";
+import type { Role } from "../../processes/link.ts";
+import { ItemPipeline } from "../../serving/item-pipeline.ts";
+import { exampleTensors, runSetup } from "../../serving/set-up.ts";
+import { mediaTypes } from "../../store/manifest.ts";
+import type { PackagedLayer } from "../../store/packaged-model.ts";
+import { modelStore } from "../model-source.ts";
+import { declaredConfig, type SourceModel, withSource } from "../try-out/source-model.ts";
+import { writeDeclared } from "./folder-source.ts";
+
+export const declareStart = z.object({ dir: z.string(), folder: z.string(), timeoutS: z.number() });
+
+export const declaredFacts = z.object({
+  reference: z.string(),
+  /** The same for as long as an engine process need not be another one. */
+  engineKey: z.string(),
+  /** Folders elsewhere with files that the model is made of. */
+  elsewhere: z.array(z.string()),
+});
+export type DeclaredFacts = z.infer<typeof declaredFacts>;
+
+export const declareRole: Role = async (start, link) => {
+  const { dir, folder, timeoutS } = declareStart.parse(start);
+  await modelStore.prepareLibraries();
+  const facts = await withSource({ dir, timeoutS }, async (source) => {
+    const { model, pathOf, example } = source;
+    await runSetup(model, pathOf);
+    using fetcher = new Fetcher({ guard: new AddressGuard() });
+    if (example !== undefined) await exampleTensors(model, new ItemPipeline(model, fetcher), example);
+    return declare(source, { dir, folder });
+  });
+  link.ready(facts);
+  await link.stopping;
+};
+
+function declare(source: SourceModel, { dir, folder }: { dir: string; folder: string }): DeclaredFacts {
+  const { code, sources, model, files, pathOf } = source;
+  const bundle = join(folder, `${Bun.hash(code).toString(36)}.js`);
+  writeFileSync(bundle, code);
+  const layers: PackagedLayer[] = [
+    layer({ title: "model.js", mediaType: mediaTypes.bundle, path: bundle, digest: sha256(code) }),
+    ...[...files].map(([title, mediaType]) => {
+      const path = pathOf(title);
+      return layer({ title, mediaType, path, digest: sha256(stampOf(path)) });
+    }),
+  ];
+  const config = declaredConfig(source);
+  const digest = sha256(JSON.stringify([config, layers]));
+  const root = realpathSync(dir);
+  const paths = [...sources.filter((path) => !path.includes("/node_modules/")), ...[...files.keys()].map(pathOf)];
+  const folders = paths.map((path) => dirname(realpathSync(path)));
+  return {
+    reference: writeDeclared(folder, { repository: model.name, digest, config, layers }),
+    engineKey: engineKey(model, layers, code),
+    elsewhere: [...new Set(folders)].filter((path) => relative(root, path).startsWith("..")),
+  };
+}
+
+/** What the engine process has of the model: all but its code, unless batches go through that. */
+function engineKey({ tensors, settings, predict }: Model, layers: readonly PackagedLayer[], code: string): string {
+  const loaded = layers.filter(
+    ({ mediaType }) => mediaType === mediaTypes.weights || mediaType === mediaTypes.operators,
+  );
+  return sha256(JSON.stringify([tensors, settings, loaded, predict && code]));
+}
+
+function layer(given: Omit<PackagedLayer, "size">): PackagedLayer {
+  return { ...given, size: statSync(given.path).size };
+}
+
+/** What shows that a file is another one; weights take long to read. */
+function stampOf(path: string): string {
+  const { ino, size, mtimeMs } = statSync(path);
+  return `${path} ${ino} ${size} ${mtimeMs}`;
+}
+
+function sha256(text: string): string {
+  return `sha256:${new Bun.CryptoHasher("sha256").update(text).digest("hex")}`;
+}

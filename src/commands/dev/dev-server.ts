@@ -1,0 +1,234 @@
+/** Serves a folder through front processes that follow one another on one port, and an engine process that stays for as long as the weights do. */
+import { resolve } from "node:path";
+import type { ServeConfig } from "../../config.ts";
+import type { EngineEvents } from "../../engine-link.ts";
+import { codedError, SconceError } from "../../errors.ts";
+import type { EngineNews, Followed, FrontStart } from "../../front-process.ts";
+import { FOREVER_MS, meetingPlace } from "../../fronts.ts";
+import { freePort, localUrl } from "../../http/listener.ts";
+import { log } from "../../log.ts";
+import { Child } from "../../processes/child.ts";
+import { makeRunFolder, type RunFolder } from "../../processes/run-folder.ts";
+import { Supervised } from "../../processes/supervised.ts";
+import { engineProcess } from "../../server.ts";
+import { Changes } from "./changes.ts";
+import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
+import { declaredModel, folderArgv } from "./folder-source.ts";
+
+/** A front that was followed by another goes on with what it accepted. */
+const COUNT = 2;
+/** One call of the model's code, when it is loaded. */
+const MOST_LOAD_S = 60;
+
+interface Generation {
+  readonly facts: DeclaredFacts;
+  readonly front: Supervised;
+  readonly engine: DevEngine;
+}
+
+/** An engine process and the fronts that use it. */
+class DevEngine implements EngineEvents {
+  readonly key: string;
+  readonly fronts = new Set<Supervised>();
+  readonly #process: ReturnType<typeof engineProcess>;
+  #news: EngineNews | undefined;
+
+  constructor(key: string, start: (events: EngineEvents) => ReturnType<typeof engineProcess>) {
+    this.key = key;
+    this.#process = start(this);
+  }
+
+  start(): Promise<void> {
+    return this.#process.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#process.stop();
+  }
+
+  ready(socket: string): void {
+    this.#news = { socket };
+    for (const front of this.fronts) front.send(this.#news);
+  }
+
+  ended(reason: string): void {
+    this.#news = undefined;
+    for (const front of this.fronts) front.send({ ended: reason } satisfies EngineNews);
+  }
+
+  tell(front: Supervised): void {
+    this.fronts.add(front);
+    if (this.#news !== undefined) front.send(this.#news);
+  }
+}
+
+export class DevServer {
+  readonly url: URL;
+  readonly #dir: string;
+  readonly #config: ServeConfig;
+  readonly #folder: RunFolder;
+  readonly #place: ReturnType<typeof meetingPlace>;
+  readonly #changes: Changes;
+  #generations = 0;
+  #current: Generation | undefined;
+  /** The one before: it may still be finishing what it accepted. */
+  #retired: Supervised | undefined;
+  /** The one that is to take over. */
+  #next: Supervised | undefined;
+  #leaving: Promise<unknown> = Promise.resolve();
+  #declaring: Child | undefined;
+  #reloading: Promise<void> | undefined;
+  #hasChanged = false;
+  #hasFailed = false;
+  #isStopping = false;
+
+  private constructor(dir: string, config: ServeConfig, folder: RunFolder) {
+    const port = freePort(config);
+    this.url = localUrl(config.host, port);
+    this.#dir = dir;
+    this.#config = config;
+    this.#folder = folder;
+    this.#place = meetingPlace({ config, folder, count: COUNT, port });
+    this.#changes = new Changes(() => void this.#changed());
+    this.#changes.add(dir, { recursive: true });
+  }
+
+  /** @throws SconceError `address_in_use`, `processes_unavailable` */
+  static async open(dir: string, config: ServeConfig): Promise<DevServer> {
+    await using opened = new AsyncDisposableStack();
+    const folder = opened.use(await makeRunFolder());
+    const server = new DevServer(resolve(dir), config, folder);
+    opened.move();
+    return server;
+  }
+
+  /** Resolves when the folder is served, or what is wrong with it was said; from then on it is tried again at each change. */
+  start(): Promise<void> {
+    return this.#changed();
+  }
+
+  /** Finishes what was accepted, and ends. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#changes[Symbol.dispose]();
+    this.#declaring?.kill();
+    await Promise.all([this.#next?.stop(0), this.#current?.front.stop(FOREVER_MS), this.#retired?.stop(0)]);
+    await this.#reloading;
+    await this.#leaving;
+    await this.#current?.engine.stop();
+    await this.#folder[Symbol.asyncDispose]();
+  }
+
+  /** One reload at a time; what changes meanwhile is another. */
+  #changed(): Promise<void> {
+    this.#hasChanged = true;
+    this.#reloading ??= this.#reloadAll().finally(() => {
+      this.#reloading = undefined;
+    });
+    return this.#reloading;
+  }
+
+  async #reloadAll(): Promise<void> {
+    while (this.#hasChanged && !this.#isStopping) {
+      this.#hasChanged = false;
+      try {
+        await this.#reload();
+      } catch (error) {
+        if (this.#isStopping) return;
+        const next =
+          this.#current === undefined ? "nothing is served until" : "the last one that worked is served until";
+        this.#hasFailed = true;
+        log.error(`${codedError(error).message}; ${next} a file changes`);
+      }
+    }
+  }
+
+  async #reload(): Promise<void> {
+    const begun = performance.now();
+    const facts = await this.#declare();
+    for (const folder of facts.elsewhere) this.#changes.add(folder, { recursive: false });
+    const before = this.#current;
+    const hadFailed = this.#hasFailed;
+    this.#hasFailed = false;
+    if (this.#isStopping) return;
+    if (facts.reference === before?.facts.reference) {
+      if (hadFailed) log.info("As before: what is served is what the folder has");
+      return;
+    }
+    const packaged = declaredModel(this.#folder.path, facts.reference);
+    const keeps = before?.engine.key === facts.engineKey;
+    const engine = keeps ? before.engine : this.#newEngine(facts);
+    // The one whose place this one takes.
+    await this.#retired?.stop(0);
+    const front = this.#newFront(facts, engine);
+    this.#next = front;
+    try {
+      await Promise.all([front.start(), keeps ? undefined : engine.start()]);
+      this.#next = undefined;
+    } catch (error) {
+      await front.stop(0);
+      engine.fronts.delete(front);
+      if (!keeps) await engine.stop();
+      throw error;
+    }
+    this.#current = { facts, front, engine };
+    const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
+    if (before === undefined) log.info(`Listening on ${this.url.origin}, and watching ${this.#dir} (${took})`);
+    else log.info(`Changed: ${packaged.repository} is served anew after ${took}${keeps ? ", its weights stayed" : ""}`);
+    if (before !== undefined) this.#retire(before, engine);
+  }
+
+  #retire({ front, engine }: Generation, next: DevEngine): void {
+    this.#retired = front;
+    front.send({ followed: true } satisfies Followed);
+    const leaving = front.stop(FOREVER_MS).then(async () => {
+      engine.fronts.delete(front);
+      if (engine !== next) await engine.stop();
+    });
+    this.#leaving = Promise.all([this.#leaving, leaving]);
+  }
+
+  /** @throws SconceError of the model's code */
+  #declare(): Promise<DeclaredFacts> {
+    const { promise, resolve, reject } = Promise.withResolvers<DeclaredFacts>();
+    const timeoutS = Math.min(MOST_LOAD_S, this.#config.timeout);
+    const child = new Child({
+      role: "declare",
+      start: { dir: this.#dir, folder: this.#folder.path, timeoutS },
+      onMessage: (message) => {
+        if (message.kind === "ready") resolve(declaredFacts.parse(message.told));
+        if (message.kind === "failed")
+          reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
+        child.send({ kind: "stop" });
+      },
+      // Its time limit has said why.
+      onEnd: () => reject(new SconceError("model_invalid", "the model's code ended its process")),
+    });
+    this.#declaring = child;
+    return promise;
+  }
+
+  #newEngine({ engineKey, reference }: DeclaredFacts): DevEngine {
+    const packaged = declaredModel(this.#folder.path, reference);
+    const options = { packaged, config: this.#config, argv: folderArgv(this.#folder.path) };
+    const name = `engine-${this.#generations}`;
+    return new DevEngine(engineKey, (events) => engineProcess(options, { folder: this.#folder, events, name }));
+  }
+
+  #newFront({ reference }: DeclaredFacts, engine: DevEngine): Supervised {
+    const index = this.#generations++ % COUNT;
+    let isRestart = this.#current !== undefined;
+    const front: Supervised = new Supervised({
+      role: "front",
+      start: (): FrontStart => {
+        // Messages that a process gets before it asks for them wait.
+        queueMicrotask(() => engine.tell(front));
+        const start = { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, isRestart };
+        isRestart = true;
+        return start;
+      },
+      onEnd: () => this.#place.counters.clear(index),
+    });
+    return front;
+  }
+}

@@ -1,0 +1,94 @@
+/** The common mistakes of an export: the words of libtorch, or of the addon, by which each is known, and the line of Python that mends it. */
+
+export interface ExportMistake {
+  readonly name: string;
+  /** Of the message of a run, or of loading the weights; undefined where no message tells it. */
+  readonly seen?: RegExp;
+  /** The cause, where the message does not say it. */
+  readonly cause?: string;
+  /** @param inputs the names of the model's inputs */
+  python(inputs: readonly string[]): string;
+}
+
+const exporting = "torch.export.export(net.eval(), example)";
+
+const otherDtypes =
+  "the weights and what they are given have other dtypes: export after net.float(), or declare the inputs as the weights take them";
+
+export const exportMistakes = {
+  fixedBatch: {
+    name: "fixed batch",
+    seen: /with a batch of \d+ \(\d+ worked\)|compiled for at most|not with 1 item/,
+    python: (inputs) =>
+      `torch.export.export(net.eval(), example, dynamic_shapes={${inputs.map((name) => `"${name}": {0: torch.export.Dim("batch", min=1, max=64)}`).join(", ")}})  # an example of 2 rows or more; in forward x.shape[0], no number`,
+  },
+  noBatch: {
+    name: "no batch dimension",
+    seen: /one number for the whole batch|no batch dimension|was declared, the weights gave \w+\(\)$/,
+    python: () => "y = y.mean(dim=1)  # one row for each item: reduce over dim=1 and up, never over all or dim=0",
+  },
+  trainingMode: {
+    name: "training mode",
+    seen: /Expected more than 1 value per channel when training/,
+    python: () => `program = ${exporting}  # eval() before it is traced or exported`,
+  },
+  halfPrecision: {
+    name: "half precision",
+    seen: /(same dtype|scalar type|Input type).*\b(Half|BFloat16|c10::Half|HalfTensor)\b/i,
+    cause: otherDtypes,
+    python: () => `net = net.float(); program = ${exporting}  # or declare float16(…) in model.ts`,
+  },
+  dtype: {
+    name: "dtype",
+    seen: /must have the same dtype|expected (m1 and m2|scalar type)|Input type .* and (weight|bias) type/i,
+    cause: otherDtypes,
+    python: () => "x = x.float()  # at the start of forward, or declare the input in model.ts as the weights take it",
+  },
+  outputDtype: {
+    name: "dtype of an output",
+    seen: /: (\w+)\(.*\) was declared, the weights gave (?!\1\()/,
+    python: () => "y = y.float()  # at the end of forward, or declare the output in model.ts as the weights give it",
+  },
+  outputShape: {
+    name: "shape of an output",
+    seen: /was declared, the weights gave/,
+    python: () => "y = y.reshape(x.shape[0], -1)  # or declare the output in model.ts as the weights give it",
+  },
+  device: {
+    name: "weights on a GPU",
+    seen: /from the '(CUDA|XLA|MPS)' backend|Expected all tensors to be on the same device|not compiled with CUDA|No CUDA GPUs/i,
+    cause:
+      'a device is written into the network (device="cuda", .cuda()): take that of an input, x.device, and export again',
+    python: () => `net = net.cpu(); program = ${exporting}  # in forward: torch.zeros(4, device=x.device)`,
+  },
+  operator: {
+    name: "unknown operator",
+    seen: /Unknown builtin op|Could not find schema|no kernel.*registered|Could not find .*operator/i,
+    cause: "its library is missing: name it under operators",
+    python: () => 'torch.ops.load_library("ops.so")  # and operators: ["ops.so"] in model.ts',
+  },
+  names: {
+    name: "names",
+    seen: /the model declares the inputs|the model declares \d+|which the model/,
+    python: (inputs) =>
+      `def forward(self, ${inputs.join(", ")}): …  # or rename in model.ts; outputs by name: return {"scores": y}`,
+  },
+  batchSoftmax: {
+    name: "softmax over the batch",
+    python: () => "y = y.softmax(dim=1)  # dim=0 is the batch",
+  },
+  mixed: {
+    name: "training mode, or items mixed",
+    python: () =>
+      `program = ${exporting}  # batch normalization in training mode? else: no mean, sum or norm over dim=0`,
+  },
+  random: {
+    name: "training mode, or random outputs",
+    python: () => `program = ${exporting}  # dropout kept by a trace? else take the noise as an input`,
+  },
+} as const satisfies Readonly<Record<string, ExportMistake>>;
+
+/** The mistake that a message tells of; of several the first. */
+export function mistakeIn(message: string): ExportMistake | undefined {
+  return Object.values<ExportMistake>(exportMistakes).find(({ seen }) => seen?.test(message));
+}

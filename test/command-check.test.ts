@@ -1,0 +1,90 @@
+/** `sconce check`: what it finds in an export, the line that mends it, and what it measures. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { runCommand } from "citty";
+import { check } from "../src/commands/check.ts";
+import { failure } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(120_000);
+
+let weights: Fixtures;
+let dir: TempDir;
+beforeAll(async () => {
+  weights = await fixtures();
+  dir = await tempDir();
+}, 600_000);
+afterAll(() => dir[Symbol.asyncDispose]());
+
+/** What check prints of a model of four numbers with these weights, and its exit code. */
+async function checked(file: string, change: Record<string, string> = {}, flags: readonly string[] = []) {
+  const text = modelText({
+    tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",
+    preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x, 1, 2, 3), [4]) })",
+    batchSize: "4",
+    weights: `"${file}"`,
+    ...change,
+  });
+  const folder = await writeModel(dir, text, file);
+  await copyFile(weights.path(file), join(folder, file));
+  const printed = spyOn(console, "log").mockImplementation(() => {});
+  try {
+    await runCommand(check, { rawArgs: [folder, ...flags] });
+    return { text: Bun.stripANSI(String(printed.mock.lastCall?.[0])), code: process.exitCode ?? 0 };
+  } finally {
+    printed.mockRestore();
+    process.exitCode = 0;
+  }
+}
+
+test.each([
+  ["drops.pt", {}, /^training mode, or /, "net.eval()"],
+  ["mixes.pt", {}, "softmax over the batch", "softmax(dim=1)"],
+  ["firstrow.pt", {}, "fixed batch", 'dynamic_shapes={"x": {0: torch.export.Dim("batch"'],
+  ["total.pt", {}, "no batch dimension", "dim=1"],
+  ["double.pt", {}, "dtype of an output", "y.float()"],
+  [
+    "deep.pt",
+    { tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(3) } }" },
+    "shape of an output",
+    "reshape",
+  ],
+  [
+    "deep.pt",
+    {
+      tensors: "{ inputs: { a: float32(4) }, outputs: { y: float32(4) } }",
+      preprocess: "({ x }) => ({ a: tensor(Float32Array.of(x, 1, 2, 3), [4]) })",
+    },
+    "names",
+    "def forward(self, a)",
+  ],
+  ["checkpoint.pt", {}, "model", undefined],
+])("%s %p is found, with the line that mends it", async (file, change, mistake, python) => {
+  const { text, code } = await checked(file, change, ["--json"]);
+  const { findings } = JSON.parse(text);
+  expect(findings).toHaveLength(1);
+  expect(findings[0].mistake).toMatch(mistake);
+  if (python !== undefined) expect(findings[0].python).toContain(python);
+  expect(code).toBe(1);
+});
+
+test("a model with nothing wrong: its stages, its batches and how far its outputs are apart, exit code 0", async () => {
+  const { text, code } = await checked("deep.pt");
+  expect(code).toBe(0);
+  expect(text).toMatch(/^STAGE +TIME\n(.* ms\n)+\nBATCH +STACK MS +FORWARD MS +MS AN ITEM +THROUGHPUT +MEMORY\n/);
+  const stages = ["load weights", "setup", "preprocess", "warm: first run", "postprocess", "encode"];
+  expect([...text.matchAll(/^([a-z].*?) {2,}[\d.]+ ms$/gm)].map(([, stage]) => stage)).toEqual(stages);
+  expect([...text.matchAll(/^(\d) /gm)].map(([, size]) => size)).toEqual(["1", "2", "4"]);
+  expect(text).toContain("\nRun again, the outputs differ by up to 0, in a batch by up to 0.\n");
+  expect(text).toEndWith("\n✔ nothing found");
+});
+
+test("what the author's code throws is a finding with its line; a wrong call is none", async () => {
+  const { text, code } = await checked("deep.pt", { postprocess: '() => { throw new Error("no"); }' });
+  expect(text).toMatch(/\n✖ model: postprocess failed: no \(model\.ts:\d+\)$/);
+  expect(code).toBe(1);
+  expect(await failure(runCommand(check, { rawArgs: [dir.join("none")] }))).toStartWith("usage: ");
+});

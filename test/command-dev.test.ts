@@ -1,0 +1,100 @@
+/** `sconce dev`: a folder that is served anew whenever it changes. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { modelFolder } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let dev: RunningCli;
+let url: string;
+
+/** What the model gives for 1, in its words and in those of a file beside its folder. */
+const giving = (text: string, more = "") =>
+  `import { greeting } from "../shared/greeting.ts";${more}\n${modelText({ output: "z.object({ y: z.string() })", postprocess: `({ y }) => ({ y: greeting + " ${text} " + y.data[0] })` })}`;
+
+const save = (text: string) => Bun.write(dir.join("model", "model.ts"), text);
+
+/** The first line with this part that follows on a change. */
+async function next(part: string, change: () => Promise<unknown>): Promise<string> {
+  const { length } = dev.lines;
+  await change();
+  return dev.line(part, length);
+}
+
+const answerSchema = z.object({ outputs: z.array(z.object({ y: z.string() })) });
+
+async function predicted(): Promise<string> {
+  const ask = () =>
+    fetch(`${url}/predictions`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body: '[{"x": 1}]',
+    });
+  // A connection that nobody has accepted is reset when its process leaves the port to the next one.
+  const answer = await ask().catch(ask);
+  expect(answer.status).toBe(200);
+  return answerSchema.parse(await answer.json()).outputs[0]?.y ?? "";
+}
+
+beforeAll(async () => {
+  dir = await tempDir();
+  await Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "hello";');
+  await writeModel(dir, giving("first"), "model");
+  dev = startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1", "--linger", "0"]);
+  url = /http:\S+\d/.exec(await dev.line("Listening on"))?.[0] ?? "";
+});
+
+afterAll(async () => {
+  await dev[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+test("code that changed is served anew with the weights that are loaded; no request in between is answered with an error", async () => {
+  expect(await predicted()).toBe("hello first 3");
+  let isOver = false;
+  const answers = new Set<string>();
+  const asking = (async () => {
+    while (!isOver) {
+      answers.add(await predicted());
+    }
+  })();
+  const line = await next("is served anew", () => save(giving("second")));
+  expect(line).toContain("its weights stayed");
+  await predicted();
+  isOver = true;
+  await asking;
+  expect([...answers]).toEqual(["hello first 3", "hello second 3"]);
+});
+
+test("an error of the new code is one line with its place, and the last one that worked goes on", async () => {
+  const broken = await next("ERROR", () => save(giving("third", 'throw new Error("not yet");')));
+  expect(broken).toContain(
+    "the model's code failed while loading: not yet (model.ts:1); the last one that worked is served until a file changes",
+  );
+  const unfit = await next("ERROR", () => save(modelText({ preprocess: '() => { throw new Error("nor so"); }' })));
+  expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last one/);
+  expect(await predicted()).toBe("hello second 3");
+  await next("As before", () => save(giving("second")));
+});
+
+test("weights that changed are loaded, and what the code imports from elsewhere is watched", async () => {
+  await next("is served anew", () => Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";'));
+  expect(await predicted()).toBe("bye second 3");
+  const loaded = await next("is served anew", () =>
+    copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
+  );
+  expect(loaded).not.toContain("its weights stayed");
+  expect(await predicted()).toBe("bye second 3");
+});
+
+test("Ctrl-C ends all of it in order", async () => {
+  dev.kill("SIGINT");
+  expect(await dev.exited).toBe(0);
+  expect(dev.lines.at(-1)).toContain("Stopped");
+});

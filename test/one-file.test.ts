@@ -1,0 +1,96 @@
+/** The whole command line as one file, and as a wheel: what people have who have no checkout, with an empty home. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile, readlink } from "node:fs/promises";
+import { basename, delimiter, dirname, join } from "node:path";
+import { compileCommandLine } from "../scripts/pack/one-file.ts";
+import { packWheel } from "../scripts/pack/wheel.ts";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
+import { libraryFiles } from "../src/compile/library-files.ts";
+import { minorOf } from "../src/libraries/libtorch-build.ts";
+import { bareRoot, bareRootTest } from "./helpers/bare-root.ts";
+import { clientOf, follow } from "./helpers/cli.ts";
+import { systemLibraries } from "./helpers/executable.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+const root = join(import.meta.dir, "..");
+const digits = join(root, "examples/digits");
+const libtorch = readLibtorch();
+
+let dir: TempDir;
+let addons: Readonly<Record<string, string>>;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
+  await compileCommandLine({ outfile: dir.join("sconce"), libtorch: "beside" });
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+bareRootTest(test)("packages a model of TypeScript, serves it, and writes another with its types", async () => {
+  await using system = await bareRoot();
+  const names = ["model.ts", "canonicalize.ts", "heat-map.ts", "digits.pt2", "samples/3.png"];
+  const files = new Map(names.map((name) => [`/model/${name}`, join(digits, name)]));
+  for (const [minor, path] of Object.entries(addons)) files.set(`/bin/addons/${minor}/sconce.node`, path);
+  for (const { name, path } of (await libraryFiles()).libtorch) files.set(`/torch/lib/${name}`, path);
+  files.set("/torch/version.py", join(libtorch?.root ?? "", "version.py")).set("/bin/sconce", dir.join("sconce"));
+  await system.add({ ...Object.fromEntries(files), ...(await systemLibraries()) });
+  const env = { HOME: "/tmp/home", LIBTORCH: "/torch" };
+  const run = (...args: string[]) => system.run(["/bin/sconce", ...args], { env });
+
+  await using building = run("build", "/model", "--tag", "v1");
+  expect(await building.stdout, building.lines.join("\n")).toBe("digits:v1\n");
+  await using server = run("serve", "digits:v1", "--port=0", "--host=127.0.0.1");
+  const client = await clientOf(server);
+  const image = `data:image/png;base64,${(await readFile(join(digits, "samples/3.png"))).toString("base64")}`;
+  expect(await client.predict([{ image }])).toMatchObject({ status: "success", outputs: [{ digit: 3 }] });
+
+  await using writing = run("init", "/tmp/flowers");
+  expect(await writing.stdout).toContain("  /bin/sconce build /tmp/flowers\n");
+  const types = await readlink(join(system.path, "tmp/flowers/node_modules/sconce"));
+  expect((await readdir(join(system.path, types))).sort()).toEqual([
+    "LICENSE",
+    "node_modules",
+    "package.json",
+    "src",
+    "tsconfig.json",
+  ]);
+});
+
+const python = libtorch?.python?.command ?? "python3";
+const hasPip = Bun.spawnSync([python, "-c", "import importlib.util as u; assert u.find_spec('pip')"]).success;
+
+describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
+  let wheel: string;
+  const start = (command: readonly string[], ...paths: string[]) => {
+    const env = { HOME: dir.join("home"), PYTHONPATH: [dir.join("site"), ...paths].join(delimiter) };
+    return follow(Bun.spawn([...command], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+  };
+
+  beforeAll(async () => {
+    wheel = await packWheel(dir.path, { executable: dir.join("sconce"), addons, level: 0 });
+    const options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check", "--quiet"];
+    await using pip = start([python, "-m", "pip", "install", ...options, "--target", dir.join("site"), wheel]);
+    expect(await pip.exited, pip.lines.join("\n")).toBe(0);
+  });
+
+  test("says in its name which systems it is for, and packages weights alone with the torch beside it", async () => {
+    expect(basename(wheel)).toMatch(/^sconce_serve-[\d.]+-py3-none-manylinux_2_\d\d_(x86_64|aarch64)\.whl$/);
+    const weights = join(root, "src/commands/init/template/model.pt2");
+    const building = ["build", weights, "--name", "weights", "--tag", "v1"];
+    await using program = start([dir.join("site/bin/sconce"), ...building], dirname(libtorch?.root ?? ""));
+    expect(await program.stdout, program.lines.join("\n")).toBe("weights:v1\n");
+  });
+
+  test("without torch has what needs none, and says how to get it for the rest", async () => {
+    const { version } = await Bun.file(join(root, "package.json")).json();
+    await using asked = start([python, "-S", "-m", "sconce_serve", "--version"]);
+    expect(await asked.stdout).toBe(`${version}\n`);
+    expect(asked.lines).toEqual([]);
+    await using building = start([python, "-S", "-m", "sconce_serve", "build", digits]);
+    expect(await building.exited).toBe(1);
+    expect(building.lines[0]).toBe("sconce: this Python has no torch, which runs the models: pip install torch");
+  });
+});
