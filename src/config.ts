@@ -9,6 +9,7 @@ import {
   count,
   duration,
   flag,
+  listOption,
   type OptionValues,
   openOption,
   option,
@@ -16,6 +17,7 @@ import {
   share,
   someBytes,
 } from "./option.ts";
+import { webhookSecret } from "./webhooks/signature.ts";
 
 const storeSyncs = ["normal", "full"] as const;
 const roles = ["front", "worker", "both"] as const;
@@ -232,9 +234,15 @@ export const serveOptions = {
   }),
   maxRedirects: option({ description: "Most redirects that are followed for one file", default: 3, ...count(0, 100) }),
   allowPrivateUrls: option({
-    description: "Also fetch files from loopback, private and other non-global addresses",
+    description: "Also fetch files from, and send webhooks to, loopback, private and other non-global addresses",
     default: false,
     parse: flag,
+  }),
+  webhookSecret: listOption<string>({
+    description: "Sign webhooks with whsec_ and 24 to 64 bytes in base64; the old and the new one while it is changed",
+    valueHint: "secret",
+    described: "none: webhooks are refused",
+    parse: webhookSecret,
   }),
   accessLog: option({
     description: "Log a line for each request, with its status, its time and its X-Request-Id",
@@ -254,6 +262,7 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
     drainTimeout: "Ending",
     timeout: "Limits",
     fetchTimeout: "Files and fetching",
+    webhookSecret: "Webhooks",
     cacheDir: "Libraries",
     accessLog: "Logs",
   };

@@ -37,6 +37,7 @@ export const errorCodes = [
   "body_invalid", // a request's body is no JSON
   "inputs_invalid", // a body is no list of inputs that fit the schema; `faults` says where
   "prediction_differs", // there is a prediction of another body with the id that a client chose
+  "webhook_refused", // a webhook that cannot be told, or must not be
   "queue_full", // there is no room for more items now
   "not_ready", // setting up or draining
   "address_in_use", // the port is taken

@@ -4,9 +4,11 @@ import type { ServeConfig } from "./config.ts";
 import type { Fetcher } from "./fetching/fetcher.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import { createApp } from "./http/app.ts";
+import { familyOf } from "./http/families.ts";
 import { Lifecycle } from "./http/lifecycle.ts";
 import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
 import { OutputLinks } from "./http/output-links.ts";
+import { recordJson } from "./http/record-json.ts";
 import { named } from "./http/requests.ts";
 import { createStartingApp } from "./http/routes/health.ts";
 import { listenForSiblings } from "./http/sibling-listener.ts";
@@ -27,6 +29,7 @@ import { loadModel } from "./model/load.ts";
 
 import type { Unfinished } from "./predictions/admission.ts";
 
+import type { PredictionRecord } from "./predictions/record.ts";
 import type { PredictionService } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import { EventLoopLag } from "./processes/event-loop-lag.ts";
@@ -36,6 +39,8 @@ import type { FileCaps } from "./serving/item-pipeline.ts";
 import type { RunningModel } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
 import { generatedTag } from "./store/reference.ts";
+import { openWebhooks } from "./webhooks/open-webhooks.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What a front hands to whoever opens its engine. */
 export interface FrontTools {
@@ -131,8 +136,12 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   opened.defer(() => engine?.close());
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
+  const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
+  const webhooks = openWebhooks(config, { store, metrics, json });
+  opened.defer(() => webhooks?.stop());
   const work =
-    running && openService({ config, model, running, unfinished, others, bodies, store, metrics, memory, owner });
+    running &&
+    openService({ config, model, running, unfinished, others, bodies, store, metrics, memory, owner, webhooks });
   const { flow, service } = work ?? {};
   const front =
     config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config) });
@@ -143,6 +152,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     runningItems: flow?.counts.running ?? 0,
     oldestItemSeconds: (service?.oldestWaitMs ?? 0) / 1000,
     queuedBytes: service?.unfinished.bytes ?? 0,
+    waitingWebhooks: webhooks?.waiting ?? 0,
+    oldestWebhookSeconds: (webhooks?.oldestMs ?? 0) / 1000,
     retained: countsStore ? (replica ?? store).retained.count : 0,
     retainedBytes: countsStore ? (replica ?? store).retained.bytes : 0,
     readyItems: flow?.ready.items ?? 0,
@@ -224,7 +235,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     lifecycle.phase = "draining";
     engine?.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
-    else if (service !== undefined) await drainAlone(service, config);
+    else if (service !== undefined) await drainAlone(service, webhooks, config);
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };
@@ -232,12 +243,16 @@ export async function openFront(options: FrontOptions): Promise<Front> {
 }
 
 /** Finishes what was accepted, within the time for it, and lets it be read for a while. */
-async function drainAlone(service: PredictionService, { drainTimeout, linger }: ServeConfig): Promise<void> {
+async function drainAlone(
+  service: PredictionService,
+  webhooks: Webhooks | undefined,
+  { drainTimeout, linger }: ServeConfig,
+): Promise<void> {
   await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
   const { predictions } = service.unfinished;
   if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
   service.abandon();
-  await service.allRead(1000 * linger);
+  await Promise.all([service.allRead(1000 * linger), webhooks?.settled(1000 * linger)]);
 }
 
 async function replicaOf(

@@ -26,6 +26,8 @@ import {
   routeNames,
   type Stage,
   stages,
+  type WebhookResult,
+  webhookResults,
 } from "./metrics/labels.ts";
 import { processFamilies } from "./metrics/processes.ts";
 
@@ -37,6 +39,8 @@ export interface Gauges {
   readonly runningItems: number;
   readonly oldestItemSeconds: number;
   readonly queuedBytes: number;
+  readonly waitingWebhooks: number;
+  readonly oldestWebhookSeconds: number;
   readonly retained: number;
   readonly retainedBytes: number;
   readonly readyItems: number;
@@ -141,6 +145,10 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.queueGivenUp, givenUp);
   }
 
+  webhook(result: WebhookResult): void {
+    add(this.#own, places.webhooks + webhookResults.indexOf(result), 1);
+  }
+
   loopHeld(heldSeconds: number): void {
     observe(this.#own, places.lag, seconds, heldSeconds);
   }
@@ -191,6 +199,8 @@ function gaugesOf(read: Gauges): Family[] {
       read.oldestItemSeconds,
     ),
     sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", read.queuedBytes),
+    sum("sconce_waiting_webhooks", "Ends of predictions that webhooks are still to be told.", read.waitingWebhooks),
+    max("sconce_oldest_webhook_age_seconds", "For how long the oldest of them has waited.", read.oldestWebhookSeconds),
     sum("sconce_ready_items", "Items that are ready and wait for a batch.", read.readyItems),
     sum("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", read.readyBytes),
     sum("sconce_retained_predictions", "Ended predictions that can still be read.", read.retained),

@@ -37,15 +37,23 @@ export class AddressGuard {
    * signal's reason
    */
   async resolveAll(hostname: string, signal?: AbortSignal): Promise<string[]> {
-    const literal = hostname.replace(/^\[(.*)\]$/, "$1");
-    if (isIP(literal) !== 0) {
-      if (this.#isAllowed(literal)) return [literal];
-      throw new SconceError("file_refused", `the host ${literal} has no public address; ${onlyWhenAllowed}`);
-    }
+    const literal = this.literal(hostname);
+    if (literal !== undefined) return [literal];
     const addresses = await this.#lookup(hostname, signal);
     const allowed = addresses.filter(this.#isAllowed);
     if (allowed.length > 0) return allowed;
     throw this.#noAddress(hostname, new Error(`${hostname} has these addresses alone: ${addresses.join(", ")}`));
+  }
+
+  /**
+   * The host of a URL, as `resolveAll` takes it, where it is an address; undefined for a name, of which nothing is known yet.
+   * @throws SconceError `file_refused` for an address that is not public
+   */
+  literal(hostname: string): string | undefined {
+    const literal = hostname.replace(/^\[(.*)\]$/, "$1");
+    if (isIP(literal) === 0) return undefined;
+    if (this.#isAllowed(literal)) return literal;
+    throw new SconceError("file_refused", `the host ${literal} has no public address; ${onlyWhenAllowed}`);
   }
 
   async #lookup(name: string, signal: AbortSignal | undefined): Promise<readonly string[]> {

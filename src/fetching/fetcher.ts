@@ -5,7 +5,7 @@ import { decodeDataUrl, isDataUrl } from "../model/data-url.ts";
 import { urlLabel } from "../model/url-label.ts";
 import type { AddressGuard } from "./address-guard.ts";
 import { decodeContent } from "./content-encoding.ts";
-import { HostSessions } from "./host-sessions.ts";
+import { codeOf, GuardedRequests } from "./guarded-requests.ts";
 
 export interface FetcherOptions {
   readonly guard: AddressGuard;
@@ -38,18 +38,6 @@ interface Fetching {
 }
 
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-/** Failures of an address, after which the next one of the same host is tried. */
-const unreachable = new Set([
-  "ECONNREFUSED",
-  "ConnectionRefused",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ETIMEDOUT",
-  "EADDRNOTAVAIL",
-  "EAFNOSUPPORT",
-  "FailedToOpenSocket",
-]);
-const maxAddresses = 3;
 const maxUrlLength = 8192;
 /**
  * What a file of unknown length is charged before it is read, or its limit where that is less. At once, not as it comes: files that each have a
@@ -58,26 +46,22 @@ const maxUrlLength = 8192;
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
- * http, https and data URIs. Names are looked up once, the connection goes to the address that was checked, and every redirect is
- * checked like a URL of its own; proxy variables are ignored, since a proxy would connect to an address that nobody checked.
+ * http, https and data URIs. Every redirect is checked like a URL of its own.
  * Refused like in a browser's `fetch`: URLs with a user name or password, and redirects to data URIs. Refused beyond that:
  * redirects from https to http, since who asked for https asked for content that nobody on the way could change.
  */
 export class Fetcher implements Disposable {
-  readonly #guard: AddressGuard;
   readonly #timeoutMs: number;
   readonly #maxBytes: number;
   readonly #maxRedirects: number;
   readonly #headers: Record<string, string>;
-  readonly #ca: string | undefined;
-  readonly #sessions = new HostSessions();
+  readonly #requests: GuardedRequests;
 
   constructor(options: FetcherOptions) {
-    this.#guard = options.guard;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
     this.#maxBytes = options.maxBytes ?? 32 * 1024 * 1024;
     this.#maxRedirects = options.maxRedirects ?? 3;
-    this.#ca = options.ca;
+    this.#requests = new GuardedRequests(options.guard, options.ca);
     // Images don't compress, and what isn't compressed need not be checked for bombs.
     this.#headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": options.userAgent ?? "sconce" };
   }
@@ -104,7 +88,7 @@ export class Fetcher implements Disposable {
 
   /** Closes the idle connections. */
   [Symbol.dispose](): void {
-    this.#sessions[Symbol.dispose]();
+    this.#requests[Symbol.dispose]();
   }
 
   /** Runs a task that ends, at once and whatever it waits for, with the time limit or the caller's signal. */
@@ -148,40 +132,11 @@ export class Fetcher implements Disposable {
   }
 
   async #request(url: URL, signal: AbortSignal): Promise<Response> {
-    const addresses = await this.#guard.resolveAll(url.hostname, signal);
-    for (const [index, address] of addresses.slice(0, maxAddresses).entries()) {
-      signal.throwIfAborted();
-      try {
-        return await this.#connect(url, address, signal);
-      } catch (error) {
-        const isLast = index + 1 === Math.min(addresses.length, maxAddresses);
-        if (isLast || !unreachable.has(codeOf(error))) throw unavailable(url, "could not be fetched", error);
-      }
+    try {
+      return await this.#requests.send(url, { signal, headers: this.#headers });
+    } catch (error) {
+      throw unavailable(url, "could not be fetched", error);
     }
-    throw unavailable(url, "could not be fetched", undefined);
-  }
-
-  #connect(url: URL, address: string, signal: AbortSignal): Promise<Response> {
-    const host = address.includes(":") ? `[${address}]` : address;
-    const port = url.port === "" ? "" : `:${url.port}`;
-    return this.#sessions.of(url).fetch(`${url.protocol}//${host}${port}${url.pathname}${url.search}`, {
-      signal,
-      headers: { ...this.#headers, Host: url.host },
-      redirect: "manual",
-      decompress: false,
-      proxy: false,
-      ...(url.protocol === "https:" && { tls: this.#tls(url, address) }),
-    });
-  }
-
-  /** The certificate is checked against the name in the URL, not the address that is connected to. */
-  #tls(url: URL, address: string): Bun.TLSOptions {
-    const isName = url.hostname.replace(/^\[(.*)\]$/, "$1") !== address;
-    return {
-      rejectUnauthorized: true,
-      ...(isName && { serverName: url.hostname.replace(/\.$/, "") }),
-      ...(this.#ca !== undefined && { ca: this.#ca }),
-    };
   }
 }
 
@@ -297,8 +252,4 @@ function unavailable(url: URL, what: string, cause: unknown): SconceError {
   const code = codeOf(cause);
   const why = code === "" ? "" : ` (${code})`;
   return new SconceError("file_unavailable", `${urlLabel(url)} ${what}${why}`, { cause });
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

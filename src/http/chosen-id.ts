@@ -9,7 +9,11 @@ const keyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
 /** @throws ProblemError 400 */
 export function checkChosenId(id: string): string {
   if (chosenId.test(id)) return id;
-  throw badRequest("an id that a client chooses", "16 to 64 of A-Z, a-z, 0-9, _ and -, the first of them no _ or -", id);
+  throw badRequest(
+    "an id that a client chooses",
+    "16 to 64 of A-Z, a-z, 0-9, _ and -, the first of them no _ or -",
+    id,
+  );
 }
 
 /**

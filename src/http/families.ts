@@ -16,25 +16,29 @@ export interface Family {
   readonly noun: string;
 }
 
-export const families: readonly Family[] = [
-  {
-    kind: "prediction",
-    path: "/predictions",
-    idName: "prediction_id",
-    name: "Prediction",
-    lists: ["outputs"],
-    tag: "Predictions",
-    description: "Outputs of the model for a list of inputs",
-    noun: "prediction",
-  },
-  {
-    kind: "demo",
-    path: "/demo",
-    idName: "demo_id",
-    name: "DemoPrediction",
-    lists: ["outputs", "demo_outputs"],
-    tag: "Demo",
-    description: "The same with what the model's demo shows of them, and what it writes meanwhile",
-    noun: "demo prediction",
-  },
-];
+const prediction: Family = {
+  kind: "prediction",
+  path: "/predictions",
+  idName: "prediction_id",
+  name: "Prediction",
+  lists: ["outputs"],
+  tag: "Predictions",
+  description: "Outputs of the model for a list of inputs",
+  noun: "prediction",
+};
+const demo: Family = {
+  kind: "demo",
+  path: "/demo",
+  idName: "demo_id",
+  name: "DemoPrediction",
+  lists: ["outputs", "demo_outputs"],
+  tag: "Demo",
+  description: "The same with what the model's demo shows of them, and what it writes meanwhile",
+  noun: "demo prediction",
+};
+
+export const families: readonly Family[] = [prediction, demo];
+
+export function familyOf(kind: Kind): Family {
+  return kind === "demo" ? demo : prediction;
+}

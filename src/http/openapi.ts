@@ -1,6 +1,7 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../errors.ts";
+import { webhookEvents } from "../webhooks/webhook.ts";
 import { chosenId } from "./chosen-id.ts";
 import { families } from "./families.ts";
 import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
@@ -8,6 +9,7 @@ import { type ProblemCode, problemType, titles } from "./problem.ts";
 import { readingRoutes } from "./reading-routes.ts";
 import { recordSamples } from "./record-samples.ts";
 import { healthSchema, type modelSchemas, problemSchema } from "./schemas.ts";
+import { MAX_WEBHOOK_URL } from "./webhook-headers.ts";
 
 type Schemas = ReturnType<typeof modelSchemas>;
 
@@ -111,6 +113,37 @@ const keyHeader = z
       "What is sent again with the same key and body makes no second prediction: the answer is the one that there is, as it stands",
     example: sampleKey,
   });
+const webhookHeaders = {
+  "Webhook-URL": z
+    .url()
+    .max(MAX_WEBHOOK_URL)
+    .optional()
+    .openapi({
+      param: { name: "Webhook-URL", in: "header" },
+      description: "Told of the prediction, where the server has a secret to sign with",
+      example: "https://example.com/told",
+    }),
+  "Webhook-Events": z
+    .string()
+    .optional()
+    .openapi({
+      param: { name: "Webhook-Events", in: "header" },
+      description: `What it is told of: some of ${webhookEvents.join(", ")}; by default completed`,
+      example: "start, completed",
+    }),
+};
+/** Of a message to a webhook. */
+const signed = z.object({
+  "webhook-id": z
+    .string()
+    .openapi({ param: { name: "webhook-id", in: "header" }, description: "The same at every try of a message" }),
+  "webhook-timestamp": z
+    .string()
+    .openapi({ param: { name: "webhook-timestamp", in: "header" }, description: "Of this try, in seconds since 1970" }),
+  "webhook-signature": z
+    .string()
+    .openapi({ param: { name: "webhook-signature", in: "header" }, description: "As Standard Webhooks has it" }),
+});
 
 const requestId = z.string().openapi({ description: "That of the request, or a new one", example: "RaEfxVXjXb3ZnDsQ" });
 /** Of every answer. */
@@ -213,7 +246,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
     const samples = (...statuses: Parameters<typeof recordSamples>[2]) => ({
       examples: recordSamples(family, schemas.samples, statuses),
     });
-    const asked = { Prefer: prefer, "Cancel-After": cancelAfterHeader };
+    const asked = { Prefer: prefer, "Cancel-After": cancelAfterHeader, ...webhookHeaders };
     const creation = {
       tags: [tag],
       request: {
@@ -306,6 +339,20 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         ...fails(400, 404, 500, 503),
       },
     });
+    for (const event of webhookEvents.filter((each) => kind === "demo" || each !== "log")) {
+      const message = z.object({ type: z.literal(`${kind}.${event}`), timestamp: z.iso.datetime(), data: schema });
+      app.openAPIRegistry.registerWebhook({
+        method: "post",
+        path: `${kind}.${event}`,
+        operationId: `${event}${name}`,
+        tags: [tag],
+        summary: `What the Webhook-URL of a ${noun} is told`,
+        description:
+          "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes beyond 1 MiB are left out, with `truncated` in their place.",
+        request: { headers: signed, body: { required: true, content: { "application/json": { schema: message } } } },
+        responses: { 200: { description: "Heard" }, 410: { description: "Nothing more is to be told of it" } },
+      });
+    }
   }
   register({
     method: "get",

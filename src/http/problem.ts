@@ -33,6 +33,7 @@ export const problemCodes = [
   "unsupported_media_type",
   "inputs_invalid",
   "prediction_differs",
+  "webhook_refused",
   "queue_full",
   "internal",
   "not_ready",
@@ -71,6 +72,7 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   unsupported_media_type: "type",
   inputs_invalid: "inputs",
   prediction_differs: "inputs",
+  webhook_refused: "webhook",
   queue_full: "queue",
   internal: "internal",
   not_ready: "engine",
@@ -106,6 +108,7 @@ const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Part
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422, code: "inputs_invalid" },
   prediction_differs: { status: 422, code: "prediction_differs" },
+  webhook_refused: { status: 422, code: "webhook_refused" },
   queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
   predictions_unusable: {
     status: 503,

@@ -2,7 +2,16 @@
  * What counts up, as numbers in one array: a number is added to where it happens, and the text is made when somebody asks for it. Where a server has
  * several fronts the array is memory that they share, with a row for each, so that what a killed one has counted is not lost.
  */
-import { batchCauses, failureReasons, queueFaults, refusals, routeNames, routes, stages } from "./labels.ts";
+import {
+  batchCauses,
+  failureReasons,
+  queueFaults,
+  refusals,
+  routeNames,
+  routes,
+  stages,
+  webhookResults,
+} from "./labels.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -107,6 +116,11 @@ export const places = {
   queueGivenUp: counter(
     "sconce_queue_given_up_total",
     "Predictions that were given up, as two replicas ended with them.",
+  ),
+  webhooks: counter(
+    "sconce_webhooks_total",
+    "Messages to webhooks, by what became of a try: told, failed and tried again, or given up.",
+    webhookResults.map((result) => ({ result })),
   ),
   lag: histogram(
     "sconce_event_loop_lag_seconds",

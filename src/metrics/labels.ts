@@ -70,6 +70,7 @@ export const refusals = {
   type: 415,
   range: 416,
   inputs: 422,
+  webhook: 422,
   // The queue has too many inputs, too many bytes, or is too long for the request's time.
   queue: 429,
   bytes: 429,
@@ -90,6 +91,10 @@ export type Refusal = keyof typeof refusals;
  */
 export const queueFaults = ["timeout", "away", "readonly", "full", "other"] as const;
 export type QueueFault = (typeof queueFaults)[number];
+
+/** What became of a message to a webhook: told, tried again later, or never told. */
+export const webhookResults = ["told", "failed", "given_up"] as const;
+export type WebhookResult = (typeof webhookResults)[number];
 
 export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
 export type Stage = (typeof stages)[number];

@@ -1,6 +1,7 @@
 /** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
 import type { Charge } from "../memory/charge.ts";
 import type { FailureReason } from "../metrics/labels.ts";
+import type { Webhook } from "../webhooks/webhook.ts";
 import type { Origin } from "./predictions.ts";
 import { type EndedRecord, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
@@ -42,6 +43,8 @@ export class LivePrediction {
   readonly origin: Origin | undefined;
   /** To be kept before its client is told its id; nobody needs it once that is done, or it has ended. */
   request: KeptRequest | undefined;
+  /** Whom to tell of it. */
+  webhook: Webhook | undefined;
   isKept = false;
   /** The model's code was called for one of its inputs. */
   hasBegun = false;
@@ -67,6 +70,7 @@ export class LivePrediction {
     this.request = request;
     this.timeoutMs = request.timeoutMs;
     this.origin = request.origin;
+    this.webhook = request.webhook;
     this.bytes = bytes;
     this.charge = charge;
     this.deadlineMs = deadlineMs;

@@ -2,6 +2,7 @@
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Sender } from "../serving/suspects.ts";
+import type { Webhook } from "../webhooks/webhook.ts";
 import type { Once } from "./once.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
@@ -31,6 +32,7 @@ export interface AskedPrediction {
   readonly timeoutMs: number | undefined;
   /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */
   readonly waitMs: number;
+  readonly webhook?: Webhook | undefined;
 }
 
 export interface NewPrediction extends AskedPrediction {
@@ -47,7 +49,7 @@ export interface NewPrediction extends AskedPrediction {
 export interface Predictions {
   /**
    * Refuses at once what would be refused anyway: under overload most requests are, and reading their bodies would cost more than that.
-   * @throws SconceError `queue_full` or `not_ready`
+   * @throws SconceError `queue_full`, `not_ready` or `webhook_refused`
    */
   admit(asked: AskedPrediction): void;
   /**

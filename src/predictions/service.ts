@@ -10,6 +10,8 @@ import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import type { Sender } from "../serving/suspects.ts";
+import { noWebhooks, webhookOf, webhookText } from "../webhooks/webhook.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
@@ -49,6 +51,8 @@ export interface ServiceOptions {
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
   readonly memory: MemoryAccount;
+  /** Undefined where nobody can be told. */
+  readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
   /** Begins the ids that this process gives out: a process of the same server tells by it whose they are. */
   readonly owner: string;
@@ -96,7 +100,12 @@ export class PredictionService implements Predictions {
     if (this.#isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
-    const { bytes, timeoutMs = Infinity, waitMs } = asked;
+    const { bytes, timeoutMs = Infinity, waitMs, webhook } = asked;
+    if (webhook !== undefined) {
+      const { webhooks } = this.#options;
+      if (webhooks === undefined) throw noWebhooks();
+      webhooks.admit(webhook);
+    }
     this.#admission.check({ items, bytes, waitMs, timeLimitMs: Math.min(timeoutMs, this.#options.limits.timeoutMs) });
   }
 
@@ -118,10 +127,12 @@ export class PredictionService implements Predictions {
       return (await this.wait(kind, id, { waitMs, client })) ?? record;
     }
     const live = await this.#accept(request);
+    // Whoever else is told of it is told for certain.
+    if (request.webhook !== undefined) await this.#keep(live);
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
-      // A client that left was never told the id: nobody can read the outcome.
-      if (!live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
+      // A client that left was never told the id: nobody can read the outcome, unless somebody is told of it.
+      if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
       if (live.isOvertaken) throw this.#admission.overtaken();
       live.told();
     }
@@ -137,7 +148,7 @@ export class PredictionService implements Predictions {
   }
 
   async #accept(request: NewPrediction): Promise<LivePrediction> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once } = request;
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
     const { bodies, limits, metrics, owner, onTrace } = this.#options;
     let live: LivePrediction;
     try {
@@ -159,6 +170,7 @@ export class PredictionService implements Predictions {
           body: decoded.body,
           origin,
           digest: once?.digest,
+          webhook,
         },
         {
           inputs: decoded.inputs,
@@ -235,6 +247,7 @@ export class PredictionService implements Predictions {
       await this.begin(left);
       resumed += 1;
     }
+    await this.#resumeWebhooks(owners);
     return resumed;
   }
 
@@ -282,6 +295,20 @@ export class PredictionService implements Predictions {
     for (const live of this.#live.values()) if (live.isKept && live.hasBegun) this.#options.store.interrupted(live.id);
   }
 
+  async #resumeWebhooks(owners: (owner: string) => boolean): Promise<void> {
+    const { store, webhooks } = this.#options;
+    if (webhooks === undefined) return;
+    for (const { id, webhook: text } of (await store.webhooks?.left(owners)) ?? []) {
+      const webhook = webhookOf(text);
+      const live = this.#live.get(id);
+      if (live === undefined) webhooks.ended(id, webhook);
+      else {
+        live.webhook = webhook;
+        webhooks.watch(live, webhook);
+      }
+    }
+  }
+
   #liveOf(kind: Kind, id: string): LivePrediction | undefined {
     const live = this.#live.get(id);
     return live?.kind === kind ? live : undefined;
@@ -309,6 +336,7 @@ export class PredictionService implements Predictions {
       onEnd: (ended, record) => this.#ended(ended, record),
     });
     live.isKept = isKept;
+    if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.#admission.begun({ items: live.count, bytes });
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
@@ -361,20 +389,26 @@ export class PredictionService implements Predictions {
 
   /** Resolves when the request is kept, or it has ended and need not be. */
   async #keep(live: LivePrediction): Promise<void> {
-    const { request } = live;
-    if (request === undefined || live.isKept) return;
+    const { request, webhook } = live;
+    if ((request === undefined && webhook === undefined) || live.isKept) return;
     live.isKept = true;
+    const { store } = this.#options;
     try {
-      await this.#options.store.create(request);
+      // At once: of what ends meanwhile the outcome is kept before its client is answered.
+      const isKept = request && store.create(request);
+      await Promise.all([isKept, webhook && store.webhooks?.keep(live.id, webhookText(webhook))]);
     } catch (error) {
       live.isKept = false;
       // Its client may come again with the same id.
-      live.isOvertaken = request.digest !== undefined;
+      live.isOvertaken = request?.digest !== undefined;
+      // Its client is told that it was not accepted.
+      live.webhook = undefined;
+      store.webhooks?.forget(live.id);
       live.end("Canceled", "store");
       throw error;
     }
     live.request = undefined;
-    if (live.hasBegun && !live.isOver && !this.#isAbandoned) this.#options.store.begun(live.id);
+    if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
   }
 
   #expire(live: LivePrediction): void {
@@ -384,16 +418,22 @@ export class PredictionService implements Predictions {
   }
 
   #ended(live: LivePrediction, record: EndedRecord): void {
-    const { metrics, store, onTrace } = this.#options;
+    const { metrics, store, webhooks, onTrace } = this.#options;
     if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
     this.#live.delete(live.id);
-    if (live.isKept) this.#unread.ended(live.id);
+    if (live.isKept && live.webhook === undefined) this.#unread.ended(live.id);
     this.#deadlines.delete(live);
     this.#admission.ended({ items: live.count, bytes: live.bytes });
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // Its client is told that it was not accepted.
-    if (live.isOvertaken) return;
-    if (!(this.#isAbandoned && live.isKept)) store.finish(record);
+    if (live.isOvertaken) {
+      if (live.webhook !== undefined) store.webhooks?.forget(live.id);
+      return;
+    }
+    if (!(this.#isAbandoned && live.isKept)) {
+      store.finish(record);
+      if (live.webhook !== undefined) webhooks?.ended(live.id, live.webhook);
+    }
     metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
   }
 }

@@ -1,4 +1,6 @@
 /** Where predictions are kept: this process's memory, or a database that outlives it. */
+import type { Webhook } from "../webhooks/webhook.ts";
+import type { WebhookStore } from "../webhooks/webhook-store.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
 
@@ -17,6 +19,8 @@ export interface KeptRequest {
   readonly digest?: string | undefined;
   /** The request that it came by, for log lines. */
   readonly origin?: Origin | undefined;
+  /** Whom to tell of it; kept apart. */
+  readonly webhook?: Webhook | undefined;
 }
 
 /** A prediction that a process left behind. */
@@ -39,6 +43,8 @@ export interface RetentionLimits {
 }
 
 export interface PredictionStore {
+  /** Whom to tell of predictions; undefined where that is not kept over restarts. */
+  readonly webhooks?: WebhookStore;
   /**
    * Keeps a request. What was kept is there after this process is killed, where the store outlives it.
    * @throws SconceError `predictions_unwritable` with the reason: a full disk, a folder that is read-only

@@ -7,6 +7,7 @@ import { checkSame, type Once } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
+import { noWebhooks } from "../webhooks/webhook.ts";
 import { Awaited } from "./awaited.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
@@ -48,7 +49,8 @@ export class QueuedPredictions implements Predictions {
     options.state.onTick(() => this.#tick());
   }
 
-  admit({ timeoutMs = Infinity, waitMs }: AskedPrediction): void {
+  admit({ timeoutMs = Infinity, waitMs, webhook }: AskedPrediction): void {
+    if (webhook !== undefined) throw noWebhooks();
     if (this.#isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }

@@ -19,6 +19,7 @@ import { recordJson } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
 import { Uploads } from "../uploads.ts";
+import { webhookOf } from "../webhook-headers.ts";
 
 /** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
 type OnHold = (request: Request, isHeld: boolean) => void;
@@ -40,7 +41,7 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
-interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs"> {
+interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs" | "webhook"> {
   /** The id, where the client chose it. */
   readonly chosen?: string;
 }
@@ -77,7 +78,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     const onEnd = (hasLeft: boolean) => {
       onHold(raw, false);
-      // As with `Prefer: wait`: nobody else was told the id. What has ended stays as it is.
+      // As with `Prefer: wait`: nobody else was told the id, or is told of the end. What has ended stays as it is.
       if (hasLeft && !isKnown) predictions.cancel(kind, id).catch(() => {});
     };
     const stream = new EventStream({ family, lastEventId, large, memory, onEnd });
@@ -100,7 +101,11 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
       const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin, once });
       if (asksForEvents(raw)) {
-        return events(family, record.id, raw, { context: origin, made: record, isKnown: once !== undefined });
+        return events(family, record.id, raw, {
+          context: origin,
+          made: record,
+          isKnown: once !== undefined || asked.webhook !== undefined,
+        });
       }
       return preferred(family, record, raw, origin, `${path}/${record.id}`);
     };
@@ -182,6 +187,7 @@ function askedOf(raw: Request): Asked {
   return {
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: asksForEvents(raw) ? 0 : waitMsOf(headers.get("prefer")),
+    webhook: webhookOf(headers),
   };
 }
 

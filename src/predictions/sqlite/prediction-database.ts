@@ -1,6 +1,7 @@
 /** The database of predictions, on the thread that has it: commits batches, reads, and forgets what retention no longer allows. */
 import type { Database, Statement } from "bun:sqlite";
 import { SconceError } from "../../errors.ts";
+import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
 import { secondOf } from "../ids.ts";
 import { databaseFault } from "./database-fault.ts";
 import { prepareFolder } from "./database-lock.ts";
@@ -11,6 +12,7 @@ import { unusable } from "./prediction-schema.ts";
 import { type Oldest, statements } from "./prediction-statements.ts";
 import type { CreateRow, EndRow, Row } from "./sqlite-batch.ts";
 import type {
+  KeepWebhooksMessage,
   OpenMessage,
   Owners,
   StoredRecord,
@@ -139,6 +141,19 @@ export class PredictionDatabase {
         return { ...request, leftMs, deaths: begunAtMs === null ? deaths : deaths + 1 };
       })
       .immediate();
+  }
+
+  keepWebhooks({ kept, forgotten }: Pick<KeepWebhooksMessage, "kept" | "forgotten">): void {
+    this.#database
+      .transaction(() => {
+        this.#sql.keepWebhooks.run(kept);
+        this.#sql.forgetWebhooks.run(forgotten);
+      })
+      .immediate();
+  }
+
+  webhooks(): readonly KeptWebhook[] {
+    return this.#sql.webhooks.all();
   }
 
   /** Copies a write-ahead log that has grown large into the database. */

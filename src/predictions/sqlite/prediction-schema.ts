@@ -45,6 +45,12 @@ const toldTable = `
   ) STRICT;
   CREATE INDEX IF NOT EXISTS told_by_second ON told (last_s, first_s);
 `;
+/** Whom to tell of predictions, until that is done. */
+const webhooksTable = `
+  CREATE TABLE IF NOT EXISTS webhooks (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
+  ) STRICT;
+`;
 
 /**
  * Makes the tables in an empty database.
@@ -62,6 +68,7 @@ export function prepareSchema(database: Database, path: string): void {
       if (application === 0 && version === 0 && !hasTables) {
         database.run(tables);
         database.run(toldTable);
+        database.run(webhooksTable);
         database.run(`PRAGMA application_id = ${APPLICATION_ID}`);
         database.run(`PRAGMA user_version = ${VERSION}`);
         return;
@@ -72,8 +79,9 @@ export function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw unusable(path, `a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of earlier releases have no such table and columns, and these releases do without them.
+      // Files of earlier releases have no such tables and columns, and these releases do without them.
       database.run(toldTable);
+      database.run(webhooksTable);
       for (const [table, column] of laterColumns) {
         const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
         if (has === null) database.run(`ALTER TABLE ${table} ADD COLUMN ${column} TEXT NOT NULL DEFAULT ''`);

@@ -1,5 +1,6 @@
 /** Every statement that a prediction database runs, with the types of its parameters and rows. */
 import type { Database, Statement } from "bun:sqlite";
+import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
 import type { StoredRecord, StoredRequest, Totals } from "./sqlite-messages.ts";
 
 type Name = string | null;
@@ -105,8 +106,17 @@ export function statements(database: Database) {
   const files: Statement<{ file: string }, []> = database.prepare(
     "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
   );
+  const keepWebhooks: Statement<null, [string]> = database.prepare(
+    `INSERT INTO webhooks (id, webhook) SELECT value ->> 'id', value ->> 'webhook' FROM json_each(?) WHERE true
+     ON CONFLICT (id) DO NOTHING`,
+  );
+  const forgetWebhooks: Statement<null, [string]> = database.prepare(
+    "DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))",
+  );
+  const webhooks: Statement<KeptWebhook, []> = database.prepare("SELECT id, webhook FROM webhooks ORDER BY seq");
+  const ofWebhooks = { keepWebhooks, forgetWebhooks, webhooks };
   const ofRecords = { getEnded, getUnfinished, end, oldest, removeUpTo };
   const ofTold = { tell, getTold, oldestTold, removeToldUpTo };
   const ofRequests = { create, begun, died, removeUnfinished, owners, newest, oldestOf };
-  return { meta, setMeta, files, ...ofRecords, ...ofTold, ...ofRequests };
+  return { meta, setMeta, files, ...ofRecords, ...ofTold, ...ofRequests, ...ofWebhooks };
 }

@@ -1,7 +1,9 @@
 /** The way to the thread that has the database: numbered messages, and a new thread after one that died. */
 import { messageOf, SconceError } from "../../errors.ts";
+import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
 import type {
   Answer,
+  KeepWebhooksMessage,
   Numbered,
   OpenMessage,
   Owners,
@@ -55,6 +57,14 @@ export class SqliteLink {
 
   async take(message: Omit<TakeMessage, "type">): Promise<StoredRequest | undefined> {
     return (await this.#ask({ type: "take", ...message })).taken;
+  }
+
+  async keepWebhooks(message: Omit<KeepWebhooksMessage, "type">): Promise<void> {
+    await this.#ask({ type: "keepWebhooks", ...message });
+  }
+
+  async webhooks(): Promise<readonly KeptWebhook[]> {
+    return present((await this.#ask({ type: "webhooks" })).webhooks);
   }
 
   /** Closes the database, and ends the thread whether that succeeded or not. */

@@ -1,5 +1,7 @@
 /** The messages between a prediction database's users and the thread that has it. All are flat: Bun posts those without a deep copy. */
 
+import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
+
 /** How the database is opened; the first message of every thread. */
 export interface OpenMessage {
   readonly type: "open";
@@ -54,11 +56,31 @@ export interface TakeMessage {
   readonly upTo: number;
 }
 
+/** Changes the table of webhooks; both are JSON lists, of rows and of ids. */
+export interface KeepWebhooksMessage {
+  readonly type: "keepWebhooks";
+  readonly kept: string;
+  readonly forgotten: string;
+}
+
+/** Asks for the whole table of webhooks. */
+export interface WebhooksMessage {
+  readonly type: "webhooks";
+}
+
 export interface CloseMessage {
   readonly type: "close";
 }
 
-export type StoreMessage = OpenMessage | WriteMessage | GetMessage | OwnersMessage | TakeMessage | CloseMessage;
+export type StoreMessage =
+  | OpenMessage
+  | WriteMessage
+  | GetMessage
+  | OwnersMessage
+  | TakeMessage
+  | KeepWebhooksMessage
+  | WebhooksMessage
+  | CloseMessage;
 
 export type Numbered = StoreMessage & { readonly number: number };
 
@@ -124,5 +146,6 @@ export interface Answer {
   readonly record?: StoredRecord | undefined;
   readonly owners?: Owners;
   readonly taken?: StoredRequest | undefined;
+  readonly webhooks?: readonly KeptWebhook[];
   readonly fault?: string;
 }

@@ -15,6 +15,7 @@ import { KeptFiles, MAX_INLINE_LENGTH } from "./kept-files.ts";
 import { unusable } from "./prediction-schema.ts";
 import { SqliteLink } from "./sqlite-link.ts";
 import type { OpenMessage } from "./sqlite-messages.ts";
+import { SqliteWebhooks } from "./sqlite-webhooks.ts";
 import { SqliteWriter, unwritable } from "./sqlite-writer.ts";
 import { kindOf, recordOf } from "./stored-record.ts";
 
@@ -49,6 +50,7 @@ export class SqliteStore implements PredictionStore {
   readonly #files: KeptFiles;
   readonly #lock: FileLock | undefined;
   readonly #writer: SqliteWriter;
+  readonly webhooks: SqliteWebhooks;
   /** Answers without the database. */
   readonly #recent: MemoryStore;
   readonly #live = new Map<string, Live>();
@@ -83,6 +85,7 @@ export class SqliteStore implements PredictionStore {
     this.#wallClock = wallClock;
     this.#lock = lock;
     this.#link = new SqliteLink(openMessage, options.newWorker);
+    this.webhooks = new SqliteWebhooks(path, this.#link);
     this.#files = new KeptFiles(path, sync === "full");
     this.#recent = new MemoryStore(
       { ...retention, maxBytes: Math.min(retention.maxBytes, RECENT_BYTES) },
@@ -194,6 +197,7 @@ export class SqliteStore implements PredictionStore {
 
   async close(): Promise<void> {
     await this.#writer.stop();
+    await this.webhooks.stop();
     try {
       await this.#link.close();
     } finally {

@@ -40,6 +40,11 @@ function answer(message: Numbered): Answer {
         return { number, owners: database.owners() };
       case "take":
         return { number, taken: database.take(message) };
+      case "keepWebhooks":
+        database.keepWebhooks(message);
+        return { number };
+      case "webhooks":
+        return { number, webhooks: database.webhooks() };
       case "close":
         database.close();
         database = undefined;

@@ -1,0 +1,87 @@
+/** Requests to URLs that clients name, sent to addresses that the guard lets pass and to nothing else. */
+import type { AddressGuard } from "./address-guard.ts";
+import { HostSessions } from "./host-sessions.ts";
+
+export interface GuardedRequest {
+  readonly signal: AbortSignal;
+  readonly method?: "GET" | "POST";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** Failures of an address, after which the next one of the same host is tried. */
+const unreachable = new Set([
+  "ECONNREFUSED",
+  "ConnectionRefused",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+  "EADDRNOTAVAIL",
+  "EAFNOSUPPORT",
+  "FailedToOpenSocket",
+]);
+const maxAddresses = 3;
+
+/**
+ * Names are looked up once, and the connection goes to the address that was checked. Redirects are not followed; proxy variables are
+ * ignored, since a proxy would connect to an address that nobody checked.
+ */
+export class GuardedRequests implements Disposable {
+  readonly #guard: AddressGuard;
+  readonly #ca: string | undefined;
+  readonly #sessions = new HostSessions();
+
+  /** @param ca certificates (PEM) to trust instead of the built-in ones */
+  constructor(guard: AddressGuard, ca?: string) {
+    this.#guard = guard;
+    this.#ca = ca;
+  }
+
+  /** @throws SconceError of the guard; what the last address that was tried fails with */
+  async send(url: URL, request: GuardedRequest): Promise<Response> {
+    const addresses = (await this.#guard.resolveAll(url.hostname, request.signal)).slice(0, maxAddresses);
+    for (const address of addresses.slice(0, -1)) {
+      request.signal.throwIfAborted();
+      try {
+        return await this.#connect(url, address, request);
+      } catch (error) {
+        if (!unreachable.has(codeOf(error))) throw error;
+      }
+    }
+    request.signal.throwIfAborted();
+    return this.#connect(url, addresses.at(-1) ?? "", request);
+  }
+
+  /** Closes the idle connections. */
+  [Symbol.dispose](): void {
+    this.#sessions[Symbol.dispose]();
+  }
+
+  #connect(url: URL, address: string, request: GuardedRequest): Promise<Response> {
+    const host = address.includes(":") ? `[${address}]` : address;
+    const port = url.port === "" ? "" : `:${url.port}`;
+    return this.#sessions.of(url).fetch(`${url.protocol}//${host}${port}${url.pathname}${url.search}`, {
+      ...request,
+      headers: { ...request.headers, Host: url.host },
+      redirect: "manual",
+      decompress: false,
+      proxy: false,
+      ...(url.protocol === "https:" && { tls: this.#tls(url, address) }),
+    });
+  }
+
+  /** The certificate is checked against the name in the URL, not the address that is connected to. */
+  #tls(url: URL, address: string): Bun.TLSOptions {
+    const isName = url.hostname.replace(/^\[(.*)\]$/, "$1") !== address;
+    return {
+      rejectUnauthorized: true,
+      ...(isName && { serverName: url.hostname.replace(/\.$/, "") }),
+      ...(this.#ca !== undefined && { ca: this.#ca }),
+    };
+  }
+}
+
+/** Of what a request failed with; empty where it has none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}

@@ -1,0 +1,82 @@
+/** Who is still to be told of predictions, in their database: a table of its own, with one commit for all of a turn of the loop. */
+
+import { messageOf } from "../../errors.ts";
+import { log } from "../../log.ts";
+import type { KeptWebhook, WebhookStore } from "../../webhooks/webhook-store.ts";
+import { unusable } from "./prediction-schema.ts";
+import type { SqliteLink } from "./sqlite-link.ts";
+import { unwritable } from "./sqlite-writer.ts";
+
+/** Before what could not be forgotten is tried again. */
+const RETRY_MS = 1000;
+
+interface Kept extends KeptWebhook {
+  readonly done: PromiseWithResolvers<void>;
+}
+
+export class SqliteWebhooks implements WebhookStore {
+  readonly #path: string;
+  readonly #link: SqliteLink;
+  #kept: Kept[] = [];
+  #forgotten: string[] = [];
+  #isScheduled = false;
+  /** Ends with the last commit that was begun. */
+  #written = Promise.resolve();
+
+  constructor(path: string, link: SqliteLink) {
+    this.#path = path;
+    this.#link = link;
+  }
+
+  keep(id: string, webhook: string): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.#kept.push({ id, webhook, done });
+    this.#wake();
+    return done.promise;
+  }
+
+  forget(id: string): void {
+    this.#forgotten.push(id);
+    this.#wake();
+  }
+
+  async left(owners: (owner: string) => boolean): Promise<readonly KeptWebhook[]> {
+    try {
+      return (await this.#link.webhooks()).filter(({ id }) => owners(id.slice(0, 1)));
+    } catch (error) {
+      throw unusable(this.#path, messageOf(error), error);
+    }
+  }
+
+  /** Writes what it can. */
+  async stop(): Promise<void> {
+    await this.#written;
+    await this.#write();
+  }
+
+  #wake(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#written = this.#written.then(() => this.#write());
+    });
+  }
+
+  async #write(): Promise<void> {
+    this.#isScheduled = false;
+    const [kept, forgotten] = [this.#kept, this.#forgotten];
+    [this.#kept, this.#forgotten] = [[], []];
+    if (kept.length + forgotten.length === 0) return;
+    try {
+      const rows = kept.map(({ id, webhook }) => ({ id, webhook }));
+      await this.#link.keepWebhooks({ kept: JSON.stringify(rows), forgotten: JSON.stringify(forgotten) });
+      for (const { done } of kept) done.resolve();
+    } catch (error) {
+      for (const { done } of kept) done.reject(unwritable(messageOf(error), error));
+      if (forgotten.length === 0) return;
+      log.debug(`Webhooks that were told stay in ${this.#path}: ${messageOf(error)}`);
+      this.#forgotten.push(...forgotten);
+      setTimeout(() => this.#wake(), RETRY_MS).unref();
+    }
+  }
+}

@@ -1,0 +1,19 @@
+/** Where it is kept over restarts who is still to be told. */
+
+export interface WebhookStore {
+  /**
+   * Keeps whom to tell of a prediction, as text.
+   * @throws SconceError `predictions_unwritable`
+   */
+  keep(id: string, webhook: string): Promise<void>;
+  /** All of it was told, or given up. */
+  forget(id: string): void;
+  /** What earlier processes with these owners have not told, oldest first. */
+  left(owners: (owner: string) => boolean): Promise<readonly KeptWebhook[]>;
+}
+
+export interface KeptWebhook {
+  /** Of the prediction. */
+  readonly id: string;
+  readonly webhook: string;
+}

@@ -1,0 +1,73 @@
+/** A receiver of webhooks on loopback, which verifies every message as the library of Standard Webhooks does. */
+import { Webhook } from "standardwebhooks";
+
+export const secret = `whsec_${Buffer.from("a secret of thirty-two bytes, ok").toString("base64")}`;
+
+export interface Received {
+  /** Of the message: the same at every try. */
+  readonly id: string;
+  readonly path: string;
+  readonly type: string;
+  readonly timestamp: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface Receiver extends AsyncDisposable {
+  readonly received: readonly Received[];
+  /** Requests that have come and are not answered. */
+  readonly open: number;
+  url(path?: string): string;
+  /** Resolves with all messages once there are so many. */
+  until(count: number): Promise<readonly Received[]>;
+}
+
+type Answer = (message: Received, index: number) => Response | Promise<Response>;
+
+/** @param answer what each message is answered; 200 by default */
+export function receiver(answer: Answer = () => new Response(), port = 0): Receiver {
+  const received: Received[] = [];
+  const waiting = new Set<() => void>();
+  let open = 0;
+  const server = Bun.serve({
+    port,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    async fetch(request) {
+      const body = await request.text();
+      const verified = new Webhook(secret).verify(body, Object.fromEntries(request.headers));
+      const message = {
+        ...(verified as Pick<Received, "type" | "timestamp" | "data">),
+        id: request.headers.get("webhook-id") ?? "",
+        path: new URL(request.url).pathname,
+      };
+      const index = received.push(message) - 1;
+      for (const wake of waiting) wake();
+      open += 1;
+      try {
+        return await answer(message, index);
+      } finally {
+        open -= 1;
+      }
+    },
+  });
+  return {
+    received,
+    get open() {
+      return open;
+    },
+    url: (path = "/") => new URL(path, server.url).href,
+    until: (count) =>
+      new Promise((resolve) => {
+        const wake = () => {
+          if (received.length < count) return;
+          waiting.delete(wake);
+          resolve(received);
+        };
+        waiting.add(wake);
+        wake();
+      }),
+    async [Symbol.asyncDispose]() {
+      await server.stop(true);
+    },
+  };
+}

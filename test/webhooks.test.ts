@@ -1,0 +1,240 @@
+/** Whom clients want told of a prediction is told: signed, for certain, and without harm to others. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { ServeConfig } from "../src/config.ts";
+import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
+import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { receiver, secret } from "./helpers/receiver.ts";
+import { until } from "./helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let store: TestStore;
+let server: TestServer;
+let client: Client;
+
+const signing: Partial<ServeConfig> = { webhookSecret: [secret], allowPrivateUrls: true };
+
+beforeAll(async () => {
+  dir = await tempDir();
+  store = await storeWith("stage", "lab");
+  server = await store.serve("lab", signing);
+  ({ client } = server);
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+/** Resolves when the receiver of each message was heard out: it can be closed. */
+const quiet = () => until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
+
+const told = (url: string, events?: string) => ({
+  "Webhook-URL": url,
+  ...(events === undefined ? {} : { "Webhook-Events": events }),
+});
+
+describe("the end of a prediction", () => {
+  test("is told as GET gives it, signed as Standard Webhooks say", async () => {
+    await using to = receiver();
+    const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url("/a?b")));
+    const [message] = await to.until(1);
+    const record = await client.read(id);
+    expect(message).toEqual({
+      id: `msg_${id}`,
+      path: "/a",
+      type: "prediction.completed",
+      timestamp: record.finished_at ?? "",
+      data: { ...record },
+    });
+    expect(record.outputs).toEqual([{ y: 3, together: 1 }]);
+    await quiet();
+  });
+
+  test("is told to a client that waits as well, and of one that failed", async () => {
+    await using to = receiver();
+    const failed = await client.predict([{ x: 1, fail: "preprocess" }], told(to.url()));
+    expect((await to.until(1))[0]?.data).toEqual({ ...failed });
+    await quiet();
+  });
+
+  test("is told of a prediction whose client left while it waited: that cancels it not", async () => {
+    await using to = receiver();
+    await using gate = hold();
+    const leaving = new AbortController();
+    const left = client.post([{ x: 1, before: gate.url("a") }], { Prefer: "wait", ...told(to.url()) }, leaving.signal);
+    await gate.arrived("a");
+    leaving.abort();
+    await left.catch(() => {});
+    gate.release("a");
+    expect((await to.until(1))[0]?.data).toMatchObject({ status: "success" });
+    await quiet();
+  });
+
+  test("is told again after answers that are no success, with the same id, until one is", async () => {
+    await using to = receiver((_, index) => new Response("no", { status: [500, 302][index] ?? 200 }));
+    const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url()));
+    expect((await to.until(3)).map((message) => message.id)).toEqual(Array(3).fill(`msg_${id}`));
+    await quiet();
+    expect(await client.metric('sconce_webhooks_total{result="failed"}')).toBe(2);
+    expect(to.received).toHaveLength(3);
+  });
+
+  test("is told with a signature for each secret, and again not before the time that Retry-After names", async () => {
+    await using to = receiver(() => new Response(null, { status: 503, headers: { "Retry-After": "7" } }));
+    const secrets = [`whsec_${"A".repeat(44)}`, secret];
+    using requests = new GuardedRequests(new AddressGuard({ allowPrivate: true }));
+    const sender = new WebhookSender({ requests, secrets, userAgent: "test" });
+    const message = { id: "msg_1", type: "prediction.completed", occurredAtMs: 0, data: "{}" };
+    const sent = await sender.send(new URL(to.url()), async () => message);
+    expect(sent).toEqual({ result: "failed", why: "it answered 503", afterMs: 7000 });
+    expect(to.received).toHaveLength(1);
+  });
+
+  test("is told no more after 410", async () => {
+    await using to = receiver(() => new Response("gone", { status: 410 }));
+    const before = await client.metric('sconce_webhooks_total{result="given_up"}');
+    await client.create([{ x: 1 }], told(to.url()));
+    await to.until(1);
+    await quiet();
+    expect(await client.metric('sconce_webhooks_total{result="given_up"}')).toBe(before + 1);
+    expect(to.received).toHaveLength(1);
+  });
+
+  test("is told of many, each once, to a few connections", async () => {
+    let most = 0;
+    await using to = receiver(() => {
+      most = Math.max(most, to.open);
+      return new Response();
+    });
+    const created = await Promise.all(Array.from({ length: 50 }, (_, x) => client.create([{ x }], told(to.url()))));
+    const ids = (await to.until(50)).map(({ data }) => data.prediction_id);
+    expect(ids.toSorted()).toEqual(created.map(({ prediction_id: id }) => id).toSorted());
+    await quiet();
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
+  test("is told to others while a receiver does not answer", async () => {
+    const answer = Promise.withResolvers<Response>();
+    await using slow = receiver(() => answer.promise);
+    await using to = receiver();
+    await Promise.all(Array.from({ length: 10 }, (_, x) => client.create([{ x }], told(slow.url()))));
+    await slow.until(4);
+    await client.create([{ x: 1 }], told(to.url()));
+    await to.until(1);
+    expect(slow.received).toHaveLength(4);
+    answer.resolve(new Response(null, { status: 410 }));
+    await quiet();
+  });
+});
+
+describe("over a restart", () => {
+  test("of a server that was killed, what was not told is told: of what had ended, and of what had not", async () => {
+    let isUp = false;
+    await using to = receiver(() => new Response(null, { status: isUp ? 200 : 500 }));
+    await using gate = hold();
+    const path = dir.join("killed.sqlite");
+    const serve = () =>
+      startCli(["serve", "lab", "--no-isolate", "--host", "127.0.0.1", "-p", "0", "--store", path], {
+        env: { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" },
+      });
+    await using first = serve();
+    const killed = await clientOf(first);
+    const ended = await killed.create([{ x: 1 }], told(to.url("/ended")));
+    const running = await killed.create([{ x: 2, before: gate.url("a") }], told(to.url("/running")));
+    await to.until(1);
+    await gate.arrived("a");
+    first.kill("SIGKILL");
+    await first.exited;
+    isUp = true;
+    gate.release("a");
+    await using _second = serve();
+    const seen = new Map<unknown, string>();
+    for (let count = to.received.length; seen.size < 2; count++) {
+      const message = (await to.until(count + 1))[count];
+      seen.set(message?.id, message?.path ?? "");
+    }
+    expect(seen).toEqual(
+      new Map<unknown, string>([
+        [`msg_${ended.prediction_id}`, "/ended"],
+        [`msg_${running.prediction_id}`, "/running"],
+      ]),
+    );
+  });
+});
+
+describe("what happens before the end", () => {
+  test("is told as it is asked for, in order, and the end last", async () => {
+    await using stage = await store.serve("stage", signing);
+    await using to = receiver();
+    await using gate = hold();
+    const response = await stage.client.fetch("/demo", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...told(to.url(), "start, log, completed") },
+      body: JSON.stringify([{ x: 1 }, { x: 2, before: gate.url("a") }]),
+    });
+    expect(response.status).toBe(200);
+    await gate.arrived("a");
+    const [start, log] = await to.until(2);
+    expect([start?.type, log?.type]).toEqual(["demo.start", "demo.log"]);
+    expect(log?.data).toMatchObject({ status: "running", logs: expect.stringContaining("begin 2") });
+    gate.release("a");
+    const messages = await to.until(3);
+    const end = messages.at(-1);
+    expect(end?.type).toBe("demo.completed");
+    expect(end?.data).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }, { half: 2.5 }] });
+    expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
+  });
+
+  test("alone is told where the end is not asked for", async () => {
+    await using to = receiver();
+    await client.predict([{ x: 1 }], told(to.url(), "start"));
+    await to.until(1);
+    await quiet();
+    expect(to.received.map(({ type }) => type)).toEqual(["prediction.start"]);
+  });
+});
+
+describe("a request is refused", () => {
+  test.each([
+    ["Webhook-URL", "no url"],
+    ["Webhook-URL", "ftp://example.org/"],
+    ["Webhook-URL", "https://user:word@example.org/"],
+    ["Webhook-URL", `https://example.org/${"a".repeat(2048)}`],
+    ["Webhook-Events", "completed, done"],
+  ])("whose %s is %s", async (name, value) => {
+    const problem = await client.refused([{ x: 1 }], { ...told("https://example.org/"), [name]: value });
+    expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:bad_header" });
+    expect(problem.detail).toContain(name);
+  });
+
+  test("that names a private address, unless that is allowed; one behind a name is not connected to", async () => {
+    await using to = receiver();
+    await using guarded = await store.serve("lab", { ...signing, allowPrivateUrls: false });
+    for (const url of ["http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://0x7f.1/"]) {
+      const problem = await guarded.client.refused([{ x: 1 }], told(url));
+      expect(problem).toMatchObject({ status: 422, type: "urn:sconce:problem:webhook_refused" });
+      expect(problem.detail).toContain("--allow-private-urls");
+    }
+    await guarded.client.create([{ x: 1 }], told(to.url().replace("127.0.0.1", "localhost")));
+    await until(async () => (await guarded.client.metric('sconce_webhooks_total{result="failed"}')) > 0);
+    expect(to.received).toEqual([]);
+  });
+
+  test("by a server without a secret", async () => {
+    await using silent = await store.serve("lab");
+    expect(await silent.client.refused([{ x: 1 }], told("https://example.org/"))).toMatchObject({
+      status: 422,
+      detail: expect.stringContaining("--webhook-secret"),
+    });
+  });
+});
