@@ -94,7 +94,7 @@ export type Stage = (typeof stages)[number];
 
 /** The paths that are counted apart, with the statuses that each is expected to answer with. */
 export const routes = {
-  "/": [200],
+  "/": [200, 302],
   "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 404],
   "/predictions/{id}/cancel": [200, 404],
@@ -116,6 +116,7 @@ export function routeOf(path: string): Route {
   if (known !== undefined) return known;
   const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel)?$/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[2] ?? ""}`) ?? "other";
+  if (path.startsWith("/demo/assets/")) return "/demo";
   return path.startsWith("/docs/") ? "/docs" : "other";
 }
 
