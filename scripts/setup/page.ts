@@ -13,6 +13,7 @@ export const page: Step = {
   name: "page",
 
   inputs() {
+    if (!existsSync(sources)) return undefined;
     const { devDependencies } = JSON.parse(readText(join(root, "package.json")) ?? "{}");
     const names = readdirSync(sources).sort();
     return JSON.stringify([devDependencies.preact, Bun.version, names.map((name) => readText(join(sources, name)))]);

@@ -28,13 +28,15 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
       <section class="snippet" aria-label={`The request in ${language}`}>
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys */}
         <pre tabIndex={0}>{text}</pre>
-        <button type="button" class="small copy" onClick={copy}>
+      </section>
+      <div class="under">
+        <p class="about">
+          <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
+        </p>
+        <button type="button" class="small" onClick={copy}>
           <span role="status">{isCopied ? "Copied" : "Copy"}</span>
         </button>
-      </section>
-      <p class="about">
-        <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
-      </p>
+      </div>
     </section>
   );
 }

@@ -29,7 +29,7 @@ export function Compare({ before, after, label }: CompareProps) {
       </div>
       <figcaption>
         <span>Input</span>
-        <span>{label}</span>
+        <span>Output</span>
       </figcaption>
     </figure>
   );

@@ -98,7 +98,7 @@ export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel,
           Add an input
         </button>
         <button type="button" class="quiet" onClick={onReset}>
-          Start over
+          Reset
         </button>
       </div>
     </form>

@@ -1,7 +1,7 @@
 /** The page of the model: its form, the result, the request as code, the history. */
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
-import { type Fault, type Model, persistently, type Run, readExample, readModel } from "./api.ts";
+import { type Model, persistently, type Run, readExample, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
 import { type Draft, draftOf, Form } from "./form.tsx";
 import { type Entry, readHistory, withRun, writeHistory } from "./history.ts";
@@ -11,8 +11,6 @@ import { initialOf } from "./schema.ts";
 import { useConnection } from "./use-connection.ts";
 import { useRun } from "./use-run.ts";
 import type { Value } from "./value.ts";
-
-const noFaults: readonly Fault[] = [];
 
 interface PageProps {
   readonly model: Model;
@@ -59,6 +57,12 @@ function Page({ model, initial }: PageProps) {
     return () => removeEventListener("hashchange", openLink);
   }, [show]);
 
+  const { refusal, run } = control;
+  const faults = useMemo(
+    () =>
+      refusal?.faults ?? run?.errors?.map(({ index, message }) => ({ pointer: `/${index}`, detail: message })) ?? [],
+    [refusal, run],
+  );
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (
     <>
@@ -82,7 +86,7 @@ function Page({ model, initial }: PageProps) {
         <div class="column">
           <Form
             {...{ model, drafts }}
-            faults={control.refusal?.faults ?? noFaults}
+            faults={faults}
             isBusy={control.isBusy}
             onChange={setDrafts}
             onRun={() => control.start(values)}
@@ -95,7 +99,7 @@ function Page({ model, initial }: PageProps) {
           <Code inputs={values} />
           <HistoryPanel
             entries={entries}
-            shownId={control.run?.demo_id}
+            shownId={run?.demo_id}
             onOpen={({ id }) => {
               history.replaceState(null, "", `#id=${id}`);
               show(id);

@@ -1,6 +1,6 @@
 /** JSON Schema, as the server describes inputs and outputs with it, and which kind of field each asks for. */
 import { createContext } from "preact";
-import type { Json, JsonObject, Value } from "./value.ts";
+import { isObject, type Json, type JsonObject, type Value } from "./value.ts";
 
 export interface JsonSchema {
   readonly $ref?: string;
@@ -117,8 +117,10 @@ function acceptOf({ contentMediaType, description = "" }: JsonSchema): string {
 
 /** What a field begins with: the example, its default, or the least that its schema takes. */
 export function initialOf(schema: JsonSchema, root: JsonSchema, example?: Value): Value {
-  if (example !== undefined) return example;
   const plain = resolved(schema, root);
+  // An example leaves out what has a default.
+  if (isObject(example) && kindOf(plain).name === "object") return { ...defaultsOf(plain, root), ...example };
+  if (example !== undefined) return example;
   if (plain.default !== undefined) return plain.default;
   const kind = kindOf(plain);
   if (kind.name === "choice") return kind.choices[0]?.value;
@@ -128,6 +130,14 @@ export function initialOf(schema: JsonSchema, root: JsonSchema, example?: Value)
   }
   if (kind.name === "switch") return false;
   return kind.name === "number" && isRange(plain) ? plain.minimum : undefined;
+}
+
+function defaultsOf({ properties = {} }: JsonSchema, root: JsonSchema): JsonObject {
+  const members = Object.entries(properties).map(([name, schema]): [string, Value] => [
+    name,
+    resolved(schema, root).default,
+  ]);
+  return Object.fromEntries(members.filter((member): member is [string, Json] => member[1] !== undefined));
 }
 
 function initialMembers({ properties = {}, required = [] }: JsonSchema, root: JsonSchema): JsonObject {

@@ -23,9 +23,9 @@ export function snippetOf(language: Language, address: string, inputs: readonly 
     case "curl": {
       const body = replaced(
         json.replaceAll(/[\\$`]/g, "\\$&"),
-        ({ name, type }) => `"data:${type};base64,$(base64 -w0 ${name})"`,
+        ({ name, type }) => `"data:${type};base64,$(base64 < ${name} | tr -d "\\n")"`,
       );
-      return `curl ${url} -H 'Content-Type: application/json' -H 'Prefer: wait' -d @- <<END\n${body}\nEND`;
+      return `curl ${url} \\\n  -H 'Content-Type: application/json' \\\n  -H 'Prefer: wait' -d @- <<END\n${body}\nEND`;
     }
     case "TypeScript": {
       const body = replaced(json, ({ name, type }) => `await dataUri("${name}", "${type}")`);
