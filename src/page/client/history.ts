@@ -1,6 +1,6 @@
 /** The runs of this browser, kept in it alone. */
 import type { Run } from "./api.ts";
-import type { Value } from "./value.ts";
+import { isObject, numberText, titleOf, type Value } from "./value.ts";
 
 export interface Entry {
   readonly id: string;
@@ -32,7 +32,7 @@ export function withRun(entries: readonly Entry[], run: Run, inputs: readonly Va
     id: run.demo_id,
     at: run.created_at,
     status: run.status,
-    summary: known?.summary ?? summaryOf(inputs ?? []),
+    summary: inputs === undefined && known !== undefined ? known.summary : summaryOf(inputs ?? [], run),
     ...(inputs !== undefined && text.length <= MAX_INPUT_LENGTH
       ? { inputs }
       : known?.inputs && { inputs: known.inputs }),
@@ -65,15 +65,19 @@ function isEntry(value: unknown): value is Entry {
   );
 }
 
-function summaryOf(inputs: readonly Value[]): string {
-  const texts = inputs.flatMap((input) =>
-    typeof input === "object" && input !== null ? Object.values<unknown>(input) : [input],
-  );
-  const shown = texts.find(
-    (each) => typeof each === "number" || (typeof each === "string" && !each.startsWith("data:")),
-  );
-  const count = `${inputs.length} input${inputs.length === 1 ? "" : "s"}`;
-  return shown === undefined
-    ? count
-    : `${String(shown).slice(0, 80)}${inputs.length > 1 ? ` and ${inputs.length - 1} more` : ""}`;
+/** What was put in, or else what came out, as far as it is a word or a number. */
+function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
+  const more = inputs.length > 1 ? ` and ${inputs.length - 1} more` : "";
+  const shown = plainIn(inputs[0]) ?? plainIn(outputs[0]);
+  if (shown !== undefined) return `${shown.slice(0, 80)}${more}`;
+  return `${inputs.length} input${inputs.length === 1 ? "" : "s"}`;
+}
+
+function plainIn(value: Value): string | undefined {
+  if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
+  for (const [name, each] of Object.entries(value)) {
+    if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;
+    if (typeof each === "string" && !each.startsWith("data:")) return each;
+  }
+  return undefined;
 }

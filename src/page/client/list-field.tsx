@@ -38,7 +38,7 @@ export function ListField({ value, onChange, items, ...at }: FieldProps & { read
       ))}
       <Faults id={id} pointer={at.pointer} faults={at.faults.filter(({ pointer }) => pointer === at.pointer)} />
       {list.length < maxItems && (
-        <button type="button" class="chip" onClick={() => onChange([...list, initialOf(items, root) ?? ""])}>
+        <button type="button" class="chip add" onClick={() => onChange([...list, initialOf(items, root) ?? ""])}>
           + Add
         </button>
       )}

@@ -59,7 +59,7 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
                 onChange(withMember(object, member.name, changed ?? keptOf(isOptional(member.name))))
               }
             />
-            {isOptional(member.name) && (
+            {isOptional(member.name) && member.schema.default === undefined && (
               <button
                 type="button"
                 class="quiet leave-out"

@@ -119,12 +119,12 @@ function acceptOf({ contentMediaType, description = "" }: JsonSchema): string {
 export function initialOf(schema: JsonSchema, root: JsonSchema, example?: Value): Value {
   const plain = resolved(schema, root);
   // An example leaves out what has a default.
-  if (isObject(example) && kindOf(plain).name === "object") return { ...defaultsOf(plain, root), ...example };
+  if (isObject(example) && kindOf(plain).name === "object") return membersOf(plain, root, example);
   if (example !== undefined) return example;
   if (plain.default !== undefined) return plain.default;
   const kind = kindOf(plain);
   if (kind.name === "choice") return kind.choices[0]?.value;
-  if (kind.name === "object") return initialMembers(plain, root);
+  if (kind.name === "object") return membersOf(plain, root);
   if (kind.name === "list") {
     return Array.from({ length: plain.minItems ?? 0 }, () => initialOf(kind.items, root) ?? "");
   }
@@ -132,18 +132,12 @@ export function initialOf(schema: JsonSchema, root: JsonSchema, example?: Value)
   return kind.name === "number" && isRange(plain) ? plain.minimum : undefined;
 }
 
-function defaultsOf({ properties = {} }: JsonSchema, root: JsonSchema): JsonObject {
-  const members = Object.entries(properties).map(([name, schema]): [string, Value] => [
-    name,
-    resolved(schema, root).default,
-  ]);
-  return Object.fromEntries(members.filter((member): member is [string, Json] => member[1] !== undefined));
-}
-
-function initialMembers({ properties = {}, required = [] }: JsonSchema, root: JsonSchema): JsonObject {
+/** Those that are required, have a default or are in the example, in the order of the schema. */
+function membersOf({ properties = {}, required = [] }: JsonSchema, root: JsonSchema, example?: JsonObject): JsonObject {
   const members = Object.entries(properties).map(([name, schema]): [string, Value] => {
-    const isNeeded = required.includes(name) || resolved(schema, root).default !== undefined;
-    return [name, isNeeded ? initialOf(schema, root) : undefined];
+    const isNeeded = (example === undefined && required.includes(name)) || resolved(schema, root).default !== undefined;
+    const given = example?.[name];
+    return [name, given !== undefined || isNeeded ? initialOf(schema, root, given) : undefined];
   });
   return Object.fromEntries(members.filter((member): member is [string, Json] => member[1] !== undefined));
 }
