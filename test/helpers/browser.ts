@@ -107,10 +107,11 @@ async function launcher(folder: string): Promise<string> {
     `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir></fontconfig>`,
   );
   const path = join(folder, "browser");
-  const { LD_LIBRARY_PATH = "" } = tool.env;
+  // One of its libraries has its own in a folder that only it knows.
+  const libraries = (tool.env.LD_LIBRARY_PATH ?? "").split(":").flatMap((each) => [each, join(each, "pulseaudio")]);
   writeFileSync(
     path,
-    `#!/bin/sh\nexport LD_LIBRARY_PATH='${LD_LIBRARY_PATH}' FONTCONFIG_FILE='${fonts}'\nexec '${join(dirname(dirname(tool.command)), "lib", "chromium", name)}' "$@"\n`,
+    `#!/bin/sh\nexport LD_LIBRARY_PATH='${libraries.join(":")}' FONTCONFIG_FILE='${fonts}'\nexec '${join(dirname(dirname(tool.command)), "lib", "chromium", name)}' "$@"\n`,
   );
   chmodSync(path, 0o755);
   return path;
