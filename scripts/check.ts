@@ -10,6 +10,8 @@ async function check(): Promise<number> {
   // Their launchers are started with this Bun: there need not be a Node on the PATH.
   const results = [
     await succeeds("types", "tsc", [join("typescript", "bin", "tsc"), "-p", ".", ...(colour ? ["--pretty"] : [])]),
+    // In a browser there are other types than on a server.
+    await succeeds("types", "tsc of the page", [join("typescript", "bin", "tsc"), "-p", "src/page/client"]),
     await succeeds("style", "biome", [
       join("@biomejs", "biome", "bin", "biome"),
       "check",

@@ -1,5 +1,5 @@
 /**
- * Makes this checkout ready to run: its packages, libtorch, the addon. Finished steps are skipped and redone when what they
+ * Makes this checkout ready to run: its packages, libtorch, the addon, the page. Finished steps are skipped and redone when what they
  * depend on has changed. Imports nothing from node_modules, which it fills, and installs nothing outside the checkout.
  */
 
@@ -8,6 +8,7 @@ import { Failure } from "./setup/command.ts";
 import { libtorch } from "./setup/libtorch.ts";
 import { withLock } from "./setup/lock.ts";
 import { packages } from "./setup/packages.ts";
+import { page } from "./setup/page.ts";
 import { line, seconds } from "./setup/report.ts";
 import type { Step } from "./setup/step.ts";
 import { isDone, perform } from "./setup/step.ts";
@@ -46,7 +47,7 @@ export function isSetUp(): boolean {
   return steps.every(isDone);
 }
 
-const steps: Step[] = [packages, libtorch, addon];
+const steps: Step[] = [packages, libtorch, addon, page];
 
 /** All at once and before anything is downloaded, so that a user installs what is missing in one go. */
 async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {

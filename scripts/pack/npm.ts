@@ -7,6 +7,7 @@ import { addonName } from "../../src/libraries/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { sourcesDigest } from "../setup/addon.ts";
 import { run } from "../setup/command.ts";
+import { pageFolder } from "../setup/page.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
 import { tryPackages } from "./npm-trial.ts";
@@ -62,13 +63,14 @@ async function sconce(at: string) {
   chmodSync(join(at, "src", "main.ts"), 0o755);
   for (const name of swaggerFiles)
     cpSync(join(root, "node_modules/swagger-ui-dist", name), join(at, "swagger-ui", name));
+  cpSync(pageFolder, join(at, "page"), { recursive: true });
   await writeTypes(join(at, "types"));
   await writeJson(join(at, "tsconfig.json"), await authorSettings());
   return describe(at, {
     name: "sconce",
     description,
     exports: { ".": { types: "./types/index.d.ts", default: "./src/index.ts" }, "./package.json": "./package.json" },
-    imports: { "#swagger-ui/*": "./swagger-ui/*" },
+    imports: { "#page/*": "./page/*", "#swagger-ui/*": "./swagger-ui/*" },
     bin: { sconce: "src/main.ts" },
     engines: { bun: ">=1.4.5" },
     dependencies: exact,

@@ -7,3 +7,11 @@ declare module "#swagger-ui/swagger-ui.css" {
   const path: string;
   export default path;
 }
+declare module "#page/page.js" {
+  const path: string;
+  export default path;
+}
+declare module "#page/page.css" {
+  const path: string;
+  export default path;
+}

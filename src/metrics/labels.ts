@@ -101,7 +101,7 @@ export type Stage = (typeof stages)[number];
 
 /** The paths that are counted apart, with the statuses that each is expected to answer with. */
 export const routes = {
-  "/": [200],
+  "/": [200, 302],
   "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 404],
   "/predictions/{id}/events": [200, 404],
@@ -127,6 +127,7 @@ export function routeOf(path: string): Route {
   if (known !== undefined) return known;
   const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|(?:\/(?:demo_)?(outputs))\/.*|$)/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[3] === undefined ? match[2] : "/outputs"}`) ?? "other";
+  if (path.startsWith("/demo/assets/")) return "/demo";
   return path.startsWith("/docs/") ? "/docs" : "other";
 }
 

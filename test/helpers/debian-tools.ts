@@ -10,7 +10,7 @@ import { withLock } from "../../scripts/setup/lock.ts";
 import { state } from "../../scripts/setup/step.ts";
 
 /** Named alike as packages and as programs. */
-export const debianTools = ["docker-registry", "skopeo", "redis-server"] as const;
+export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell"] as const;
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {

@@ -3,12 +3,16 @@ import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
-import { ProblemError } from "../problem.ts";
+import { ImmutableAssets } from "../immutable-assets.ts";
 
-const assets = new Map([
-  ["swagger-ui-bundle.js", { path: swaggerScript, type: "text/javascript; charset=utf-8" }],
-  ["swagger-ui.css", { path: swaggerStyle, type: "text/css; charset=utf-8" }],
-]);
+const assets = new ImmutableAssets({
+  page: "/docs",
+  label: "swagger-ui-dist",
+  files: {
+    "swagger-ui-bundle.js": { path: swaggerScript, type: "text/javascript; charset=utf-8" },
+    "swagger-ui.css": { path: swaggerStyle, type: "text/css; charset=utf-8" },
+  },
+});
 
 /** A torch in its bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
@@ -21,37 +25,16 @@ export function addDocsRoutes(app: OpenAPIHono, title: string): void {
       title: `${title} · sconce`,
       url: "openapi.json",
       baseUrl: "docs/assets",
-      version: await digest(),
+      version: await assets.digest(),
       displayRequestDuration: true,
       tryItOutEnabled: true,
       deepLinking: true,
     });
     return page(c, next);
   });
-  app.get("/docs/assets/:folder/:file", async (c) => {
-    const { folder, file } = c.req.param();
-    const asset = assets.get(file);
-    if (asset === undefined || folder !== `swagger-ui-dist@${await digest()}`) {
-      throw new ProblemError({ status: 404, code: "not_found", detail: "there is no such part of GET /docs" });
-    }
-    // Under this name there will never be anything else.
-    const headers = { "Content-Type": asset.type, "Cache-Control": "public, max-age=31536000, immutable" };
-    return new Response(Bun.file(asset.path), { headers });
-  });
+  assets.addRoute(app);
   // Browsers ask for it unasked, and what is refused is counted.
   app.get("/favicon.ico", (c) =>
     c.body(favicon, 200, { "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=86400" }),
   );
-}
-
-let known: Promise<string> | undefined;
-
-/** Of all assets together; they are read when the page is first asked for. */
-function digest(): Promise<string> {
-  known ??= (async () => {
-    const hasher = new Bun.CryptoHasher("sha256");
-    for (const { path } of assets.values()) hasher.update(await Bun.file(path).bytes());
-    return hasher.digest("hex").slice(0, 16);
-  })();
-  return known;
 }

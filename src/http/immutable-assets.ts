@@ -1,0 +1,76 @@
+/** Files of the program that browsers may keep for ever, because their addresses name their content. */
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import type { Context, Hono } from "hono";
+import { ProblemError } from "./problem.ts";
+
+interface Asset {
+  /** In an executable it lies inside it. */
+  readonly path: string;
+  readonly type: string;
+}
+
+export interface ImmutableAssetsOptions {
+  /** Of the page that they belong to: `/docs`. */
+  readonly page: string;
+  /** Before the digest in the name of their folder. */
+  readonly label: string;
+  readonly files: Readonly<Record<string, Asset>>;
+}
+
+export class ImmutableAssets {
+  readonly #options: ImmutableAssetsOptions;
+  readonly #compressed = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
+  #digest: Promise<string> | undefined;
+
+  constructor(options: ImmutableAssetsOptions) {
+    this.#options = options;
+  }
+
+  addRoute(app: Pick<Hono, "get">): void {
+    app.get(`${this.#options.page}/assets/:folder/:file`, async (c) => {
+      const { folder, file } = c.req.param();
+      const asset = Object.hasOwn(this.#options.files, file) ? this.#options.files[file] : undefined;
+      if (asset !== undefined && folder === (await this.folder())) return this.#answer(c, asset);
+      throw new ProblemError({
+        status: 404,
+        code: "not_found",
+        detail: `there is no such part of GET ${this.#options.page}`,
+      });
+    });
+  }
+
+  /** The folder that they seem to lie in. */
+  async folder(): Promise<string> {
+    return `${this.#options.label}@${await this.digest()}`;
+  }
+
+  /** Of all of them together; they are read when it is first asked for. */
+  digest(): Promise<string> {
+    this.#digest ??= (async () => {
+      const hasher = new Bun.CryptoHasher("sha256");
+      for (const { path } of Object.values(this.#options.files)) hasher.update(await Bun.file(path).bytes());
+      return hasher.digest("hex").slice(0, 16);
+    })();
+    return this.#digest;
+  }
+
+  async #answer(c: Context, { path, type }: Asset): Promise<Response> {
+    const headers = {
+      "Content-Type": type,
+      "Cache-Control": "public, max-age=31536000, immutable",
+      Vary: "Accept-Encoding",
+    };
+    if (!/\bgzip\b/.test(c.req.header("Accept-Encoding") ?? "")) return new Response(Bun.file(path), { headers });
+    let bytes = this.#compressed.get(path);
+    if (bytes === undefined) {
+      bytes = Bun.file(path).bytes().then(promisify(gzip)).then(asBytes);
+      this.#compressed.set(path, bytes);
+    }
+    return new Response(await bytes, { headers: { ...headers, "Content-Encoding": "gzip" } });
+  }
+}
+
+function asBytes(buffer: Buffer): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(buffer);
+}

@@ -1,0 +1,132 @@
+/** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
+import type { JsonSchema } from "./schema.ts";
+import type { Json, Value } from "./value.ts";
+
+export interface Model {
+  readonly name: string;
+  readonly tag: string;
+  readonly digest: string;
+  readonly description: string;
+  readonly input_schema: JsonSchema;
+  readonly output_schema: JsonSchema;
+  readonly demo_output_schema: JsonSchema;
+}
+
+/** A demo prediction. */
+export interface Run {
+  readonly demo_id: string;
+  readonly status: "pending" | "running" | "success" | "failed";
+  readonly outputs?: readonly Json[];
+  readonly demo_outputs?: readonly Json[];
+  readonly error_message?: string;
+  readonly errors?: readonly { readonly index: number; readonly message: string }[];
+  readonly logs: string;
+  readonly created_at: string;
+  readonly started_at?: string;
+  readonly finished_at?: string;
+}
+
+/** What is wrong with a body, and the JSON pointer to it. */
+export interface Fault {
+  readonly pointer: string;
+  readonly detail: string;
+}
+
+/** The server's answer is no. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly faults: readonly Fault[];
+
+  constructor(status: number, detail: string, faults: readonly Fault[] = []) {
+    super(detail);
+    this.status = status;
+    this.faults = faults;
+  }
+}
+
+/** There is no server, or none that is ready. */
+export class Away extends Error {}
+
+export function hasEnded({ status }: Run): boolean {
+  return status === "success" || status === "failed";
+}
+
+export function readModel(): Promise<Model> {
+  return request("./");
+}
+
+/** One input as the author would send it. */
+export async function readExample(): Promise<Value> {
+  const { paths } = await request<ApiDocument>("openapi.json");
+  return paths["/predictions"]?.post?.requestBody?.content["application/json"]?.example?.[0];
+}
+
+interface ApiDocument {
+  readonly paths: Readonly<Record<string, { readonly post?: { readonly requestBody?: RequestBody } }>>;
+}
+
+interface RequestBody {
+  readonly content: Readonly<Record<string, { readonly example?: readonly Json[] }>>;
+}
+
+export function createRun(inputs: readonly Value[], signal: AbortSignal): Promise<Run> {
+  const headers = { "Content-Type": "application/json" };
+  return request("demo", { method: "POST", headers, body: JSON.stringify(inputs), signal });
+}
+
+/** Answers when it has ended, or after these seconds. */
+export function readRun(id: string, waitSeconds: number, signal: AbortSignal): Promise<Run> {
+  return request(`demo/${encodeURIComponent(id)}`, { headers: { Prefer: `wait=${waitSeconds}` }, signal });
+}
+
+export function cancelRun(id: string): Promise<Run> {
+  return request(`demo/${encodeURIComponent(id)}/cancel`, { method: "POST" });
+}
+
+export function readReadiness(): Promise<unknown> {
+  return request("health/ready");
+}
+
+async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const headers = { Accept: "application/json", ...init.headers };
+  const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch((error: unknown) => {
+    if (init.signal?.aborted) throw error;
+    throw new Away("The server does not answer.");
+  });
+  if (response.ok) return response.json();
+  // Those of a proxy are not about the request either.
+  if ([502, 503, 504].includes(response.status)) throw new Away("The server is not ready.");
+  const problem: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
+  throw new Refusal(response.status, problem.detail ?? `The server answered ${response.status}.`, problem.errors);
+}
+
+/** Does it again and again until the server is there. */
+export async function persistently<T>(action: () => Promise<T>, { signal, onAway }: Persistence): Promise<T> {
+  for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
+    try {
+      const result = await action();
+      onAway(false);
+      return result;
+    } catch (error) {
+      if (!(error instanceof Away)) throw error;
+      onAway(true);
+      await pause(delayMs, signal);
+    }
+  }
+}
+
+export interface Persistence {
+  readonly signal: AbortSignal;
+  /** Told whether the server is away, each time that it is tried. */
+  readonly onAway: (isAway: boolean) => void;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

@@ -1,0 +1,36 @@
+/** The input's picture and the output's, one over the other, with a slider between them. */
+import { useState } from "preact/hooks";
+import { Picture } from "./media.tsx";
+
+interface CompareProps {
+  readonly before: string;
+  readonly after: string;
+  readonly label: string;
+}
+
+export function Compare({ before, after, label }: CompareProps) {
+  const [percent, setPercent] = useState(50);
+  return (
+    <figure class="compare">
+      <div class="layers">
+        <Picture url={after} label={label} />
+        <div class="layer" style={{ clipPath: `inset(0 ${100 - percent}% 0 0)` }}>
+          <Picture url={before} label="The input" />
+        </div>
+        <div class="divider" style={{ left: `${percent}%` }} />
+        <input
+          type="range"
+          min={0}
+          max={100}
+          value={percent}
+          aria-label={`How much of the input is seen over ${label}`}
+          onInput={(event) => setPercent(event.currentTarget.valueAsNumber)}
+        />
+      </div>
+      <figcaption>
+        <span>Input</span>
+        <span>Output</span>
+      </figcaption>
+    </figure>
+  );
+}

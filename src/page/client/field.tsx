@@ -1,0 +1,106 @@
+/** One field of the form, as its schema asks for it. */
+import type { ComponentChildren, JSX } from "preact";
+import { useContext } from "preact/hooks";
+import type { Fault } from "./api.ts";
+import { ArrayField } from "./array-field.tsx";
+import { FileField } from "./file-field.tsx";
+import { ListField } from "./list-field.tsx";
+import { ObjectField } from "./object-field.tsx";
+import { ChoiceField, NumberField, SwitchField, TextField } from "./plain-fields.tsx";
+import { type JsonSchema, kindOf, RootSchema, resolved } from "./schema.ts";
+import type { Value } from "./value.ts";
+
+export interface FieldProps {
+  readonly schema: JsonSchema;
+  readonly label: string;
+  /** Where the value is in the body: `/0/image`. */
+  readonly pointer: string;
+  readonly value: Value;
+  /** Of the whole body. */
+  readonly faults: readonly Fault[];
+  readonly onChange: (value: Value) => void;
+}
+
+export function Field(props: FieldProps): JSX.Element {
+  const schema = resolved(props.schema, useContext(RootSchema));
+  const kind = kindOf(schema);
+  const own = { ...props, schema, label: schema.title ?? props.label };
+  switch (kind.name) {
+    case "text":
+      return <TextField {...own} />;
+    case "number":
+      return <NumberField {...own} />;
+    case "switch":
+      return <SwitchField {...own} />;
+    case "choice":
+      return <ChoiceField {...own} choices={kind.choices} />;
+    case "file":
+      return <FileField {...own} accept={kind.accept} />;
+    case "list":
+      return <ListField {...own} items={kind.items} />;
+    case "object":
+      return <ObjectField {...own} />;
+    default:
+      return <ArrayField {...own} takesNumbers={kind.name === "array"} />;
+  }
+}
+
+/** What ties a control to its label, its description and its faults. */
+export function controlOf({ pointer, schema, faults }: Pick<FieldProps, "pointer" | "schema" | "faults">) {
+  const id = `field${pointer}`;
+  const isFaulty = faultsAt(faults, pointer).length > 0;
+  const about = [...(schema.description ? [`${id}-about`] : []), ...(isFaulty ? [`${id}-faults`] : [])].join(" ");
+  return { id, "aria-invalid": isFaulty, ...(about === "" ? {} : { "aria-describedby": about }) };
+}
+
+/** At it or below it. */
+export function faultsAt(faults: readonly Fault[], pointer: string): readonly Fault[] {
+  return faults.filter((fault) => fault.pointer === pointer || fault.pointer.startsWith(`${pointer}/`));
+}
+
+interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults" | "label"> {
+  readonly children: ComponentChildren;
+  /** Instead of the schema's. */
+  readonly description?: string | undefined;
+}
+
+/** A control with its label above, its description and faults below. */
+export function Labelled({ label, children, description, ...at }: LabelledProps) {
+  const id = `field${at.pointer}`;
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children}
+      <About id={id} text={description ?? at.schema.description} />
+      <Faults id={id} faults={faultsAt(at.faults, at.pointer)} pointer={at.pointer} />
+    </div>
+  );
+}
+
+export function About({ id, text }: { readonly id: string; readonly text?: string | undefined }) {
+  return text ? (
+    <p class="about" id={`${id}-about`}>
+      {text}
+    </p>
+  ) : null;
+}
+
+interface FaultsProps {
+  readonly id: string;
+  readonly pointer: string;
+  readonly faults: readonly Fault[];
+}
+
+export function Faults({ id, pointer, faults }: FaultsProps) {
+  if (faults.length === 0) return null;
+  return (
+    <ul class="faults" id={`${id}-faults`}>
+      {faults.slice(0, 5).map((fault) => (
+        <li key={fault.pointer + fault.detail}>
+          {fault.pointer !== pointer && <code>{fault.pointer.slice(pointer.length)}</code>} {fault.detail}
+        </li>
+      ))}
+      {faults.length > 5 && <li>and {faults.length - 5} more</li>}
+    </ul>
+  );
+}

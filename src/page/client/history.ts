@@ -1,0 +1,83 @@
+/** The runs of this browser, kept in it alone. */
+import type { Run } from "./api.ts";
+import { isObject, numberText, titleOf, type Value } from "./value.ts";
+
+export interface Entry {
+  readonly id: string;
+  readonly at: string;
+  readonly status: Run["status"];
+  readonly summary: string;
+  /** Where they are not too large to keep. */
+  readonly inputs?: readonly Value[];
+}
+
+const MAX_ENTRIES = 30;
+/** Browsers keep 5 MB for a site. */
+const MAX_INPUT_LENGTH = 100_000;
+
+export function readHistory(model: string): readonly Entry[] {
+  try {
+    const entries: unknown = JSON.parse(localStorage.getItem(keyOf(model)) ?? "[]");
+    return Array.isArray(entries) ? entries.filter(isEntry) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** With this run first, or in its place where it is known. */
+export function withRun(entries: readonly Entry[], run: Run, inputs: readonly Value[] | undefined): readonly Entry[] {
+  const known = entries.find(({ id }) => id === run.demo_id);
+  const text = JSON.stringify(inputs ?? []);
+  const entry: Entry = {
+    id: run.demo_id,
+    at: run.created_at,
+    status: run.status,
+    summary: inputs === undefined && known !== undefined ? known.summary : summaryOf(inputs ?? [], run),
+    ...(inputs !== undefined && text.length <= MAX_INPUT_LENGTH
+      ? { inputs }
+      : known?.inputs && { inputs: known.inputs }),
+  };
+  if (known !== undefined) return entries.map((each) => (each === known ? entry : each));
+  return [entry, ...entries].slice(0, MAX_ENTRIES);
+}
+
+export function writeHistory(model: string, entries: readonly Entry[]): void {
+  try {
+    if (entries.length === 0) localStorage.removeItem(keyOf(model));
+    else localStorage.setItem(keyOf(model), JSON.stringify(entries));
+  } catch {
+    // A browser that keeps nothing shows it until the page is closed.
+  }
+}
+
+function keyOf(model: string): string {
+  return `sconce:${model}`;
+}
+
+function isEntry(value: unknown): value is Entry {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "id" in value &&
+    "at" in value &&
+    "status" in value &&
+    "summary" in value
+  );
+}
+
+/** What was put in, or else what came out, as far as it is a word or a number. */
+function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
+  const more = inputs.length > 1 ? ` and ${inputs.length - 1} more` : "";
+  const shown = plainIn(inputs[0]) ?? plainIn(outputs[0]);
+  if (shown !== undefined) return `${shown.slice(0, 80)}${more}`;
+  return `${inputs.length} input${inputs.length === 1 ? "" : "s"}`;
+}
+
+function plainIn(value: Value): string | undefined {
+  if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
+  for (const [name, each] of Object.entries(value)) {
+    if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;
+    if (typeof each === "string" && !each.startsWith("data:")) return each;
+  }
+  return undefined;
+}

@@ -1,0 +1,91 @@
+/** A value of an output as what it is. */
+import type { JSX } from "preact";
+import { useContext } from "preact/hooks";
+import { Compare } from "./compare.tsx";
+import { JsonTree } from "./json-tree.tsx";
+import { Download, Media } from "./media.tsx";
+import { Bars, Plot } from "./numbers.tsx";
+import { type JsonSchema, memberOf, RootSchema, resolved } from "./schema.ts";
+import { isTable, Table } from "./table.tsx";
+import { isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
+
+interface OutputProps {
+  readonly schema: JsonSchema | undefined;
+  readonly value: Json;
+  readonly label: string;
+  /** The input's picture, to compare others with. */
+  readonly picture: string | undefined;
+}
+
+/** As many numbers are shown one by one. */
+const MAX_BARS = 24;
+
+export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {
+  const root = useContext(RootSchema);
+  if (typeof value === "string") return <Text {...{ value, label, picture, schema }} />;
+  if (typeof value === "number") return <p class="stat">{numberText(value)}</p>;
+  if (typeof value === "boolean") return <p class="stat">{value ? "Yes" : "No"}</p>;
+  if (value === null) return <p class="about">nothing</p>;
+  if (isNumbers(value)) {
+    return value.length > MAX_BARS ? (
+      <Plot values={value} label={label} />
+    ) : (
+      <Bars entries={[...value.entries()]} label={label} />
+    );
+  }
+  if (isScores(value)) return <Bars entries={Object.entries(value)} label={label} />;
+  if (isTable(value)) return <Table rows={value} label={label} />;
+  if (isObject(value)) {
+    const plain = schema && resolved(schema, root);
+    const members = Object.entries(value).map(([name, each]) => ({
+      name,
+      value: each,
+      schema: memberOf(plain, name, root),
+    }));
+    return (
+      <dl class="members">
+        {members
+          .filter((member) => member.schema?.hidden !== true)
+          .map(({ name, ...member }) => {
+            const title = member.schema?.title ?? titleOf(name);
+            return (
+              <div key={name}>
+                <dt>{title}</dt>
+                <dd>
+                  <Output {...member} label={title} picture={picture} />
+                </dd>
+              </div>
+            );
+          })}
+      </dl>
+    );
+  }
+  return <JsonTree value={value} />;
+}
+
+function isScores(value: Json): value is Readonly<Record<string, number>> {
+  if (!isObject(value)) return false;
+  const members = Object.values(value);
+  return (
+    members.length > 2 &&
+    members.length <= MAX_BARS &&
+    members.every((each) => typeof each === "number" && each >= 0 && each <= 1)
+  );
+}
+
+function Text({ value, label, picture, schema }: OutputProps & { readonly value: string }) {
+  const isImage =
+    isPicture(value) || (schema?.contentMediaType?.startsWith("image/") === true && /^https?:/.test(value));
+  const isFile = value.startsWith("data:");
+  if (!isImage && !isFile) return value.length < 40 ? <p class="stat">{value}</p> : <p class="prose">{value}</p>;
+  return (
+    <div class="media">
+      {isImage && picture !== undefined && picture !== value ? (
+        <Compare before={picture} after={value} label={label} />
+      ) : (
+        <Media url={value} label={label} isPicture={isImage} />
+      )}
+      <Download url={value} name={label.toLowerCase().replaceAll(" ", "-")} />
+    </div>
+  );
+}

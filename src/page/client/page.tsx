@@ -1,0 +1,126 @@
+/** The page of the model: its form, the result, the request as code, the history. */
+import { render } from "preact";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { type Model, persistently, type Run, readExample, readModel } from "./api.ts";
+import { Code } from "./code.tsx";
+import { type Draft, draftOf, Form } from "./form.tsx";
+import { type Entry, readHistory, withRun, writeHistory } from "./history.ts";
+import { HistoryPanel } from "./history-panel.tsx";
+import { Result } from "./result.tsx";
+import { initialOf } from "./schema.ts";
+import { useConnection } from "./use-connection.ts";
+import { useRun } from "./use-run.ts";
+import type { Value } from "./value.ts";
+
+interface PageProps {
+  readonly model: Model;
+  /** What the form begins with. */
+  readonly initial: Value;
+}
+
+function Page({ model, initial }: PageProps) {
+  const { isAway, onAway } = useConnection();
+  const [drafts, setDrafts] = useState<readonly Draft[]>(() => [draftOf(initial)]);
+  const [entries, setEntries] = useState(() => readHistory(model.name));
+  const keep = useCallback(
+    (change: (before: readonly Entry[]) => readonly Entry[]) =>
+      setEntries(() => {
+        // Another tab may have added to it.
+        const after = change(readHistory(model.name));
+        writeHistory(model.name, after);
+        return after;
+      }),
+    [model.name],
+  );
+  const onRun = useCallback(
+    (run: Run, inputs: readonly Value[] | undefined) => keep((before) => withRun(before, run, inputs)),
+    [keep],
+  );
+  const control = useRun({ onAway, onRun });
+  const { open } = control;
+
+  const show = useCallback(
+    (id: string) => {
+      const inputs = readHistory(model.name).find((entry) => entry.id === id)?.inputs;
+      if (inputs !== undefined) setDrafts(inputs.map(draftOf));
+      open(id, inputs);
+    },
+    [model.name, open],
+  );
+  useEffect(() => {
+    const openLink = () => {
+      const id = new URLSearchParams(location.hash.slice(1)).get("id");
+      if (id !== null) show(id);
+    };
+    openLink();
+    addEventListener("hashchange", openLink);
+    return () => removeEventListener("hashchange", openLink);
+  }, [show]);
+
+  const { refusal, run } = control;
+  const faults = useMemo(
+    () =>
+      refusal?.faults ?? run?.errors?.map(({ index, message }) => ({ pointer: `/${index}`, detail: message })) ?? [],
+    [refusal, run],
+  );
+  const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
+  return (
+    <>
+      <header class="page-head">
+        <div>
+          <h1>{model.name}</h1>
+          <p class="lead">{model.description}</p>
+        </div>
+        <p class="version">
+          <code title={model.digest}>{model.tag}</code>
+        </p>
+      </header>
+      <div role="status">
+        {isAway && (
+          <p class="notice away">
+            The server does not answer. It is asked again until it does; nothing on this page is lost.
+          </p>
+        )}
+      </div>
+      <main>
+        <div class="column">
+          <Form
+            {...{ model, drafts }}
+            faults={faults}
+            isBusy={control.isBusy}
+            onChange={setDrafts}
+            onRun={() => control.start(values)}
+            onCancel={control.cancel}
+            onReset={() => setDrafts([draftOf(initial)])}
+          />
+        </div>
+        <div class="column">
+          <Result model={model} state={control} />
+          <Code inputs={values} />
+          <HistoryPanel
+            entries={entries}
+            shownId={run?.demo_id}
+            onOpen={({ id }) => {
+              history.replaceState(null, "", `#id=${id}`);
+              show(id);
+            }}
+            onClear={() => keep(() => [])}
+          />
+        </div>
+      </main>
+    </>
+  );
+}
+
+async function begin(): Promise<void> {
+  const { signal } = new AbortController();
+  const onAway = (isAway: boolean) => {
+    if (isAway) render(<p class="notice away">The server does not answer yet …</p>, document.body);
+  };
+  const [model, example] = await persistently(() => Promise.all([readModel(), readExample()]), { signal, onAway });
+  const initial = initialOf(model.input_schema, model.input_schema, example);
+  document.body.replaceChildren();
+  render(<Page model={model} initial={initial} />, document.body);
+}
+
+begin();

@@ -1,0 +1,70 @@
+/** Takes a picture with the camera, or a sound with the microphone. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { wavOf } from "./wav.ts";
+
+export type RecorderKind = "camera" | "microphone";
+
+interface RecorderProps {
+  readonly kind: RecorderKind;
+  /** Undefined when nothing was taken. */
+  readonly onDone: (file: Blob | undefined) => void;
+}
+
+export function Recorder({ kind, onDone }: RecorderProps) {
+  const video = useRef<HTMLVideoElement>(null);
+  const chunks = useRef<Blob[]>([]);
+  const [stream, setStream] = useState<MediaStream>();
+  const [problem, setProblem] = useState<string>();
+  useEffect(() => {
+    let opened: MediaStream | undefined;
+    let isGone = false;
+    const stop = () => {
+      for (const track of opened?.getTracks() ?? []) track.stop();
+    };
+    navigator.mediaDevices.getUserMedia(kind === "camera" ? { video: true } : { audio: true }).then(
+      (stream) => {
+        opened = stream;
+        if (isGone) return stop();
+        setStream(stream);
+        if (video.current) video.current.srcObject = stream;
+      },
+      (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)),
+    );
+    return () => {
+      isGone = true;
+      stop();
+    };
+  }, [kind]);
+  useEffect(() => {
+    if (stream === undefined || kind === "camera") return;
+    const recorder = new MediaRecorder(stream);
+    recorder.ondataavailable = ({ data }) => chunks.current.push(data);
+    recorder.start(250);
+    return () => recorder.stop();
+  }, [stream, kind]);
+  const finish = async () => {
+    onDone(kind === "camera" ? await pictureOf(video.current) : await wavOf(new Blob(chunks.current)));
+  };
+  return (
+    <div class="recorder">
+      {kind === "camera" && <video ref={video} autoplay muted playsInline aria-label="What the camera sees" />}
+      <p role="status">{problem ?? (stream ? (kind === "camera" ? "" : "Recording …") : `Asking for the ${kind} …`)}</p>
+      <div class="actions">
+        <button type="button" class="small primary" disabled={stream === undefined} onClick={finish}>
+          {kind === "camera" ? "Take the picture" : "Stop"}
+        </button>
+        <button type="button" class="small" onClick={() => onDone(undefined)}>
+          Close
+        </button>
+      </div>
+    </div>
+  );
+}
+
+function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
+  const canvas = document.createElement("canvas");
+  if (video === null) return Promise.resolve(undefined);
+  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
+  canvas.getContext("2d")?.drawImage(video, 0, 0);
+  return new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? undefined), "image/jpeg", 0.92));
+}

@@ -1,0 +1,165 @@
+/** What came of a run: its status, logs, faults, and each input's outputs. */
+import { useEffect, useState } from "preact/hooks";
+import { hasEnded, type Model, type Run } from "./api.ts";
+import { Output } from "./output.tsx";
+import { RootSchema } from "./schema.ts";
+import type { RunState } from "./use-run.ts";
+import { isObject, type Json, pictureIn } from "./value.ts";
+
+export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
+  const { run, inputs, refusal, isBusy } = state;
+  const count = run?.outputs?.length ?? inputs?.length ?? 1;
+  const indexes = Array.from({ length: count }, (_, i) => i);
+  return (
+    <section class="panel result" aria-labelledby="result-title">
+      <header class="panel-head">
+        <h2 id="result-title">Result</h2>
+        <Status state={state} />
+      </header>
+      {isBusy && <Progress logs={run?.logs ?? ""} />}
+      {refusal !== undefined && (
+        <p class="notice bad" role="alert">
+          {refusal.status === 404 && run === undefined && inputs === undefined
+            ? "This result is no longer kept by the server."
+            : refusal.status === 404
+              ? "The server no longer knows this run: it was started again meanwhile, or kept it long enough. Run it once more."
+              : refusal.status === 422
+                ? "Some fields need another value; each says what is wrong."
+                : refusal.message}
+        </p>
+      )}
+      {run?.status === "failed" && !isCanceled(run) && <Failure run={run} />}
+      {run?.status === "success" &&
+        indexes.map((i) => (
+          <article key={i} class="item" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
+            {count > 1 && <h3>Input {i + 1}</h3>}
+            <ItemOutputs model={model} run={run} index={i} picture={pictureIn(inputs?.[i])} />
+          </article>
+        ))}
+      {run === undefined && refusal === undefined && !isBusy && (
+        <p class="empty">
+          The result is shown here. Everything is filled in already: run the example to see what comes.
+        </p>
+      )}
+      {run !== undefined && run.logs !== "" && (
+        <details class="logs" open={!hasEnded(run) || run.status === "failed"}>
+          <summary>Logs</summary>
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys */}
+          <pre role="log" aria-label="Logs" tabIndex={0}>
+            {run.logs}
+          </pre>
+        </details>
+      )}
+    </section>
+  );
+}
+
+interface ItemOutputsProps {
+  readonly model: Model;
+  readonly run: Run;
+  readonly index: number;
+  readonly picture: string | undefined;
+}
+
+function ItemOutputs({ model, run, index, picture }: ItemOutputsProps) {
+  const [output, shown] = [run.outputs?.[index] ?? null, run.demo_outputs?.[index] ?? null];
+  const { output_schema: schema, demo_output_schema: demoSchema } = model;
+  const part = (value: Json, of: typeof schema, label: string) => (
+    <RootSchema.Provider value={of}>
+      <Output value={value} schema={of} label={label} picture={picture} />
+    </RootSchema.Provider>
+  );
+  if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
+  // What is said already is not said twice.
+  const known = isObject(output) ? output : {};
+  const more = isObject(shown)
+    ? Object.fromEntries(
+        Object.entries(shown).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(known[name])),
+      )
+    : shown;
+  return (
+    <div class="both">
+      {part(more, demoSchema, "Demo output")}
+      {part(output, schema, "Output")}
+    </div>
+  );
+}
+
+function Failure({ run: { error_message, errors = [] } }: { readonly run: Run }) {
+  return (
+    <div class="notice bad" role="alert">
+      {errors.length === 0 ? (
+        <p>{error_message}</p>
+      ) : (
+        <p>{errors.length === 1 ? "An input failed." : `${errors.length} inputs failed.`}</p>
+      )}
+      {errors.length > 0 && (
+        <ul>
+          {errors.map(({ index, message }) => (
+            <li key={index}>
+              <strong>Input {index + 1}:</strong> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+export function isCanceled({ status, error_message }: Run): boolean {
+  return status === "failed" && error_message === "Canceled";
+}
+
+function Status({ state: { run, isBusy, refusal } }: { readonly state: RunState }) {
+  const text = isBusy
+    ? run?.status === "running"
+      ? "Running"
+      : "Waiting for its turn"
+    : refusal !== undefined
+      ? "Refused"
+      : run === undefined
+        ? ""
+        : run.status === "success"
+          ? "Done"
+          : isCanceled(run)
+            ? "Canceled"
+            : "Failed";
+  const kind = text === "Done" ? "good" : isBusy ? "busy" : "bad";
+  return (
+    <p class={`status ${text === "" ? "" : kind}`}>
+      <span role="status">{text}</span>
+      {isBusy ? <Clock /> : run !== undefined && refusal === undefined && <span class="took">{tookOf(run)}</span>}
+    </p>
+  );
+}
+
+function tookOf({ created_at, finished_at }: Run): string {
+  if (finished_at === undefined) return "";
+  const ms = Date.parse(finished_at) - Date.parse(created_at);
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** How long the page has waited; of no interest to who is read to. */
+function Clock() {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const began = performance.now();
+    const timer = setInterval(() => setSeconds((performance.now() - began) / 1000), 100);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <span class="took" aria-hidden="true">
+      {seconds.toFixed(1)} s
+    </span>
+  );
+}
+
+/** Of what the demo wrote itself, as most loops do: `40%`. */
+function Progress({ logs }: { readonly logs: string }) {
+  const percent = [...logs.matchAll(/\b(\d{1,3})(?:\.\d+)?\s?%/g)].at(-1)?.[1];
+  return percent === undefined ? (
+    <progress aria-label="Progress" />
+  ) : (
+    <progress aria-label="Progress" max={100} value={Number(percent)} />
+  );
+}

@@ -1,0 +1,65 @@
+/** The request as programs send it: curl, TypeScript, Python. Files are read from disk where the page has them as data URIs. */
+import { extensionOf } from "./media.tsx";
+import { type Json, mediaTypeOf, type Value } from "./value.ts";
+
+export const languages = ["curl", "TypeScript", "Python"] as const;
+export type Language = (typeof languages)[number];
+
+interface FileUse {
+  readonly mark: string;
+  readonly name: string;
+  readonly type: string;
+}
+
+/** @param address of the server, with a slash at its end */
+export function snippetOf(language: Language, address: string, inputs: readonly Value[]): string {
+  const files: FileUse[] = [];
+  const marked = inputs.map((input) => withMarks(input ?? null, "input", files));
+  const json = JSON.stringify(marked, null, 2);
+  const replaced = (text: string, file: (use: FileUse) => string) =>
+    files.reduce((all, use) => all.replace(`"${use.mark}"`, () => file(use)), text);
+  const url = `${address}predictions`;
+  switch (language) {
+    case "curl": {
+      const body = replaced(
+        json.replaceAll(/[\\$`]/g, "\\$&"),
+        ({ name, type }) => `"data:${type};base64,$(base64 < ${name} | tr -d "\\n")"`,
+      );
+      return `curl ${url} \\\n  -H 'Content-Type: application/json' \\\n  -H 'Prefer: wait' -d @- <<END\n${body}\nEND`;
+    }
+    case "TypeScript": {
+      const body = replaced(json, ({ name, type }) => `await dataUri("${name}", "${type}")`);
+      const reads = `import { readFile } from "node:fs/promises";\n\nconst dataUri = async (path: string, type: string) =>\n  \`data:\${type};base64,\${await readFile(path, "base64")}\`;\n\n`;
+      return `${files.length > 0 ? reads : ""}const response = await fetch("${url}", {\n  method: "POST",\n  headers: { "Content-Type": "application/json", Prefer: "wait" },\n  body: JSON.stringify(${indented(body, "  ")}),\n});\nconst { status, outputs } = await response.json();\nconsole.log(status, outputs);`;
+    }
+    case "Python": {
+      const body = replaced(pythonOf(json), ({ name, type }) => `data_uri("${name}", "${type}")`);
+      const reads = `def data_uri(path, type):\n    with open(path, "rb") as file:\n        return f"data:{type};base64,{base64.b64encode(file.read()).decode()}"\n\n`;
+      return `${files.length > 0 ? "import base64\n" : ""}import requests\n\n${files.length > 0 ? reads : ""}response = requests.post(\n    "${url}",\n    headers={"Prefer": "wait"},\n    json=${indented(body, "    ")},\n)\nprint(response.json())`;
+    }
+  }
+}
+
+/** Data URIs are given a mark in their place. */
+function withMarks(value: Json, name: string, files: FileUse[]): Json {
+  if (typeof value === "string") {
+    const type = mediaTypeOf(value);
+    if (type === undefined || !value.includes(";base64,")) return value;
+    const use = { mark: `file ${files.length} of the page`, name: `${name}.${extensionOf(type)}`, type };
+    files.push(use);
+    return use.mark;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((each: Json) => withMarks(each, name, files));
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, withMarks(each, key, files)]));
+}
+
+function indented(text: string, by: string): string {
+  return text.replaceAll("\n", `\n${by}`);
+}
+
+/** Outside its strings, where the words are the same. */
+function pythonOf(json: string): string {
+  const words: Readonly<Record<string, string>> = { true: "True", false: "False", null: "None" };
+  return json.replaceAll(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g, (token) => words[token] ?? token);
+}

@@ -1,0 +1,68 @@
+/** Values of fields: JSON, or nothing where an optional field is left out. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export type JsonObject = { readonly [name: string]: Json };
+export type Value = Json | undefined;
+
+export function isObject(value: Value): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function isList(value: Value): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export function isNumbers(value: Value): value is readonly number[] {
+  return isList(value) && value.length > 0 && value.every((each) => typeof each === "number");
+}
+
+/** The object with one member changed, or left out. */
+export function withMember(object: JsonObject, name: string, value: Value): JsonObject {
+  const { [name]: _, ...rest } = object;
+  return value === undefined ? rest : { ...object, [name]: value };
+}
+
+/** `heatMap`, `heat_map` → `Heat map` */
+export function titleOf(name: string): string {
+  const words = name
+    .replaceAll(/[_-]+/g, " ")
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .trim();
+  return (
+    words.charAt(0).toUpperCase() + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase())
+  );
+}
+
+/** The first string in it that is a picture. */
+export function pictureIn(value: Value): string | undefined {
+  if (typeof value === "string") return isPicture(value) ? value : undefined;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const each of Object.values(value)) {
+    const found = pictureIn(each);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+export function isPicture(text: string): boolean {
+  return /^data:image\//i.test(text) || /^https?:[^?#]*\.(?:png|jpe?g|webp|gif|bmp|avif)(?:[?#]|$)/i.test(text);
+}
+
+/** Of a data URI; undefined for other URLs. */
+export function mediaTypeOf(url: string): string | undefined {
+  return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
+}
+
+/** `1.2 MB` */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** The bytes of a base64 data URI, about. */
+export function sizeOf(dataUri: string): number {
+  return Math.floor(((dataUri.length - dataUri.indexOf(",") - 1) * 3) / 4);
+}
+
+export function numberText(value: number): string {
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
+}

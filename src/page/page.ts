@@ -1,0 +1,64 @@
+/** The page of the model, on which people try it: what a browser gets at GET /demo, served from the program itself. */
+import type { Context, Hono } from "hono";
+import { accepts } from "hono/accepts";
+import { html } from "hono/html";
+import pageStyle from "#page/page.css" with { type: "file" };
+import pageScript from "#page/page.js" with { type: "file" };
+import { ImmutableAssets } from "../http/immutable-assets.ts";
+
+const assets = new ImmutableAssets({
+  page: "/demo",
+  label: "page",
+  files: {
+    "page.js": { path: pageScript, type: "text/javascript; charset=utf-8" },
+    "page.css": { path: pageStyle, type: "text/css; charset=utf-8" },
+  },
+});
+
+/** Files of inputs and outputs may be anywhere; all else is the server's own, and there is no code in the document. */
+const files = "'self' data: blob: http: https:";
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  `img-src ${files}`,
+  `media-src ${files}`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'self'",
+].join("; ");
+
+export function addPageRoutes(app: Pick<Hono, "get">, model: Readonly<Record<"name" | "description", string>>): void {
+  app.get("/demo", async (c) => {
+    // As of GET /docs: addresses are relative.
+    if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
+    const folder = `demo/assets/${await assets.folder()}`;
+    c.header("Content-Security-Policy", policy);
+    c.header("Referrer-Policy", "no-referrer");
+    c.header("X-Content-Type-Options", "nosniff");
+    c.header("Cache-Control", "no-cache");
+    return c.html(html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="description" content="${model.description}">
+<title>${model.name}</title>
+<link rel="icon" href="favicon.ico">
+<link rel="stylesheet" href="${folder}/page.css">
+<script type="module" src="${folder}/page.js"></script>
+</head>
+<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${model.name}.</noscript></body>
+</html>
+`);
+  });
+  assets.addRoute(app);
+}
+
+/** Browsers do, programs that take anything do not. */
+export function prefersHtml(c: Context): boolean {
+  const supports = ["application/json", "text/html"];
+  return accepts(c, { header: "Accept", supports, default: "application/json" }) === "text/html";
+}

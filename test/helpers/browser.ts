@@ -1,0 +1,118 @@
+/** One headless Chromium of Debian, and a tab of it that tests look at and use as people do. */
+import { chmodSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { debianTool } from "./debian-tools.ts";
+import { tempDir } from "./temp-dir.ts";
+
+const name = "chromium-headless-shell";
+
+/** Whether there is a browser; `npm test` fetches it where Debian's packages can be had. */
+export const hasBrowser = debianTool(name) !== undefined;
+
+export interface Browser extends AsyncDisposable {
+  readonly view: Bun.WebView;
+  /** URLs that were asked for, less those that hold their own content. */
+  readonly requests: readonly string[];
+  /** What went wrong on the page: errors of its console and code, and what its security policy refused. */
+  readonly errors: readonly string[];
+  /** Opens another page, of which nothing is left of the one before. */
+  open(url: URL | string): Promise<void>;
+  /** @param script an expression that runs in the page */
+  evaluate<T>(script: string): Promise<T>;
+  /** Resolves once the expression is true in the page. */
+  until(script: string): Promise<void>;
+  /** The look of a device; a phone has touch and a narrow screen. */
+  look(look: { readonly theme?: "light" | "dark"; readonly width?: number; readonly height?: number }): Promise<void>;
+}
+
+/** Of all waits of this page that come true: more would be a hang. */
+const LIMIT_MS = 20_000;
+
+export async function openBrowser(): Promise<Browser> {
+  const folder = await tempDir();
+  const requests: string[] = [];
+  const errors: string[] = [];
+  const view = new Bun.WebView({
+    width: 1280,
+    height: 900,
+    backend: {
+      type: "chrome",
+      url: false,
+      path: await launcher(folder.path),
+      argv: ["--no-sandbox", "--hide-scrollbars"],
+    },
+    console: (type, ...values) => {
+      if (type === "error" || type === "warn") errors.push(values.map((value) => Bun.inspect(value)).join(" "));
+    },
+  });
+  await view.navigate("about:blank");
+  view.addEventListener<{ request: { url: string } }>("Network.requestWillBeSent", ({ data: { request } }) => {
+    if (!/^(?:data|blob):/.test(request.url)) requests.push(request.url);
+  });
+  // An answer that is no is no error of the page.
+  view.addEventListener<{ entry: { source: string; text: string } }>("Log.entryAdded", ({ data: { entry } }) => {
+    if (entry.source !== "network") errors.push(entry.text);
+  });
+  view.addEventListener<{ exceptionDetails: unknown }>("Runtime.exceptionThrown", ({ data }) => {
+    errors.push(Bun.inspect(data.exceptionDetails));
+  });
+  for (const domain of ["Network", "Log", "Runtime"]) await view.cdp(`${domain}.enable`);
+  return {
+    view,
+    requests,
+    errors,
+    async open(url) {
+      // A change of the fragment alone would load nothing.
+      await view.navigate("about:blank");
+      await view.navigate(String(url));
+    },
+    evaluate: (script) => view.evaluate(script),
+    until: (script) =>
+      view.evaluate(
+        `new Promise((resolve, reject) => {
+          const began = performance.now();
+          const look = () => {
+            if (${script}) resolve(true);
+            else if (performance.now() - began > ${LIMIT_MS}) reject(new Error(${JSON.stringify(`never came true: ${script}; the page says `)} + document.body.innerText));
+            else setTimeout(look, 10);
+          };
+          look();
+        })`,
+      ),
+    async look({ theme = "light", width = 1280, height = 900 }) {
+      const mobile = width < 700;
+      const features = [
+        { name: "prefers-color-scheme", value: theme },
+        { name: "prefers-reduced-motion", value: "reduce" },
+      ];
+      await view.cdp("Emulation.setEmulatedMedia", { features });
+      await view.cdp("Emulation.setDeviceMetricsOverride", { width, height, mobile, deviceScaleFactor: 1 });
+    },
+    async [Symbol.asyncDispose]() {
+      view.close();
+      Bun.WebView.closeAll();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A script that starts it: one that is unpacked has its libraries and fonts elsewhere than it looks for them. */
+async function launcher(folder: string): Promise<string> {
+  const tool = debianTool(name);
+  if (tool === undefined) throw new Error("there is no browser");
+  const root = tool.command.slice(0, -join("/usr/bin", name).length);
+  const fonts = join(folder, "fonts.conf");
+  writeFileSync(
+    fonts,
+    `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir></fontconfig>`,
+  );
+  const path = join(folder, "browser");
+  // One of its libraries has its own in a folder that only it knows.
+  const libraries = (tool.env.LD_LIBRARY_PATH ?? "").split(":").flatMap((each) => [each, join(each, "pulseaudio")]);
+  writeFileSync(
+    path,
+    `#!/bin/sh\nexport LD_LIBRARY_PATH='${libraries.join(":")}' FONTCONFIG_FILE='${fonts}'\nexec '${join(dirname(dirname(tool.command)), "lib", "chromium", name)}' "$@"\n`,
+  );
+  chmodSync(path, 0o755);
+  return path;
+}
