@@ -43,7 +43,8 @@ const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 
   415: {
     description: "The body is neither application/json nor a form, or its Content-Encoding is not known",
     code: "unsupported_media_type",
-    detail: "expected the header Content-Type: application/json, or multipart/form-data with its boundary, received none",
+    detail:
+      "expected the header Content-Type: application/json, or multipart/form-data with its boundary, received none",
   },
   422: {
     description: "The list is empty or too long, or an input does not fit its schema; every fault is listed",
