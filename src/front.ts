@@ -202,6 +202,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           lifecycle,
           links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
           maxBodyBytes: config.maxBodyBytes,
+          decoder,
           memory,
           version,
           corsOrigin: config.corsOrigin,

@@ -1,10 +1,12 @@
 /** Reads the bodies of requests: their type, their size, their bytes. */
 import { SconceError } from "../errors.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
-import { utf8 } from "../inputs/input-decoder.ts";
+import { anything } from "../inputs/expected-kinds.ts";
+import { type InputDecoder, utf8 } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { decoderOf, type Parts } from "./decoded-body.ts";
+import { boundaryOf, inputsOfForm } from "./form-body.ts";
 import { ProblemError } from "./problem.ts";
 import type { Upload, Uploads } from "./uploads.ts";
 
@@ -19,6 +21,8 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
+  /** Knows what the fields of a form are to be. */
+  readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
 /** So many connections that a client can open with bodies as small as this hold little, however slow they are. */
@@ -32,7 +36,7 @@ const SMALL_BYTES = 16 * 1024;
  */
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
   const { memory, uploads } = limits;
-  checkMediaType(request.headers);
+  const boundary = checkMediaType(request.headers);
   const decoder = decoderOf(request.headers.get("content-encoding"));
   const announced = lengthOf(request, limits);
   // What a compressed body becomes is known at its end.
@@ -40,10 +44,10 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
   const charge = uploads.taken(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw noRoom();
   try {
-    if (length !== undefined && length <= SMALL_BYTES) {
+    if (boundary === undefined && length !== undefined && length <= SMALL_BYTES) {
       return { body: await readText(request.bytes()), bytes: length, charge };
     }
-    if (length !== undefined && length <= LARGE_BYTES) {
+    if (boundary === undefined && length !== undefined && length <= LARGE_BYTES) {
       const body = await uploads.during(charge, length, (upload) => readText(upload.part(request.bytes())));
       return { body, bytes: length, charge };
     }
@@ -51,18 +55,28 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
     const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
       readChunks(request, { limits, upload, isAnnounced, decoder }),
     );
-    return { body: chunks, bytes, charge };
+    if (boundary === undefined) return { body: chunks, bytes, charge };
+    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything);
+    const madeBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
+    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, madeBytes - bytes))) throw noRoom();
+    return { body, bytes: madeBytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;
   }
 }
 
-function checkMediaType(headers: Headers): void {
+/** @returns the boundary of a form; undefined for JSON */
+function checkMediaType(headers: Headers): string | undefined {
   const given = headers.get("content-type");
-  if (given === "application/json" || given?.split(";", 1)[0]?.trim().toLowerCase() === "application/json") return;
+  if (given === "application/json" || given?.split(";", 1)[0]?.trim().toLowerCase() === "application/json")
+    return undefined;
+  const boundary = given === null ? undefined : boundaryOf(given);
+  if (boundary !== undefined) return boundary;
   const received = given === null ? "none" : JSON.stringify(given);
-  throw unsupported(`expected the header Content-Type: application/json, received ${received}`);
+  throw unsupported(
+    `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${received}`,
+  );
 }
 
 /** @returns undefined for a body in chunks, which tells its size only by coming to its end */

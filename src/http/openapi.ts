@@ -44,9 +44,10 @@ const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 416 | 422 | 429 | 
     detail: "a body may have at most 67108864 bytes (--max-body-bytes)",
   },
   415: {
-    description: "The body is not application/json",
+    description: "The body is neither application/json nor a form, or its Content-Encoding is not known",
     code: "unsupported_media_type",
-    detail: "expected the header Content-Type: application/json, received none",
+    detail:
+      "expected the header Content-Type: application/json, or multipart/form-data with its boundary, received none",
   },
   416: {
     description: "The file has no such bytes",

@@ -175,7 +175,7 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
 }
 
-function unfit(faults: readonly Fault[]): SconceError {
+export function unfit(faults: readonly Fault[]): SconceError {
   const shown = faults.slice(0, MAX_FAULTS);
   const [first] = shown;
   const count = faults.length > MAX_FAULTS ? `more than ${MAX_FAULTS} faults` : `${faults.length} faults`;

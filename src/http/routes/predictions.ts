@@ -1,6 +1,8 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import { SconceError } from "../../errors.ts";
+import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
 import type { Client, NewPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
@@ -34,6 +36,7 @@ export interface PredictionRoutes {
   /** The other fronts of this server, which may have a prediction that this one is asked for. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
+  readonly decoder: Pick<InputDecoder, "expected">;
   /** For clients that prefer links to data URIs; undefined where there is no bucket. */
   readonly links?: OutputLinks | undefined;
   readonly memory: MemoryAccount;
@@ -47,8 +50,8 @@ interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs" | "webhook"> 
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, links, onHold = () => {}, peerOf = () => undefined } = options;
-  const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
+  const { predictions, siblings, memory, links, decoder, onHold = () => {}, peerOf = () => undefined } = options;
+  const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads(), decoder };
   const large = new LargeAnswers(memory);
   // The same ids have other texts there.
   const largeLinked = new LargeAnswers(memory);

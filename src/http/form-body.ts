@@ -1,0 +1,178 @@
+/** From a form with files to the JSON list of inputs that it stands for: what is kept and sent on is one kind of body. */
+import type { SconceError } from "../errors.ts";
+import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
+import { anything, type Expected } from "../inputs/expected-kinds.ts";
+import { notJson, unfit } from "../inputs/input-decoder.ts";
+import { pointerTo } from "../json.ts";
+import { ProblemError } from "./problem.ts";
+
+/** Each is a file or a text of its own: what can be made of 64 MB of empty ones would hold the server for seconds. */
+const MAX_PARTS = 10_000;
+const MAX_LEVELS = 32;
+/** Bytes of a file that are made text in one turn of the loop: without a remainder in base64. */
+const SLICE_BYTES = 3 * 2 ** 18;
+
+type Value = string | Blob;
+
+/** A place of an input: what lies at it, and in it by name. */
+class Place {
+  readonly values: Value[] = [];
+  readonly within = new Map<string, Place>();
+
+  at(name: string): Place {
+    let place = this.within.get(name);
+    if (place === undefined) {
+      place = new Place();
+      this.within.set(name, place);
+    }
+    return place;
+  }
+}
+
+/** The boundary of a form; undefined for another media type. */
+export function boundaryOf(mediaType: string): string | undefined {
+  const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(mediaType);
+  return match?.[1] ?? match?.[2];
+}
+
+/**
+ * A part's name is the way to its place: `image`, `box.0` or `note[text]`; where all begin with numbers these are the inputs. A text is
+ * what the schema has there, a file is a data URL.
+ *
+ * @param expected of one input
+ * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413
+ */
+export async function inputsOfForm(
+  chunks: readonly Uint8Array<ArrayBuffer>[],
+  boundary: string,
+  expected: Expected,
+): Promise<Body> {
+  const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
+  countParts(bytes, `--${boundary}`);
+  const root = new Place();
+  for (const [name, value] of await formOf(bytes, boundary)) {
+    const names = name.split(/[.[\]]+/).filter((each) => each !== "");
+    if (names.length === 0 || names.length > MAX_LEVELS)
+      throw misplaced([], `a part has the name ${JSON.stringify(name.slice(0, 100))}`);
+    let place = root;
+    for (const each of names) place = place.at(each);
+    place.values.push(value);
+  }
+  const hasSeveral = [...root.within.keys()].every((name) => /^\d+$/.test(name));
+  const several = { kinds: new Set(["array"] as const), items: expected };
+  return bodyOf(hasSeveral ? jsonOf(root, several, []) : inList(jsonOf(root, expected, ["0"])));
+}
+
+/** Before they are made values. */
+function countParts(bytes: Uint8Array, delimiter: string): void {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let count = -1;
+  for (let at = text.indexOf(delimiter); at >= 0; at = text.indexOf(delimiter, at + delimiter.length)) {
+    count += 1;
+    if (count <= MAX_PARTS) continue;
+    const detail = `a form may have at most ${MAX_PARTS} parts`;
+    throw new ProblemError({ status: 413, code: "body_too_large", detail });
+  }
+}
+
+async function formOf(
+  bytes: Uint8Array<ArrayBuffer>,
+  boundary: string,
+): Promise<Awaited<ReturnType<Response["formData"]>>> {
+  const headers = { "Content-Type": `multipart/form-data; boundary="${boundary}"` };
+  try {
+    return await new Response(bytes, { headers }).formData();
+  } catch (error) {
+    throw notJson("the body is not the form that its Content-Type announces", error);
+  }
+}
+
+type Pieces = Generator<Value>;
+
+function* inList(pieces: Pieces): Pieces {
+  yield "[";
+  yield* pieces;
+  yield "]";
+}
+
+/** JSON, in which a file stands for the text of its data URL. */
+function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
+  const { values, within } = place;
+  const { kinds, items = anything } = expected;
+  const [first] = values;
+  if (within.size === 0 && first !== undefined) {
+    const isList = kinds.has("array") && !kinds.has("string") && !isJsonList(first);
+    if (values.length === 1 && !isList) yield* valueJson(first, expected);
+    else yield* inList(listed(values.map((value) => valueJson(value, items))));
+    return;
+  }
+  if (values.length > 0) throw misplaced(path, "parts lie both at this place and in it");
+  const names = [...within.keys()];
+  if (kinds.has("array") && !kinds.has("object")) {
+    names.sort((a, b) => Number(a) - Number(b));
+    if (names.some((name, i) => name !== String(i))) throw misplaced(path, "expected parts numbered from 0, each once");
+    yield* inList(listed(names.map((name) => jsonOf(place.at(name), items, [...path, name]))));
+    return;
+  }
+  yield "{";
+  for (const [i, name] of names.entries()) {
+    yield `${i > 0 ? "," : ""}${JSON.stringify(name)}:`;
+    yield* jsonOf(place.at(name), expected.fields?.get(name) ?? expected.others ?? anything, [...path, name]);
+  }
+  yield "}";
+}
+
+function* listed(all: readonly Pieces[]): Pieces {
+  for (const [i, pieces] of all.entries()) {
+    if (i > 0) yield ",";
+    yield* pieces;
+  }
+}
+
+/** A text that is no JSON where something else than text is expected is one that the schema refuses. */
+function* valueJson(value: Value, { kinds }: Expected): Pieces {
+  if (typeof value !== "string") yield value;
+  else yield kinds.has("string") || !isJson(value) ? JSON.stringify(value) : value;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isJsonList(value: Value): boolean {
+  return typeof value === "string" && value.trimStart().startsWith("[") && isJson(value);
+}
+
+/** As one text where it is short. */
+async function bodyOf(pieces: Pieces): Promise<Body> {
+  const encoder = new TextEncoder();
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let text = "";
+  const add = (piece: string) => {
+    text += piece;
+    if (text.length <= LARGE_BYTES) return;
+    chunks.push(encoder.encode(text));
+    text = "";
+  };
+  for (const piece of pieces) {
+    if (typeof piece === "string") {
+      add(piece);
+      continue;
+    }
+    add(JSON.stringify(`data:${piece.type || "application/octet-stream"};base64,`).slice(0, -1));
+    for (let at = 0; at < piece.size; at += SLICE_BYTES) {
+      add((await piece.slice(at, at + SLICE_BYTES).bytes()).toBase64());
+    }
+    add('"');
+  }
+  return chunks.length === 0 ? text : [...chunks, encoder.encode(text)];
+}
+
+function misplaced(path: readonly string[], detail: string): SconceError {
+  return unfit([{ pointer: pointerTo(path), detail }]);
+}

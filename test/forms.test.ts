@@ -1,0 +1,189 @@
+/** Inputs that come as a form, files as they are. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { inputsOfForm } from "../src/http/form-body.ts";
+import { expectedKinds } from "../src/inputs/expected-kinds.ts";
+import { z } from "../src/model/z.ts";
+import { problemOf } from "./helpers/client.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(120_000);
+
+let store: TestStore;
+let lab: TestServer;
+let picture: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "picture");
+  lab = await store.serve("lab", { maxBodyBytes: 2 ** 20 });
+  picture = await store.serve("picture");
+});
+
+afterAll(async () => {
+  await Promise.all([lab.stop(), picture.stop()]);
+  await store[Symbol.asyncDispose]();
+});
+
+/** A white pixel. */
+const png = Uint8Array.fromBase64(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4//8/AAX+Av4N70a4AAAAAElFTkSuQmCC",
+);
+
+type Parts = readonly (readonly [string, string | Blob])[];
+
+function formOf(parts: Parts): FormData {
+  const form = new FormData();
+  for (const [name, value] of parts) form.append(name, value);
+  return form;
+}
+
+const send = (to: TestServer, parts: Parts, path = "/predictions") =>
+  to.client.fetch(path, { method: "POST", headers: { Prefer: "wait" }, body: formOf(parts) });
+
+const input = z.strictObject({
+  scale: z.number().optional(),
+  text: z.string().optional(),
+  isOn: z.boolean().optional(),
+  box: z.array(z.number()).optional(),
+  names: z.array(z.string()).optional(),
+  note: z.strictObject({ text: z.string(), marks: z.array(z.strictObject({ at: z.int() })).optional() }).optional(),
+});
+
+/** What inputs a form stands for. */
+async function inputsOf(parts: Parts): Promise<unknown> {
+  const request = new Request("http://x/", { method: "POST", body: formOf(parts) });
+  const boundary = request.headers.get("content-type")?.split("boundary=")[1]?.replaceAll('"', "") ?? "";
+  const body = await inputsOfForm([new Uint8Array(await request.arrayBuffer())], boundary, expectedKinds(input));
+  return JSON.parse(typeof body === "string" ? body : Buffer.concat(body).toString());
+}
+
+describe("a form is", () => {
+  test.each<[string, Parts, unknown]>([
+    [
+      "one input, its texts as the schema has them",
+      [
+        ["scale", "2"],
+        ["text", "2"],
+        ["isOn", "true"],
+      ],
+      [{ scale: 2, text: "2", isOn: true }],
+    ],
+    [
+      "lists, of one part or several",
+      [
+        ["box", "1"],
+        ["box", "2"],
+        ["names", "7"],
+      ],
+      [{ box: [1, 2], names: ["7"] }],
+    ],
+    ["a list as JSON", [["box", "[1, 2]"]], [{ box: [1, 2] }]],
+    [
+      "what lies in another field",
+      [
+        ["note.text", "a"],
+        ["note[marks][0].at", "1"],
+        ["note.marks.1.at", "2"],
+      ],
+      [{ note: { text: "a", marks: [{ at: 1 }, { at: 2 }] } }],
+    ],
+    ["an object as JSON", [["note", '{"text": "a"}']], [{ note: { text: "a" } }]],
+    [
+      "several inputs by number",
+      [
+        ["1.scale", "2"],
+        ["[0].text", "x"],
+      ],
+      [{ text: "x" }, { scale: 2 }],
+    ],
+    [
+      "fields of any name, which are only data",
+      [
+        ["__proto__.a", "1"],
+        ["constructor", "2"],
+      ],
+      [JSON.parse('{"__proto__": {"a": "1"}, "constructor": "2"}')],
+    ],
+    ["files as data URLs", [["text", new Blob(["abc"])]], [{ text: "data:application/octet-stream;base64,YWJj" }]],
+  ])("%s", async (_, parts, inputs) => {
+    expect(await inputsOf(parts)).toEqual(inputs);
+  });
+
+  test("a large file whole", async () => {
+    const bytes = crypto.getRandomValues(new Uint8Array(60_000));
+    const file = new Blob(Array.from({ length: 20 }, () => bytes));
+    const [first] = (await inputsOf([["text", file]])) as { text: string }[];
+    expect(first?.text.split(",")[1]).toBe(Buffer.concat(Array.from({ length: 20 }, () => bytes)).toString("base64"));
+  });
+});
+
+test("a prediction is made of a file and of plain fields", async () => {
+  const file = new File([png], "white.png", { type: "image/png" });
+  expect(await (await send(picture, [["image", file]])).json()).toMatchObject({ outputs: [{ mean: [255, 255, 255] }] });
+  expect(
+    await (
+      await send(
+        picture,
+        [
+          ["1.image", file],
+          ["0.image", file],
+        ],
+        "/demo",
+      )
+    ).json(),
+  ).toMatchObject({ status: "success" });
+  expect(await (await send(lab, [["x", "3"]])).json()).toMatchObject({ outputs: [{ y: 7 }] });
+});
+
+test("every fault is named as in JSON", async () => {
+  const { errors } = await problemOf(
+    await send(lab, [
+      ["x", "three"],
+      ["y", "1"],
+    ]),
+  );
+  expect(errors?.map(({ pointer }) => pointer).sort()).toEqual(["/0/x", "/0/y"]);
+});
+
+test.each<[string, Parts, string]>([
+  [
+    "inputs that leave one out",
+    [
+      ["0.x", "1"],
+      ["2.x", "1"],
+    ],
+    "",
+  ],
+  [
+    "a part both at a place and in it",
+    [
+      ["note", "a"],
+      ["note.text", "b"],
+    ],
+    "/0/note",
+  ],
+  ["a name without end", [[Array(33).fill("a").join("."), "1"]], ""],
+  ["a part without a name", [["", "1"]], ""],
+  ["no parts", [], ""],
+])("%s is a 422", async (_, parts, pointer) => {
+  expect(await problemOf(await send(lab, parts))).toMatchObject({ status: 422, errors: [{ pointer }] });
+});
+
+test("too many parts, and too many bytes, are a 413", async () => {
+  const parts = (count: number) => Array.from({ length: count }, (_, i) => [`f${i}`, "1"] as const);
+  const headers = { "Content-Type": "multipart/form-data; boundary=b" };
+  const raw = (count: number) =>
+    `${"--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n".repeat(count)}--b--\r\n`;
+  expect(
+    (await problemOf(await lab.client.fetch("/predictions", { method: "POST", headers, body: raw(10_001) }))).detail,
+  ).toBe("a form may have at most 10000 parts");
+  expect((await problemOf(await send(lab, parts(2000)))).errors).toHaveLength(1000);
+  expect(await problemOf(await send(lab, [["x", new Blob([new Uint8Array(2 ** 20)])]]))).toMatchObject({ status: 413 });
+});
+
+test("what is no form, or ends too early, is a 400", async () => {
+  const headers = { "Content-Type": "multipart/form-data; boundary=b" };
+  for (const body of ["", "[1]", '--b\r\nContent-Disposition: form-data; name="x"\r\n\r\n1']) {
+    const response = await lab.client.fetch("/predictions", { method: "POST", headers, body });
+    expect(await problemOf(response)).toMatchObject({ status: 400 });
+  }
+});
