@@ -1,6 +1,6 @@
-/** What the README shows of saved results: a table and two plots, between two comments. */
+/** What docs/how-fast.md shows of saved results: a table and two plots, between two comments. */
 import { mkdir } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { root } from "../scripts/setup/step.ts";
 import { drawPlot } from "./plot.ts";
 import { type Result, readResults } from "./results.ts";
@@ -41,7 +41,7 @@ const shown = [
 /** @returns the files that it wrote */
 export async function publish(path: string): Promise<string[]> {
   const results = await readResults(path);
-  const readme = join(root, "README.md");
+  const page = join(root, "docs/how-fast.md");
   const written: string[] = [];
   await mkdir(folder, { recursive: true });
   const isOther = ({ name }: Line) => (name === "sconce" ? 0 : 1);
@@ -53,17 +53,17 @@ export async function publish(path: string): Promise<string[]> {
     const file = join(folder, `${name}.svg`);
     await Bun.write(file, draw(drawn));
     written.push(file);
-    pictures.push(`![${shows}](${relative(root, file)})`);
+    pictures.push(`![${shows}](${relative(dirname(page), file)})`);
   }
   const content = [table(results), ...pictures].join("\n\n");
-  await Bun.write(readme, withContent(await Bun.file(readme).text(), content));
-  return [...written, readme];
+  await Bun.write(page, withContent(await Bun.file(page).text(), content));
+  return [...written, page];
 }
 
 /** Puts the content in the place of what is between the two comments. */
 export function withContent(text: string, content: string): string {
   const [from, to] = [text.indexOf(begin), text.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`expected ${begin} followed by ${end} in the README`);
+  if (from < 0 || to < from) throw new Error(`expected ${begin} followed by ${end} in the page`);
   return `${text.slice(0, from)}${begin}\n${content}\n${text.slice(to)}`;
 }
 

@@ -10,7 +10,7 @@ const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--jso
   --seconds N   how long one turn takes (default: 2); five times as long for images and minilm, whose batches are slow
   --repeats N   how often each comparison is made (default: 5)
   --json FILE   adds what was measured, repeat by repeat, to a file; a case that is in it is replaced
-  --plots FILE  measures nothing: draws the plots in bench/plots and writes the table of the README from such a file
+  --plots FILE  measures nothing: draws the plots in bench/plots and writes the table of docs/how-fast.md from such a file
 
 mlp-binary and images-ready are mlp-256 and images-1 with inputs that come as the bytes of their tensors: how far a server gets that
 need not read numbers from text, and not fetch and decode images.`;

@@ -1,18 +1,20 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
 import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { Glob } from "bun";
 import { helpOf } from "../src/commands/help.ts";
 import { serve } from "../src/commands/serve.ts";
 import { serveOptions } from "../src/config.ts";
 import { cacheFolder } from "./helpers/executable.ts";
 import { copyPreparedImages } from "./helpers/prepared-images.ts";
-import { blocksOf, commandsOf } from "./helpers/readme.ts";
+import { anchorsOf, blocksOf, commandsOf, linksOf, readPages } from "./helpers/readme.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "..");
-const readme = await readFile(join(root, "README.md"), "utf8");
-const blocks = blocksOf(readme);
+const pages = await readPages(root);
+const blocks = pages.flatMap(({ text }) => blocksOf(text));
 const namedRegistry = "registry.example.com";
 const isServer = (command: string) => command === "./server" || /^(npm start|(npm|bun) run serve)\b/.test(command);
 
@@ -40,7 +42,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-test("every command of the README does what it says, in its order", async () => {
+test("every command of the README and of docs/ does what it says, in its order", async () => {
   for (const [i, block] of blocks.entries()) {
     if (block.path !== undefined) {
       await mkdir(dirname(checkout.join(block.path)), { recursive: true });
@@ -61,7 +63,7 @@ test("every command of the README does what it says, in its order", async () => 
   }
 }, 900_000);
 
-test("every model of the README type-checks", async () => {
+test("every model of the README and of docs/ type-checks", async () => {
   const models = blocks.filter(({ language, path }) => language === "ts" && path !== undefined);
   expect(models.length).toBeGreaterThan(4);
   for (const { path = "", content } of models) await Bun.write(checkout.join(path), content);
@@ -83,8 +85,29 @@ test("the README's test command is the one that CI runs", async () => {
   expect(await readFile(join(root, ".ci", "run"), "utf8")).toMatch(/^(exec )?npm test$/m);
 });
 
-test("the README lists the options of serve in the groups and the order of its help", async () => {
-  const [, table = ""] = /^\| option of serve .*\n.*\n((?:\|.*\n)+)/m.exec(readme) ?? [];
+test("every link between pages leads to a file, and to a heading of it", async () => {
+  const others = await Array.fromAsync(
+    new Glob("{CONTRIBUTING.md,bench/**/*.md,deploy/**/*.md,examples/*/README.md}").scan(root),
+  );
+  const all = [...pages, ...others.map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))];
+  const dead = all.flatMap(({ path, text }) =>
+    linksOf(text)
+      .filter((link) => {
+        const [to = "", anchor] = link.split("#");
+        const file = to === "" ? join(root, path) : join(root, dirname(path), to);
+        if (!existsSync(file)) return true;
+        return anchor !== undefined && !anchorsOf(readFileSync(file, "utf8")).has(anchor);
+      })
+      .map((link) => `${path}: ${link}`),
+  );
+  expect(dead).toEqual([]);
+  expect(all.flatMap(({ text }) => linksOf(text)).length).toBeGreaterThan(20);
+});
+
+test("docs/serve.md lists the options of serve in the groups and the order of its help", async () => {
+  const [, table = ""] =
+    /^\| option of serve .*\n.*\n((?:\|.*\n)+)/m.exec(pages.find(({ path }) => path === "docs/serve.md")?.text ?? "") ??
+    [];
   const listed = [...table.matchAll(/^\| (?:\*\*(.+)\*\*|`--([a-z-]+)`)/gm)].map(([, group, flag]) => group ?? flag);
   const [, help = ""] = Bun.stripANSI(await helpOf(serve, 100)).split("\nOPTIONS\n");
   const shown = [...help.matchAll(/^([A-Z][a-z]+(?: [a-z]+)*)$|^ {2}(?:-\w, )?--([a-z-]+)/gm)];

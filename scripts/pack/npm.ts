@@ -58,7 +58,7 @@ export async function packPackages(folder: string, found: Addons): Promise<strin
 }
 
 async function sconce(at: string) {
-  const names = ["src", "README.md", "LICENSE"];
+  const names = ["src", "docs", "README.md", "LICENSE"];
   for (const name of names) cpSync(join(root, name), join(at, name), { recursive: true });
   chmodSync(join(at, "src", "main.ts"), 0o755);
   for (const name of swaggerFiles)
