@@ -1,7 +1,6 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { SconceError } from "../../errors.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
