@@ -156,7 +156,9 @@ export class Replica implements Disposable {
   }
 
   #connected(): void {
-    void this.#state.look().then(this.#found.resolve);
+    // Before an id is given out, the queue that it names can be found.
+    const noted = this.#directory.refresh().catch(() => {});
+    void Promise.all([noted, this.#state.look()]).then(() => this.#found.resolve());
     void this.#worker?.renew();
   }
 }
