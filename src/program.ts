@@ -23,6 +23,9 @@ export interface Program extends HelpTexts, CommandDef {
 export const exitCodes =
   "Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. Results go to standard output, the rest to standard error.";
 
+/** How long a command that failed is given for what it has begun to write. */
+const FAILED_MS = 1000;
+
 /** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call. */
 export async function runProgram(program: Program, argv: readonly string[]): Promise<void> {
   const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
@@ -31,6 +34,8 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
     await run(program, argv);
   } catch (error) {
     process.exitCode = fail(error);
+    // What a model's code has left running, a timer or a connection, keeps no process that has failed.
+    setTimeout(() => process.exit(), FAILED_MS).unref();
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { Failure } from "./command.ts";
+import { run } from "./command.ts";
 import type { Step } from "./step.ts";
 import { readText, root } from "./step.ts";
 
@@ -23,17 +23,19 @@ export const page: Step = {
 
   missingTools: async () => [],
 
-  async run() {
-    const { success, logs } = await Bun.build({
-      entrypoints: [join(sources, "page.tsx"), join(sources, "page.css")],
-      outdir: pageFolder,
-      naming: "[name].[ext]",
-      target: "browser",
-      minify: true,
-      define: { "process.env.NODE_ENV": '"production"' },
-      throw: false,
-    });
-    if (!success) throw new Failure(logs.map(String));
+  async run({ verbose }) {
+    // In a process of its own: this one has looked for node_modules before they were there, and remembers that.
+    const command = [
+      process.execPath,
+      "build",
+      join(sources, "page.tsx"),
+      join(sources, "page.css"),
+      "--outdir",
+      pageFolder,
+    ];
+    const options = ["--entry-naming", "[name].[ext]", "--target", "browser", "--minify"];
+    const define = ["--define", 'process.env.NODE_ENV="production"'];
+    await run([...command, ...options, ...define], { verbose });
     return "bundled for browsers";
   },
 };

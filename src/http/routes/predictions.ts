@@ -122,7 +122,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const key = headers.get("idempotency-key");
       // Where it was accepted before, there need not be room for it now.
       if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
-      predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
+      const bytes = Number(headers.get("content-length"));
+      // What is too large is told so: it need not come again later.
+      if (bytes <= bodyLimits.maxBytes) predictions.admit({ ...asked, bytes });
       return create(c.req.raw, contextOf(c), asked);
     });
 
