@@ -1,6 +1,7 @@
 /** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
 import type { Charge } from "../memory/charge.ts";
 import type { FailureReason } from "../metrics/labels.ts";
+import type { Text } from "./large-text.ts";
 import type { Origin } from "./predictions.ts";
 import { type EndedRecord, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
@@ -22,7 +23,7 @@ export interface LiveOptions {
 /** What a prediction has to show before its end. */
 export interface Work {
   /** The members of a failure with this message. */
-  failure(errorMessage: string): string;
+  failure(errorMessage: string): Text;
   /** Its client waits no more, and was told its id. */
   told?(): void;
   /** Lets go of all that only the way to the end needed. */
