@@ -12,6 +12,7 @@ import {
   type OptionValues,
   openOption,
   option,
+  origins,
   share,
   someBytes,
 } from "./option.ts";
@@ -42,6 +43,11 @@ export const serveOptions = {
     valueHint: "address",
     default: "0.0.0.0",
     parse: z.string().min(1, "must be an address"),
+  }),
+  corsOrigin: openOption<readonly string[]>({
+    description: "Pages whose scripts may read answers, by the origin of each, with commas between them; * for all",
+    described: "none",
+    ...origins,
   }),
   verify: option({
     description:

@@ -36,6 +36,7 @@ export const errorCodes = [
   "timed_out", // the prediction was ended before this item
   "body_invalid", // a request's body is no JSON
   "inputs_invalid", // a body is no list of inputs that fit the schema; `faults` says where
+  "prediction_differs", // there is a prediction of another body with the id that a client chose
   "queue_full", // there is no room for more items now
   "not_ready", // setting up or draining
   "address_in_use", // the port is taken

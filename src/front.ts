@@ -198,6 +198,7 @@ export async function openFront(options: FrontOptions): Promise<OneFront> {
           maxBodyBytes: config.maxBodyBytes,
           memory,
           version,
+          corsOrigin: config.corsOrigin,
           onInternalError: (error, context) =>
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
           // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
@@ -252,5 +253,5 @@ async function replicaOf(
   if (url === undefined) return undefined;
   // Redis's client takes a tenth of a server's start to load.
   const { Replica } = await import("./queue/replica.ts");
-  return new Replica({ ...own, config, url, name });
+  return new Replica({ ...own, config, url, name, repository: packaged.repository });
 }

@@ -91,6 +91,18 @@ export function bytes(described: string, parse: z.ZodType<number, string> = some
   return { valueHint: "bytes", default: anyBytes.parse(described), described, parse };
 }
 
+/** Origins as browsers send them: scheme, host and a port that is not the scheme's. */
+export const origins = {
+  valueHint: "origin,…",
+  parse: z
+    .string()
+    .transform((given) => given.split(","))
+    .refine(
+      (given) => given.every((each) => each === "*" || (/^https?:/.test(each) && URL.parse(each)?.origin === each)),
+      "must be * or origins as https://example.com, with commas between them",
+    ),
+};
+
 export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");

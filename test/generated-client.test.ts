@@ -67,7 +67,7 @@ export async function roundTrip(baseUrl: string) {
 `;
 
 const heyClient = `
-import { createDemoPrediction, createPrediction, getPrediction } from "./generated";
+import { createDemoPrediction, createPrediction, getPrediction, streamPrediction } from "./generated";
 import { createClient } from "./generated/client";
 import type { DemoOutput, Input, Output, Prediction } from "./generated";
 
@@ -79,6 +79,9 @@ export async function heyRoundTrip(baseUrl: \`\${string}://\${string}\`) {
   const path = { prediction_id: created.data.prediction_id };
   const { data } = await getPrediction({ client, path, headers: { Prefer: "wait" } });
   const outputs: Output[] = data?.outputs ?? [];
+  const events: (string | undefined)[] = [];
+  const { stream } = await streamPrediction({ client, path, onSseEvent: ({ event }) => events.push(event) });
+  for await (const _ of stream);
 
   const failed = await createPrediction({ client, headers, body: [...body, { x: 2, steps: 0, fail: "preprocess" }] });
   const partial: (Output | null)[] = failed.data?.partial_outputs ?? [];
@@ -94,6 +97,7 @@ export async function heyRoundTrip(baseUrl: \`\${string}://\${string}\`) {
   const other: boolean = problem === "urn:sconce:problem:none";
   return {
     y: outputs.map(({ y }) => y),
+    events: events.filter(Boolean),
     status,
     partial: partial.map((output) => output?.y ?? null),
     faults: failed.data?.errors?.map(({ index }) => index),
@@ -181,6 +185,7 @@ test("the client that Hey API makes is answered as it says", async () => {
   const { heyRoundTrip }: { heyRoundTrip: (url: string) => Promise<unknown> } = await import(dir.join("hey/client.ts"));
   expect(await heyRoundTrip(server.url.origin)).toEqual({
     y: [4],
+    events: ["start", "output", "completed"],
     status: "failed",
     partial: [4, null],
     faults: [1],

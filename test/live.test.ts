@@ -23,7 +23,7 @@ function started(count = 1) {
     memory: new OutputMemory({ live, memory: new MemoryAccount(), maxResultBytes: 20 }),
   });
   const list = new ItemList(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)), outputs);
-  live.begin({ failure: (message) => outputs.failure(message), release: () => outputs.release() });
+  live.begin(outputs);
   return { live, list, ended };
 }
 
@@ -77,15 +77,15 @@ test("what succeeded is told beside what failed, in the order of the inputs", ()
   });
 });
 
-test("whoever watches is told of each change, with the record as it then is", () => {
+test("whoever watches is told of each change, and finds the outputs so far", () => {
   const { live, list } = started(2);
   const seen: string[] = [];
-  const stop = live.watch(({ itemsDone, outcome }) => seen.push(`${itemsDone} ${outcome?.status ?? "open"}`));
+  const stop = live.watch(() => seen.push(`${live.record.itemsDone} ${live.outputs.join()}`));
   live.started();
   list.succeeded(0, "a");
   stop();
   list.succeeded(1, "b");
-  expect(seen).toEqual(["0 open", "1 open"]);
+  expect(seen).toEqual(["0 ", '1 "a"']);
 });
 
 test("outputs that there is no room for end a prediction that is not alone", () => {

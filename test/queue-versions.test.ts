@@ -2,6 +2,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import type { ServeConfig } from "../src/config.ts";
+import { Queue } from "../src/queue/queue.ts";
+import { QueueDirectory } from "../src/queue/queue-directory.ts";
+import { parseRedisAddress } from "../src/queue/redis-address.ts";
+import { RedisLink } from "../src/queue/redis-link.ts";
 import { cli } from "./helpers/cli.ts";
 import type { PredictionBody } from "./helpers/client.ts";
 import { writeModel } from "./helpers/model-text.ts";
@@ -15,6 +19,7 @@ setDefaultTimeout(30_000);
 const beyond = { v1: 0, v2: 1000 };
 type Version = keyof typeof beyond;
 const CLIENTS = 4;
+const json = { method: "POST", headers: { "Content-Type": "application/json" } };
 
 describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
@@ -64,11 +69,65 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     await oldWorker.stop();
     await load.ended(20);
     await load.stop();
-    await using reader = await serve("v1", { role: "front" });
-    const readers = { v1: reader, v2: newFront };
-    const outputs = await load.outputs(({ version }) => readers[version]);
+    const outputs = await load.outputs(newFront);
     expect(outputs.filter(({ more, version }) => more !== beyond[version])).toEqual([]);
     expect(await endedInputs()).toBe(outputs.length);
+  });
+
+  test("read, wait for and cancel what the other build accepted, whether it ends there or nobody is left to run it", async () => {
+    await using newFront = await serve("v2", { role: "front" });
+    const { client } = newFront;
+    const oldFront = await serve("v1", { role: "front" });
+    const demo = await oldFront.client.fetch("/demo", { ...json, body: '[{"x":1}]' });
+    const { demo_id } = (await demo.json()) as { demo_id: string };
+    const pending = await oldFront.client.create([{ x: 1 }]);
+    const late = await oldFront.client.create([{ x: 2 }], { "Cancel-After": "0.1" });
+    expect(await client.read(pending.prediction_id)).toEqual(pending);
+    await oldFront.stop();
+    expect(await client.cancel(pending.prediction_id)).toMatchObject({ status: "failed", error_message: "Canceled" });
+    expect(await client.end(late.prediction_id)).toMatchObject({ error_message: "Timed out after 0.1 s" });
+    await using _worker = await serve("v1", { role: "worker" });
+    const ended = await client.fetch(`/demo/${demo_id}`, { headers: { Prefer: "wait" } });
+    expect(await ended.json()).toMatchObject({ demo_id, status: "success" });
+  });
+
+  test("know no ids of other repositories, and ask Redis little about many that nobody gave out", async () => {
+    const ready = Promise.withResolvers<void>();
+    using link = new RedisLink({
+      address: parseRedisAddress(redis.url),
+      onFault: () => {},
+      onReady: ready.resolve,
+    });
+    await ready.promise;
+    const options = { link, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
+    const limits = { maxQueuedItems: 1, maxQueuedBytes: 1 };
+    const directory = (repository: string, name: string) =>
+      new QueueDirectory({
+        link,
+        repository,
+        name,
+        lifetimeS: 9,
+        open: (each) => new Queue({ ...options, name: each, limits }),
+      });
+    const first = directory("lab", "first");
+    // One that is found as soon as it is there, and one more.
+    for (const later of [directory("lab", "second"), directory("lab", "third")]) {
+      await later.refresh();
+      expect(await first.of(later.newId())).toBeInstanceOf(Queue);
+    }
+    const other = directory("other", "first of another");
+    await other.refresh();
+    expect(await first.of(other.newId())).toBeUndefined();
+    await redis.client.config("RESETSTAT");
+    const unknown = Array.from({ length: 100 }, (_, i) => first.newId().slice(0, -3) + (100 + i));
+    expect(await Promise.all(unknown.map((id) => first.of(id)))).toEqual(unknown.map(() => undefined));
+    expect(await redis.client.info("commandstats")).toContain("evalsha:calls=1,");
+  });
+
+  test("leave alone what an older sconce keeps there under the same name", async () => {
+    await redis.client.set("sconce:{joined}:work", "of another layout");
+    await using front = await serve("v1", { queueName: "joined", role: "front" });
+    expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
   });
 
   test("share what a name joins: the new ones end what the old ones give back", async () => {
@@ -82,7 +141,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     await old.stop();
     await load.ended(20);
     await load.stop();
-    const outputs = await load.outputs(() => next);
+    const outputs = await load.outputs(next);
     expect(new Set(outputs.map(({ more }) => more))).toEqual(new Set(Object.values(beyond)));
     expect(await endedInputs()).toBe(outputs.length);
   });
@@ -135,10 +194,10 @@ class Load {
   }
 
   /** By how much each output is beyond that of the first build, read at its end. */
-  outputs(readerOf: (accepted: Accepted) => TestServer): Promise<{ version: Version; more: number }[]> {
-    const ends = this.#accepted.map(async (accepted) => {
-      const { outputs } = await readerOf(accepted).client.end(accepted.body.prediction_id);
-      return { version: accepted.version, more: Number(outputs?.[0]?.y) - (2 * accepted.x + 1) };
+  outputs(reader: TestServer): Promise<{ version: Version; more: number }[]> {
+    const ends = this.#accepted.map(async ({ version, x, body }) => {
+      const { outputs } = await reader.client.end(body.prediction_id);
+      return { version, more: Number(outputs?.[0]?.y) - (2 * x + 1) };
     });
     return Promise.all(ends);
   }

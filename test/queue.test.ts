@@ -1,5 +1,7 @@
 /** Replicas that share predictions through Redis: whichever is asked answers for all. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { problemOf } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -37,6 +39,25 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
       const faults = (await (await client.fetch("/metrics")).text()).match(/^sconce_queue_faults_total.*/gm);
       expect(faults?.filter((line) => !line.endsWith(" 0"))).toEqual([]);
     }
+  });
+
+  test("make one prediction of one id, whichever is asked", async () => {
+    const id = crypto.randomUUID();
+    const put = ({ client }: TestServer, x: number, note?: object) =>
+      client.fetch(`/predictions/${id}`, {
+        method: "PUT",
+        headers: { "Content-Type": "application/json", Prefer: "wait" },
+        body: JSON.stringify([{ x, note }]),
+      });
+    const items = () => both.client.metric('sconce_predictions_total{status="success"}');
+    const before = await items();
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => put(i % 2 ? front : both, 1)));
+    expect(await items()).toBe(before + 1);
+    const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())));
+    expect(bodies.size).toBe(1);
+    expect(JSON.parse([...bodies][0] ?? "")).toMatchObject({ prediction_id: id, status: "success" });
+    // Too large for the entry of its prediction.
+    expect((await put(front, 1, { text: "n".repeat(100_000) })).status).toBe(422);
   });
 
   test("show what is under way, and wait for what another one accepted", async () => {
@@ -121,12 +142,27 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const read = async (headers = {}) =>
       (await (await demoFront.client.fetch(`/demo/${id}`, { headers })).json()) as Record<string, unknown>;
     let logs = "";
-    while (!logs.includes("said aloha")) ({ logs } = (await read()) as { logs: string });
+    const names: string[] = [];
+    const stream = await demoFront.client.fetch(`/demo/${id}`, { headers: { Accept: "text/event-stream" } });
+    const events = eventsOf(stream);
+    const next = async () => {
+      const { value } = await events.next();
+      names.push(value?.event ?? "");
+      return value?.data;
+    };
+    while (!logs.includes("said aloha")) {
+      const data = await next();
+      if (names.at(-1) === "log") logs += data;
+    }
     expect(logs).not.toContain("again");
     gate.release("a");
+    while (!names.includes("completed")) await next();
+    expect(names.join(" ")).toMatch(/^start (log )+output completed$/);
     const ended = await read({ Prefer: "wait" });
     expect(ended).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }] });
     expect(ended.logs).toContain(`${logs}aloha again`);
+    const { detail } = await problemOf(await demoFront.client.fetch(`/demo/${id}/outputs/0/y`));
+    expect(detail).toBe("y is not a file");
     expect(await worker.client.refused([{ x: 1 }])).toMatchObject({ status: 404 });
     expect((await worker.client.fetch("/health/ready")).status).toBe(200);
     expect(await worker.client.metric("sconce_queue_deliveries_total")).toBe(1);

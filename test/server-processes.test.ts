@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
 import { cacheFolder, digitsExecutable } from "./helpers/executable.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -101,14 +102,40 @@ describe("a server of two fronts", () => {
     const created = await createOnBoth(client, gate.url("a"));
     expect(await client.metric("sconce_queued_items")).toBe(created.size);
     const [canceled = ""] = created.keys();
+    const accept = { Accept: "text/event-stream" };
+    const streams = await Promise.all(
+      [...created.keys()].map((id) =>
+        client.fetch(`/predictions/${id}`, { headers: { ...accept, Connection: "close" } }),
+      ),
+    );
     expect(await client.cancel(canceled)).toMatchObject({ status: "failed", error_message: "Canceled" });
     created.delete(canceled);
+    const ends = streams.map(async (response) => (await Array.fromAsync(eventsOf(response))).at(-1)?.event);
     expect((await client.refused(Array.from({ length: 100 }, () => ({ x: 1 })))).status).toBe(429);
     gate.release("a");
     expect(await outputsOf(client, created)).toEqual(expected(created));
+    expect(new Set(await Promise.all(ends))).toEqual(new Set(["completed"]));
     expect(await client.metric("sconce_queued_items")).toBe(0);
     expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(created.size);
     expect((await client.fetch(`/predictions/${canceled.slice(0, -1)}_`)).status).toBe(404);
+  });
+
+  test("makes one prediction of one id, whichever front it comes to", async () => {
+    await using server = serve("lab", "--fronts", "2");
+    const client = await clientOf(server);
+    const large = { text: "n".repeat(300_000) };
+    const put = (id: string, x: number) => {
+      const headers = { "Content-Type": "application/json", Connection: "close", Prefer: "wait" };
+      return client.fetch(`/predictions/${id}`, { method: "PUT", headers, body: JSON.stringify([{ x, note: large }]) });
+    };
+    // Those of either front, and of what no front's own ids begin with.
+    for (const id of ["0", "1", "-"].map((owner) => `${owner}${crypto.randomUUID()}`)) {
+      const bodies = await Promise.all(Array.from({ length: 6 }, async () => (await put(id, 1)).text()));
+      expect(new Set(bodies).size).toBe(1);
+      expect(bodies[0]).toContain('"success"');
+      expect((await put(id, 2)).status).toBe(422);
+    }
+    expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(3);
   });
 
   test("has one account of memory for both", async () => {

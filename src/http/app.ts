@@ -1,6 +1,7 @@
 /** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import { cors } from "hono/cors";
 import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Metrics } from "../metrics.ts";
@@ -12,6 +13,7 @@ import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.t
 import { contextOf, type RequestContext } from "./request-context.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
+import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
 import { modelSchemas } from "./schemas.ts";
 
@@ -35,16 +37,30 @@ export interface AppOptions extends PredictionRoutes {
   /** Whether items are run now; the engine may be starting again. */
   readonly isReady: () => boolean;
   readonly version: string;
+  /** Whose pages may read answers, or "*"; by default none of another origin. */
+  readonly corsOrigin?: readonly string[] | undefined;
   /** Told of errors that say more than their answer does. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
 
+/** Of answers, beside those that scripts of other pages may always read. */
+const exposeHeaders = ["Location", "Retry-After", "X-Request-Id", "Preference-Applied", "Allow", "Accept-Encoding"];
+/** For how long a browser may keep what it was told; none keeps it for longer than two hours. */
+const PREFLIGHT_S = 7200;
+
 export function createApp(options: AppOptions): OpenAPIHono {
   const { model, metrics, lifecycle, isReady, siblings, version, onInternalError } = options;
   const app = new OpenAPIHono({ getPath: pathOf });
+  const { corsOrigin } = options;
+  if (corsOrigin !== undefined) {
+    const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
+    const allowMethods = ["GET", "HEAD", "POST", "PUT"];
+    app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
+  }
   const schemas = modelSchemas(model);
   describeRoutes(app, schemas, { example: model.example, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
+  addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);
   app.get("/", (c) =>

@@ -4,6 +4,7 @@ import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
 import { utf8 } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
+import { decoderOf, type Parts } from "./decoded-body.ts";
 import { ProblemError } from "./problem.ts";
 import type { Upload, Uploads } from "./uploads.ts";
 
@@ -32,7 +33,10 @@ const SMALL_BYTES = 16 * 1024;
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
   const { memory, uploads } = limits;
   checkMediaType(request.headers);
-  const length = lengthOf(request, limits);
+  const decoder = decoderOf(request.headers.get("content-encoding"));
+  const announced = lengthOf(request, limits);
+  // What a compressed body becomes is known at its end.
+  const length = decoder === undefined ? announced : undefined;
   const charge = uploads.taken(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw noRoom();
   try {
@@ -45,7 +49,7 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
     }
     const isAnnounced = length !== undefined;
     const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
-      readChunks(request, { limits, upload, isAnnounced }),
+      readChunks(request, { limits, upload, isAnnounced, decoder }),
     );
     return { body: chunks, bytes, charge };
   } catch (error) {
@@ -55,12 +59,6 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
 }
 
 function checkMediaType(headers: Headers): void {
-  const encoding = headers.get("content-encoding");
-  if (encoding !== null && encoding.toLowerCase() !== "identity") {
-    throw unsupported(`expected a body without Content-Encoding, received ${JSON.stringify(encoding)}`, {
-      "Accept-Encoding": "identity",
-    });
-  }
   const given = headers.get("content-type");
   if (given === "application/json" || given?.split(";", 1)[0]?.trim().toLowerCase() === "application/json") return;
   const received = given === null ? "none" : JSON.stringify(given);
@@ -85,19 +83,21 @@ interface Chunked {
   readonly upload: Upload;
   /** All of its bytes were charged before; else each is as it comes. */
   readonly isAnnounced: boolean;
+  readonly decoder: ReturnType<typeof decoderOf>;
 }
 
 /** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
 async function readChunks(
   request: Request,
-  { limits, upload, isAnnounced }: Chunked,
+  { limits, upload, isAnnounced, decoder }: Chunked,
 ): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
-  const reader = request.body?.getReader();
+  const { body } = request;
+  const reader: Parts | undefined = body === null ? undefined : (decoder?.(body) ?? body.getReader());
   try {
     while (reader !== undefined) {
-      const { done, value } = await upload.part(reader.read()).catch(refuseIncomplete);
-      if (done) break;
+      const { value } = await upload.part(reader.read()).catch(refuseIncomplete);
+      if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);
       if (!isAnnounced && !limits.uploads.taken(() => upload.charge.tryGrow(HELD_PER_BYTE * value.length)))
@@ -121,13 +121,13 @@ function noRoom(): SconceError {
 }
 
 function refuseIncomplete(cause: unknown): never {
-  if (cause instanceof ProblemError) throw cause;
+  if (cause instanceof ProblemError || cause instanceof SconceError) throw cause;
   const detail = "the body ended before the length that was announced for it";
   throw new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
 }
 
-function unsupported(detail: string, headers: Readonly<Record<string, string>> = {}): ProblemError {
-  return new ProblemError({ status: 415, code: "unsupported_media_type", detail, headers });
+function unsupported(detail: string): ProblemError {
+  return new ProblemError({ status: 415, code: "unsupported_media_type", detail });
 }
 
 /** A body alone is taken as long as it needs no more than the whole account. @throws ProblemError 413 */

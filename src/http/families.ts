@@ -8,6 +8,8 @@ export interface Family {
   readonly idName: "prediction_id" | "demo_id";
   /** In names of operations and components. */
   readonly name: "Prediction" | "DemoPrediction";
+  /** Of outputs, in which files may be. */
+  readonly lists: readonly ("outputs" | "demo_outputs")[];
   readonly tag: string;
   /** Of the tag. */
   readonly description: string;
@@ -20,6 +22,7 @@ export const families: readonly Family[] = [
     path: "/predictions",
     idName: "prediction_id",
     name: "Prediction",
+    lists: ["outputs"],
     tag: "Predictions",
     description: "Outputs of the model for a list of inputs",
     noun: "prediction",
@@ -29,6 +32,7 @@ export const families: readonly Family[] = [
     path: "/demo",
     idName: "demo_id",
     name: "DemoPrediction",
+    lists: ["outputs", "demo_outputs"],
     tag: "Demo",
     description: "The same with what the model's demo shows of them, and what it writes meanwhile",
     noun: "demo prediction",

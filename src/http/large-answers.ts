@@ -1,8 +1,9 @@
 /** Large results on their way to clients: one copy in memory for all who read one at the same time, however slow they are. */
+import { SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
-import type { EndedRecord, Kind } from "../predictions/record.ts";
+import type { EndedRecord } from "../predictions/record.ts";
 import type { Family } from "./families.ts";
 import { largeRecord } from "./record-json.ts";
 
@@ -10,7 +11,6 @@ import { largeRecord } from "./record-json.ts";
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
 
 interface Shared {
-  readonly kind: Kind;
   readonly text: LargeText;
   readonly charge: Charge;
   readers: number;
@@ -18,66 +18,81 @@ interface Shared {
 
 export class LargeAnswers {
   readonly #memory: MemoryAccount;
-  /** Of records that are being read, by id: ended ones, which do not change any more. */
+  /** What is being read, by its path: of ended records, which do not change any more. */
   readonly #shared = new Map<string, Shared>();
 
   constructor(memory: MemoryAccount) {
     this.#memory = memory;
   }
 
-  /** Whether there is room for one more copy. */
-  hasRoomFor({ outcome }: EndedRecord): boolean {
-    return this.#memory.hasRoom("answers", outcome.members.length);
+  /** Whether there is room for one of this length, or others are reading it. */
+  hasRoomFor(path: string, length: number): boolean {
+    return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
   /** The JSON text of a record that others are reading. */
-  streamOf(id: string, { kind }: Family): ReadableStream<Uint8Array> | undefined {
-    const shared = this.#shared.get(id);
-    return shared?.kind === kind ? this.#stream(id, kind, () => shared.text) : undefined;
+  streamOf(id: string, { path }: Family): ReadableStream<Uint8Array> | undefined {
+    const shared = this.#shared.get(`${path}/${id}`);
+    return shared && this.part(`${path}/${id}`, () => shared.text);
   }
 
-  /** The JSON text of a record. Nothing is held before the first byte is asked for: a client may have left by then. */
+  /** The JSON text of a record. */
   stream(record: EndedRecord, family: Family): ReadableStream<Uint8Array> {
-    return this.#stream(record.id, record.kind, () => largeRecord(record, family));
+    return this.part(`${family.path}/${record.id}`, () => largeRecord(record, family));
   }
 
-  #stream(id: string, kind: Kind, open: () => LargeText): ReadableStream<Uint8Array> {
+  /**
+   * A part of what a path always has. Nothing is held before the first byte is asked for: a client may have left by then.
+   * @param open makes the whole where nobody else is reading it
+   */
+  part(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
     // Let go of once it was called: it may hold the record.
     let opening: (() => LargeText) | undefined = open;
     let shared: Shared | undefined;
-    let sent = 0;
-    const end = () => {
-      if (shared !== undefined) this.#leave(id, shared);
+    // The piece that is next, and where it begins.
+    let [next, at] = [0, 0];
+    const leave = () => {
+      if (shared !== undefined) this.#leave(path, shared);
       shared = undefined;
       opening = undefined;
     };
     const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
-      if (opening !== undefined) shared = this.#join(id, kind, opening);
+      if (opening !== undefined) shared = this.#join(path, opening);
       opening = undefined;
-      const bytes = shared?.text.bytes(sent++);
-      if (bytes !== undefined) return controller.enqueue(bytes);
-      end();
+      for (let bytes = shared?.text.bytes(next); bytes !== undefined && at < end; bytes = shared?.text.bytes(next)) {
+        next += 1;
+        const wanted = bytes.subarray(Math.max(0, begin - at), end - at);
+        at += bytes.length;
+        if (wanted.length > 0) return controller.enqueue(wanted);
+      }
+      leave();
       controller.close();
     };
-    return new ReadableStream({ pull, cancel: end }, { highWaterMark: 0 });
+    return new ReadableStream({ pull, cancel: leave }, { highWaterMark: 0 });
   }
 
-  #join(id: string, kind: Kind, open: () => LargeText): Shared {
-    let shared = this.#shared.get(id);
+  #join(path: string, open: () => LargeText): Shared {
+    let shared = this.#shared.get(path);
     if (shared === undefined) {
       const text = open();
-      // Beside the record, which may be forgotten meanwhile, there are the bytes of what was sent.
-      shared = { kind, text, charge: this.#memory.add("answers", text.length), readers: 0 };
-      this.#shared.set(id, shared);
+      // Beside what it was made of, which may be forgotten meanwhile, there are the bytes of what was sent.
+      shared = { text, charge: this.#memory.add("answers", text.length), readers: 0 };
+      this.#shared.set(path, shared);
     }
     shared.readers += 1;
     return shared;
   }
 
-  #leave(id: string, shared: Shared): void {
+  #leave(path: string, shared: Shared): void {
     shared.readers -= 1;
     if (shared.readers > 0) return;
-    this.#shared.delete(id);
+    this.#shared.delete(path);
     shared.charge[Symbol.dispose]();
   }
+}
+
+/** The refusal of one that there is no room for. */
+export function noMemory(): SconceError {
+  const message = "the server's memory is taken by other requests (--max-memory); try again later";
+  return new SconceError("queue_full", message, { refusal: "memory" });
 }

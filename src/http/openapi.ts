@@ -1,9 +1,11 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../errors.ts";
+import { chosenId } from "./chosen-id.ts";
 import { families } from "./families.ts";
 import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
 import { type ProblemCode, problemType, titles } from "./problem.ts";
+import { readingRoutes } from "./reading-routes.ts";
 import { recordSamples } from "./record-samples.ts";
 import { healthSchema, type modelSchemas, problemSchema } from "./schemas.ts";
 
@@ -18,7 +20,7 @@ interface ProblemSample {
 
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
-const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 503, ProblemSample>> = {
+const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 416 | 422 | 429 | 500 | 503, ProblemSample>> = {
   400: {
     description: "The request is malformed: its body is not JSON, or a header cannot be read",
     code: "bad_header",
@@ -43,6 +45,11 @@ const problems: Readonly<Record<400 | 404 | 408 | 413 | 415 | 422 | 429 | 500 | 
     description: "The body is not application/json",
     code: "unsupported_media_type",
     detail: "expected the header Content-Type: application/json, received none",
+  },
+  416: {
+    description: "The file has no such bytes",
+    code: "range_not_satisfiable",
+    detail: "there are 512 bytes, and none of those that were asked for",
   },
   422: {
     description: "The list is empty or too long, or an input does not fit its schema; every fault is listed",
@@ -90,6 +97,19 @@ const cancelAfterHeader = z
     param: { name: "Cancel-After", in: "header" },
     description: "A time limit for this prediction, in seconds; at most three decimals",
     example: 30,
+  });
+
+const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
+const keyHeader = z
+  .string()
+  .min(16)
+  .max(257)
+  .optional()
+  .openapi({
+    param: { name: "Idempotency-Key", in: "header" },
+    description:
+      "What is sent again with the same key and body makes no second prediction: the answer is the one that there is, as it stands",
+    example: sampleKey,
   });
 
 const requestId = z.string().openapi({ description: "That of the request, or a new one", example: "RaEfxVXjXb3ZnDsQ" });
@@ -172,8 +192,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         ];
       }),
     );
-  const register = (route: Parameters<typeof app.openAPIRegistry.registerPath>[0]) =>
-    app.openAPIRegistry.registerPath(createRoute(route));
+  const register = (route: RouteConfig) => app.openAPIRegistry.registerPath(createRoute(route));
 
   for (const [name, schema] of schemas.definitions) app.openAPIRegistry.registerComponent("schemas", name, schema);
   register({
@@ -194,15 +213,10 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
     const samples = (...statuses: Parameters<typeof recordSamples>[2]) => ({
       examples: recordSamples(family, schemas.samples, statuses),
     });
-    register({
-      method: "post",
-      path,
-      operationId: `create${name}`,
+    const asked = { Prefer: prefer, "Cancel-After": cancelAfterHeader };
+    const creation = {
       tags: [tag],
-      summary: `Create a ${noun} from a list of inputs`,
-      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end.`,
       request: {
-        headers: z.object({ Prefer: prefer, "Cancel-After": cancelAfterHeader, ...traced }),
         body: {
           required: true,
           content: {
@@ -221,6 +235,34 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         },
         ...fails(400, 408, 413, 415, 422, 429, 500, 503),
       },
+    };
+    register({
+      ...creation,
+      method: "post",
+      path,
+      operationId: `create${name}`,
+      summary: `Create a ${noun} from a list of inputs`,
+      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, with the events of stream${name}; a client that leaves before the end of these cancels it.`,
+      request: { ...creation.request, headers: z.object({ ...asked, "Idempotency-Key": keyHeader, ...traced }) },
+    });
+    register({
+      ...creation,
+      method: "put",
+      path: `${path}/{${idName}}`,
+      operationId: `put${name}`,
+      summary: `Create a ${noun} once, under an id of your own`,
+      description:
+        "As POST, but what is sent again makes no second one: the answer is the one that there is, as it stands. The same body is needed.",
+      request: {
+        ...creation.request,
+        params: z.object({
+          [idName]: z
+            .string()
+            .regex(chosenId)
+            .openapi({ param: { name: idName, in: "path" }, description: "Hard to guess", example: sampleKey }),
+        }),
+        headers: z.object({ ...asked, ...traced }),
+      },
     });
     register({
       method: "get",
@@ -228,7 +270,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
       operationId: `get${name}`,
       tags: [tag],
       summary: `Read a ${noun}`,
-      description: "Answers at once, or, with `Prefer: wait`, at its end. Ended ones can be read for a while.",
+      description: `Answers at once, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, as stream${name}. Ended ones can be read for a while.`,
       request: { params, headers: z.object({ Prefer: prefer, ...traced }) },
       responses: {
         200: {
@@ -238,6 +280,15 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         ...fails(400, 404, 500, 503),
       },
     });
+    for (const route of readingRoutes(family, {
+      params,
+      traced,
+      answered,
+      fails,
+      samples: samples("pending", "success"),
+    })) {
+      register(route);
+    }
     register({
       method: "post",
       path: `${path}/{${idName}}/cancel`,

@@ -11,6 +11,7 @@ export const titles = {
   408: "Request timeout",
   413: "Content too large",
   415: "Unsupported media type",
+  416: "Range not satisfiable",
   422: "Unprocessable content",
   429: "Too many requests",
   500: "Internal server error",
@@ -24,11 +25,14 @@ export const problemCodes = [
   "bad_header",
   "not_found",
   "prediction_not_found",
+  "file_not_found",
+  "range_not_satisfiable",
   "method_not_allowed",
   "body_too_large",
   "body_too_slow",
   "unsupported_media_type",
   "inputs_invalid",
+  "prediction_differs",
   "queue_full",
   "internal",
   "not_ready",
@@ -59,11 +63,14 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   bad_header: "header",
   not_found: "path",
   prediction_not_found: "prediction",
+  file_not_found: "file",
+  range_not_satisfiable: "range",
   method_not_allowed: "method",
   body_too_large: "size",
   body_too_slow: "slow",
   unsupported_media_type: "type",
   inputs_invalid: "inputs",
+  prediction_differs: "inputs",
   queue_full: "queue",
   internal: "internal",
   not_ready: "engine",
@@ -86,10 +93,19 @@ export class ProblemError extends Error {
   }
 }
 
+export function unknownPrediction(): ProblemError {
+  return new ProblemError({
+    status: 404,
+    code: "prediction_not_found",
+    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+  });
+}
+
 /** What clients are told of the errors that reach them as such; every other error is a 500 without internals. */
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422, code: "inputs_invalid" },
+  prediction_differs: { status: 422, code: "prediction_differs" },
   queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
   predictions_unusable: {
     status: 503,

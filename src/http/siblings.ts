@@ -1,4 +1,5 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
+import { SconceError } from "../errors.ts";
 import { indexOf } from "../predictions/owner.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -23,14 +24,17 @@ export class Siblings {
   /**
    * Hands a request for a prediction to the front that has it.
    * @returns its answer; undefined where that is this front, or one that is gone: then the store knows what is left
+   * @throws SconceError `not_ready` where that is one that is gone, and the request has a body
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
     const owner = indexOf(id, count);
     if (owner === undefined || owner === index) return undefined;
     const { pathname, search } = new URL(request.url);
-    const { method, signal } = request;
+    const { method, signal, body } = request;
     const headers = new Headers(request.headers);
+    // What is sent as it comes has no length.
+    if (body !== null) headers.delete("Content-Length");
     headers.set("X-Request-Id", context.requestId);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
@@ -38,11 +42,13 @@ export class Siblings {
         method,
         headers,
         signal,
+        body,
       });
       context.isNamed = true;
       return answer;
     } catch (error) {
       if (signal.aborted) throw error;
+      if (body !== null) throw away(error);
       return undefined;
     }
   }
@@ -59,4 +65,11 @@ export class Siblings {
     );
     return answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
   }
+}
+
+function away(cause: unknown): SconceError {
+  return new SconceError("not_ready", "the process that has this id is starting again; try again then", {
+    refusal: "engine",
+    cause,
+  });
 }

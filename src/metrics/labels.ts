@@ -63,10 +63,12 @@ export const refusals = {
   header: 400,
   path: 404,
   prediction: 404,
+  file: 404,
   method: 405,
   slow: 408,
   size: 413,
   type: 415,
+  range: 416,
   inputs: 422,
   // The queue has too many inputs, too many bytes, or is too long for the request's time.
   queue: 429,
@@ -97,9 +99,13 @@ export const routes = {
   "/": [200],
   "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 404],
+  "/predictions/{id}/events": [200, 404],
+  "/predictions/{id}/outputs": [200, 206, 304, 404, 416],
   "/predictions/{id}/cancel": [200, 404],
   "/demo": [200, 400, 408, 413, 415, 422, 429, 503],
   "/demo/{id}": [200, 404],
+  "/demo/{id}/events": [200, 404],
+  "/demo/{id}/outputs": [200, 206, 304, 404, 416],
   "/demo/{id}/cancel": [200, 404],
   "/docs": [200],
   "/openapi.json": [200],
@@ -114,8 +120,8 @@ export type Route = keyof typeof routes;
 export function routeOf(path: string): Route {
   const known = byPath.get(path);
   if (known !== undefined) return known;
-  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel)?$/.exec(path);
-  if (match !== null) return byPath.get(`${match[1]}/{id}${match[2] ?? ""}`) ?? "other";
+  const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|(?:\/(?:demo_)?(outputs))\/.*|$)/.exec(path);
+  if (match !== null) return byPath.get(`${match[1]}/{id}${match[3] === undefined ? match[2] : "/outputs"}`) ?? "other";
   return path.startsWith("/docs/") ? "/docs" : "other";
 }
 

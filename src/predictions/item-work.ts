@@ -20,6 +20,9 @@ export function workOnItems(inputs: InputList, options: ItemWorkOptions): void {
   live.items = list;
   live.begin({
     failure: (message) => outputs.failure(message),
+    get outputs() {
+      return outputs.outputs;
+    },
     told: () => flow.notWaitedFor(list),
     release: () => {
       outputs.release();

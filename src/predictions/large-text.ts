@@ -34,12 +34,7 @@ export class LargeText {
 
   /** A copy of the whole. */
   toString(): string {
-    // Bytes are cut anywhere, but not where text begins.
-    const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-    const texts = this.pieces.map((piece) =>
-      typeof piece === "string" ? piece : decoder.decode(piece, { stream: true }),
-    );
-    return texts.join("");
+    return [...textsOf(this)].join("");
   }
 }
 
@@ -71,6 +66,15 @@ export function listText(name: string, texts: readonly string[]): Text {
 
 export function piecesOf(text: Text): readonly Piece[] {
   return typeof text === "string" ? [text] : text.pieces;
+}
+
+/** The pieces as strings, each made when it is asked for. */
+export function* textsOf(text: Text): Generator<string> {
+  // Bytes are cut anywhere, but not where text begins.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  for (const piece of piecesOf(text)) {
+    yield typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
+  }
 }
 
 /** Of its UTF-8. */

@@ -24,6 +24,8 @@ export interface LiveOptions {
 export interface Work {
   /** The members of a failure with this message. */
   failure(errorMessage: string): Text;
+  /** What succeeded so far, as JSON texts by index. */
+  readonly outputs?: readonly (string | undefined)[];
   /** Its client waits no more, and was told its id. */
   told?(): void;
   /** Lets go of all that only the way to the end needed. */
@@ -57,7 +59,7 @@ export class LivePrediction {
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;
   #waiters: (() => void)[] = [];
-  #watchers: Set<(record: PredictionRecord) => void> | undefined;
+  #watchers: Set<() => void> | undefined;
   #abort: AbortController | undefined;
 
   constructor({ request, bytes, charge, deadlineMs, onEnd }: LiveOptions) {
@@ -169,13 +171,19 @@ export class LivePrediction {
     this.#waiters = this.#waiters.filter((waiter) => waiter !== callback);
   }
 
-  watch(changed: (record: PredictionRecord) => void): () => void {
+  /** Outputs that came before its end. */
+  get outputs(): readonly (string | undefined)[] {
+    return this.#work?.outputs ?? [];
+  }
+
+  /** Calls back at each change until it has ended. @returns what stops that */
+  watch(changed: () => void): () => void {
     this.#watchers ??= new Set();
     this.#watchers.add(changed);
     return () => this.#watchers?.delete(changed);
   }
 
   #changed(): void {
-    if (this.#watchers !== undefined) for (const changed of this.#watchers) changed(this.#record);
+    if (this.#watchers !== undefined) for (const changed of this.#watchers) changed();
   }
 }

@@ -74,6 +74,10 @@ export class OutputList implements OutputReceiver, Work {
     this.#itemDone();
   }
 
+  get outputs(): readonly (string | undefined)[] {
+    return this.#outputs;
+  }
+
   failure(message: string): Text {
     const { live } = this.#options;
     const members: Text[] = [`"error_message":${JSON.stringify(message)}`];

@@ -1,7 +1,7 @@
 /** Whose a prediction is: the first character of its id names the front that accepted it. */
 
-/** One for each front; a server has at most 60. */
-const names = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/** One for each front, of which a server has at most 60; ids that clients choose begin with any of them. */
+const names = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 /** The owner's name of the front with this index. */
 export function ownerOf(index: number): string {

@@ -2,6 +2,7 @@
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Sender } from "../serving/suspects.ts";
+import type { Once } from "./once.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
 /** Who waits for an answer. */
@@ -39,6 +40,8 @@ export interface NewPrediction extends AskedPrediction {
   readonly charge: Charge;
   readonly client: Client;
   readonly origin: Origin;
+  /** Where its client chose the id: it is told of the prediction that there is, and one that leaves cancels nothing. */
+  readonly once?: Once | undefined;
 }
 
 export interface Predictions {
@@ -51,7 +54,7 @@ export interface Predictions {
    * Accepts a prediction, all of it or nothing. One that has not ended when it is answered is kept: it outlives this process where the
    * store does.
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full` when there is no room now, `not_ready` when the server is
-   *   stopping, `predictions_unwritable` when it cannot be kept
+   *   stopping, `predictions_unwritable` when it cannot be kept, `prediction_differs` where the id that a client chose has another one
    */
   create(request: NewPrediction): Promise<PredictionRecord>;
   /** @returns undefined where there is none of this kind, or no longer */
@@ -67,4 +70,17 @@ export interface Predictions {
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
+  /**
+   * For one who reads along.
+   * @param changed called soon after each change: begun, an output, a line of its logs, its end; several may be one call
+   */
+  watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined>;
+}
+
+/** A prediction that is watched until this is disposed. */
+export interface Watched extends Disposable {
+  /** As it stands; undefined once nobody here hears of it any more. */
+  readonly record: PredictionRecord | undefined;
+  /** Outputs as JSON texts, by index, as far as they are known here before the end. */
+  readonly outputs: readonly (string | undefined)[];
 }

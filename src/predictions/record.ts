@@ -27,6 +27,8 @@ export interface PredictionRecord {
   readonly outcome: Outcome | undefined;
   /** What a demo wrote so far; empty for others. */
   readonly logs: string;
+  /** Of its kind and body, where its client chose the id. */
+  readonly digest?: string | undefined;
 }
 
 /** A record that has ended. */
@@ -41,7 +43,8 @@ export function pendingRecord({
   kind,
   count,
   createdAtMs,
-}: Pick<PredictionRecord, "id" | "kind" | "count" | "createdAtMs">): PredictionRecord {
+  digest,
+}: Pick<PredictionRecord, "id" | "kind" | "count" | "createdAtMs" | "digest">): PredictionRecord {
   return {
     id,
     kind,
@@ -52,6 +55,7 @@ export function pendingRecord({
     finishedAtMs: undefined,
     outcome: undefined,
     logs: "",
+    digest,
   };
 }
 

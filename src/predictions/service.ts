@@ -16,8 +16,9 @@ import { workOnDemo } from "./demo.ts";
 import { newId } from "./ids.ts";
 import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
+import { checkSame, InOrder, type Once } from "./once.ts";
 import { OutputMemory } from "./output-memory.ts";
-import type { AskedPrediction, Client, NewPrediction, Origin, Predictions } from "./predictions.ts";
+import type { AskedPrediction, Client, NewPrediction, Origin, Predictions, Watched } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore } from "./store.ts";
 import { Unread } from "./unread.ts";
@@ -68,6 +69,7 @@ export class PredictionService implements Predictions {
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
   readonly #waits = new Waits();
   readonly #unread = new Unread();
+  readonly #creations = new InOrder();
   #isDraining = false;
   #isAbandoned = false;
   readonly #drained = Promise.withResolvers<void>();
@@ -99,7 +101,43 @@ export class PredictionService implements Predictions {
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
+    const { once, kind, waitMs, client, charge } = request;
+    if (once !== undefined) {
+      const { id } = once;
+      const record = await this.#creations.run(id, async () => {
+        using unused = new DisposableStack();
+        unused.use(charge);
+        const known = await this.#known(once);
+        if (known !== undefined) return known;
+        unused.move();
+        // It is kept from the start: a client that waits for it is as one that will come back.
+        const live = await this.#accept({ ...request, waitMs: 0 });
+        await this.#keep(live);
+        return live.record;
+      });
+      return (await this.wait(kind, id, { waitMs, client })) ?? record;
+    }
+    const live = await this.#accept(request);
+    if (waitMs > 0) {
+      await this.#waits.until(live, client, waitMs);
+      // A client that left was never told the id: nobody can read the outcome.
+      if (!live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
+      if (live.isOvertaken) throw this.#admission.overtaken();
+      live.told();
+    }
+    await this.#keep(live);
+    return live.record;
+  }
+
+  /** @throws SconceError `prediction_differs` */
+  async #known(once: Once): Promise<PredictionRecord | undefined> {
+    const record = this.#live.get(once.id)?.record ?? (await this.#options.store.get(once.id));
+    if (record !== undefined) checkSame(record.digest, once);
+    return record;
+  }
+
+  async #accept(request: NewPrediction): Promise<LivePrediction> {
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once } = request;
     const { bodies, limits, metrics, owner, onTrace } = this.#options;
     let live: LivePrediction;
     try {
@@ -113,13 +151,14 @@ export class PredictionService implements Predictions {
       this.admit(request, count);
       live = this.#begin(
         {
-          id: newId(owner),
+          id: once?.id ?? newId(owner),
           kind,
           count,
           createdAtMs: Date.now(),
           timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
           body: decoded.body,
           origin,
+          digest: once?.digest,
         },
         {
           inputs: decoded.inputs,
@@ -134,15 +173,7 @@ export class PredictionService implements Predictions {
       throw error;
     }
     if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
-    if (waitMs > 0) {
-      await this.#waits.until(live, client, waitMs);
-      // A client that left was never told the id: nobody can read the outcome.
-      if (!live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
-      if (live.isOvertaken) throw this.#admission.overtaken();
-      live.told();
-    }
-    await this.#keep(live);
-    return live.record;
+    return live;
   }
 
   /** One that has not ended, at once. */
@@ -178,6 +209,23 @@ export class PredictionService implements Predictions {
     await this.#waits.until(live, client, waitMs);
     if (live.isOver) this.#unread.read(id);
     return live.record;
+  }
+
+  async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
+    const live = this.#liveOf(kind, id);
+    const record = live?.record ?? (await this.get(kind, id));
+    if (record === undefined) return undefined;
+    const stop = live?.watch(changed);
+    return {
+      record,
+      get outputs() {
+        return live?.outputs ?? [];
+      },
+      [Symbol.dispose]: () => {
+        stop?.();
+        if (live?.isOver) this.#unread.read(id);
+      },
+    };
   }
 
   /** Goes on with what earlier processes with these owners left behind; limits do not refuse what was accepted. */
@@ -320,6 +368,8 @@ export class PredictionService implements Predictions {
       await this.#options.store.create(request);
     } catch (error) {
       live.isKept = false;
+      // Its client may come again with the same id.
+      live.isOvertaken = request.digest !== undefined;
       live.end("Canceled", "store");
       throw error;
     }

@@ -13,6 +13,8 @@ export interface KeptRequest {
   readonly timeoutMs: number;
   /** A JSON list of inputs that fit the schema. */
   readonly body: string | Uint8Array<ArrayBuffer>;
+  /** Of its kind and body, where its client chose the id. */
+  readonly digest?: string | undefined;
   /** The request that it came by, for log lines. */
   readonly origin?: Origin | undefined;
 }

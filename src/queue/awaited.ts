@@ -1,5 +1,5 @@
 /** A prediction that requests of this process wait for, wherever it runs. */
-import type { PredictionRecord } from "../predictions/record.ts";
+import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 
 export class Awaited implements Disposable {
   readonly id: string;
@@ -11,6 +11,8 @@ export class Awaited implements Disposable {
   readonly #onGone: () => void;
   #requests = 0;
   #waiters: (() => void)[] = [];
+  #looked: PredictionRecord | undefined;
+  readonly #watchers = new Set<() => void>();
 
   /** @param onGone called when no request waits any more */
   constructor(id: string, onGone: () => void) {
@@ -41,11 +43,31 @@ export class Awaited implements Disposable {
     const waiters = this.#waiters;
     this.#waiters = [];
     for (const callback of waiters) callback();
+    this.#looked = undefined;
+    for (const changed of this.#watchers) changed();
   }
 
   onceOver(callback: () => void): void {
     if (this.isOver) callback();
     else this.#waiters.push(callback);
+  }
+
+  /** As it was known last; undefined once nobody here hears of it any more. */
+  get latest(): PredictionRecord | undefined {
+    return this.isOver ? this.record : this.#looked;
+  }
+
+  /** It was looked at. */
+  looked(record: PredictionRecord | undefined): void {
+    if (record === undefined || hasEnded(record)) this.end(record);
+    else this.#looked = record;
+    for (const changed of this.#watchers) changed();
+  }
+
+  /** Calls back whenever it may have changed. @returns what stops that */
+  watch(changed: () => void): () => void {
+    this.#watchers.add(changed);
+    return () => this.#watchers.delete(changed);
   }
 
   forgo(callback: () => void): void {

@@ -22,7 +22,7 @@ import {
   takenOf,
   textOf,
 } from "./replies.ts";
-import { NO_LIMIT } from "./script-prelude.ts";
+import { KEY_PREFIX, NO_LIMIT } from "./script-prelude.ts";
 import * as scripts from "./scripts.ts";
 import { TurnBatch } from "./turn-batch.ts";
 
@@ -51,13 +51,15 @@ export interface QueuedRequest {
   readonly isWaitedFor: boolean;
   readonly body: string | Uint8Array<ArrayBuffer>;
   readonly origin: Origin;
+  /** Where its client chose the id: it is created only where there is none with it. */
+  readonly digest?: string | undefined;
 }
 
 interface Kept extends QueuedRequest {
   readonly place: Place;
 }
 
-/** When it was created, or which limit refused it; with what had not ended then. */
+/** When it was created, or which limit refused it, the first where there is one with its id already; with what had not ended then. */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
 /** How a prediction ended, and what the queue has to know for that. */
@@ -127,7 +129,7 @@ export class Queue {
     this.#link = link;
     this.node = node;
     this.leaseMs = leaseMs;
-    this.#base = `sconce:{${name}}:`;
+    this.#base = `${KEY_PREFIX}{${name}}:`;
     this.#work = `${this.#base}work`;
     const { ms, count = NO_LIMIT, bytes } = retention;
     this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes}`, node];
@@ -141,7 +143,7 @@ export class Queue {
         const reply = await this.#run(scripts.createScript, args);
         const [items = 0, createdAtMs = 0, ...created] = listOf(reply).map(numberOf);
         return created.map((each) =>
-          each === 0 ? { createdAtMs } : { limit: each === -1 ? "queue" : "bytes", items },
+          each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items },
         );
       },
     });
@@ -158,7 +160,9 @@ export class Queue {
   /** @throws SconceError `queue_unavailable`, as all of these */
   async create(request: QueuedRequest): Promise<Created> {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    if (!(await this.#large.putBody(request))) return this.#creates.ask({ ...request, place: "redis" });
+    // Under an id that others may send bodies for, theirs is not to take its place.
+    if (request.digest !== undefined || !(await this.#large.putBody(request)))
+      return this.#creates.ask({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
     if ("limit" in created) this.#large.deleteBody(request.id);
     return created;
@@ -167,6 +171,11 @@ export class Queue {
   /** @param isAwaited whether the end is to come by mail */
   async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     return this.#whole(await this.#reads.ask({ id, isAwaited }));
+  }
+
+  /** Of one whose client chose the id. */
+  async digestOf(id: string): Promise<string> {
+    return textOf(await this.#link.call("get", `${this.#base}d:${id}`));
   }
 
   /** @param isForced not to wait for the worker that has it */
@@ -299,10 +308,10 @@ export class Queue {
   }
 
   #addTo(args: Argument[], request: Kept): void {
-    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place } = request;
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place, digest = "" } = request;
     const line = `${originText(origin)}\n`;
     const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, `${place} ${isWaitedFor ? this.node : ""}`, data);
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, `${place} ${isWaitedFor ? this.node : ""} ${digest}`, data);
   }
 
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {

@@ -3,17 +3,17 @@ import { SconceError } from "../errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
-import { newId } from "../predictions/ids.ts";
-import type { AskedPrediction, Client, NewPrediction, Predictions } from "../predictions/predictions.ts";
+import { checkSame, type Once } from "../predictions/once.ts";
+import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
 import { Awaited } from "./awaited.ts";
 import type { Mailbox } from "./mailbox.ts";
-import type { Queue } from "./queue.ts";
+import type { QueueDirectory } from "./queue-directory.ts";
 import type { QueueState } from "./queue-state.ts";
 
 export interface QueuedPredictionsOptions {
-  readonly queue: Queue;
+  readonly queues: QueueDirectory;
   readonly mailbox: Mailbox;
   readonly state: QueueState;
   readonly bodies: Bodies;
@@ -22,8 +22,6 @@ export interface QueuedPredictionsOptions {
   readonly timeoutMs: number;
 }
 
-/** What no front of one machine has as an owner: nothing is handed to siblings. */
-const OWNER = "_";
 /** How long a cancelled prediction's worker may take to say what outputs there are. */
 const CANCEL_MS = 1000;
 /** From when on a prediction that is waited for is looked at once a second, in case that its mail, or the whole queue, was lost. */
@@ -59,9 +57,30 @@ export class QueuedPredictions implements Predictions {
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin } = request;
-    const { bodies, queue, metrics, maxInputs, state } = this.#options;
-    const id = newId(OWNER);
+    const { once, kind, charge, waitMs, client } = request;
+    if (once === undefined) return this.#create(request);
+    using unused = new DisposableStack();
+    unused.use(charge);
+    let record = await this.#known(once);
+    if (record === undefined) {
+      unused.move();
+      record = await this.#create({ ...request, waitMs: 0 });
+    }
+    return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
+  }
+
+  /** @throws SconceError `prediction_differs` */
+  async #known(once: Once): Promise<PredictionRecord | undefined> {
+    const { own } = this.#options.queues;
+    const record = await own.read(once.id, { isAwaited: false });
+    if (record !== undefined) checkSame(await own.digestOf(once.id), once);
+    return record;
+  }
+
+  async #create(request: NewPrediction): Promise<PredictionRecord> {
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once } = request;
+    const { bodies, queues, metrics, maxInputs, state } = this.#options;
+    const id = once?.id ?? queues.newId();
     using awaited = waitMs > 0 ? this.#await(id) : undefined;
     let pending: PredictionRecord;
     try {
@@ -81,15 +100,20 @@ export class QueuedPredictions implements Predictions {
         isWaitedFor,
         body: whole,
         origin,
+        digest: once?.digest,
       };
-      const created = await queue.create(asked);
+      const created = await queues.own.create(asked);
       if ("limit" in created) {
+        // Another replica was faster.
+        const known = once && (await this.#known(once));
+        if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }
       pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
       // It may be in the queue all the same, where the answer was lost: its client is told that it is not.
-      if (error instanceof SconceError && error.code === "queue_unavailable") void this.#forsake(kind, id);
+      if (error instanceof SconceError && error.code === "queue_unavailable" && once === undefined)
+        void this.#forsake(kind, id);
       throw error;
     } finally {
       charge[Symbol.dispose]();
@@ -104,12 +128,13 @@ export class QueuedPredictions implements Predictions {
   }
 
   async get(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
-    const record = await this.#options.queue.read(id, { isAwaited: false });
+    const record = await this.#read(id, { isAwaited: false });
     return record?.kind === kind ? record : undefined;
   }
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
-    const { queue } = this.#options;
+    const queue = await this.#options.queues.of(id);
+    if (queue === undefined) return undefined;
     using awaited = this.#await(id);
     const record = await queue.cancel(kind, id, false);
     if (record === undefined || hasEnded(record)) return record;
@@ -124,9 +149,34 @@ export class QueuedPredictions implements Predictions {
   ): Promise<PredictionRecord | undefined> {
     if (waitMs <= 0) return this.get(kind, id);
     using awaited = this.#await(id);
-    const record = await this.#options.queue.read(id, { isAwaited: true });
+    const record = await this.#read(id, { isAwaited: true });
     if (record?.kind !== kind) return undefined;
     return hasEnded(record) ? record : await this.#end(awaited, client, waitMs);
+  }
+
+  async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
+    const awaited = this.#await(id);
+    const stop = awaited.watch(changed);
+    const watched = {
+      get record() {
+        return awaited.latest;
+      },
+      outputs: [],
+      [Symbol.dispose]() {
+        stop();
+        awaited[Symbol.dispose]();
+      },
+    };
+    try {
+      awaited.looked(await this.#read(id, { isAwaited: true }));
+    } catch (error) {
+      watched[Symbol.dispose]();
+      throw error;
+    }
+    awaited.lookedMs = performance.now();
+    if (watched.record?.kind === kind) return watched;
+    watched[Symbol.dispose]();
+    return undefined;
   }
 
   /** Takes nothing new; resolves when nobody waits here any more. */
@@ -143,11 +193,18 @@ export class QueuedPredictions implements Predictions {
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
+  /** Of whichever queue; mail comes from this process's own alone: those of others are looked at once a second. */
+  async #read(id: string, { isAwaited }: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
+    const { queues } = this.#options;
+    const queue = await queues.of(id);
+    return queue?.read(id, { isAwaited: isAwaited && queue === queues.own });
+  }
+
   /** The record at its end, or as it stands when the client waits no longer. */
   async #end(awaited: Awaited, client: Client, waitMs: number): Promise<PredictionRecord | undefined> {
     awaited.lookedMs = performance.now();
     await this.#waits.until(awaited, client, waitMs);
-    return awaited.isOver ? awaited.record : this.#options.queue.read(awaited.id, { isAwaited: false });
+    return awaited.isOver ? awaited.record : this.#read(awaited.id, { isAwaited: false });
   }
 
   #await(id: string): Awaited {
@@ -165,7 +222,7 @@ export class QueuedPredictions implements Predictions {
   /** Cancels one whose client is gone, now or when the queue is back. */
   async #forsake(kind: Kind, id: string): Promise<void> {
     try {
-      await this.#options.queue.cancel(kind, id, false);
+      await this.#options.queues.own.cancel(kind, id, false);
       this.#forsaken.delete(id);
     } catch {
       this.#forsaken.set(id, kind);
@@ -173,6 +230,7 @@ export class QueuedPredictions implements Predictions {
   }
 
   #tick(): void {
+    void this.#options.queues.refresh().catch(() => {});
     for (const [id, kind] of this.#forsaken) void this.#forsake(kind, id);
     const now = performance.now();
     for (const [id, awaited] of this.#awaited) {
@@ -184,8 +242,7 @@ export class QueuedPredictions implements Predictions {
 
   async #look(id: string, awaited: Awaited): Promise<void> {
     try {
-      const record = await this.#options.queue.read(id, { isAwaited: true });
-      if (record === undefined || hasEnded(record)) awaited.end(record);
+      awaited.looked(await this.#read(id, { isAwaited: true }));
     } catch {
       // It is looked at again.
     }

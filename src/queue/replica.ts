@@ -9,6 +9,7 @@ import { Bucket } from "./bucket.ts";
 import { BucketValues } from "./bucket-values.ts";
 import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
+import { QueueDirectory } from "./queue-directory.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueueWorker } from "./queue-worker.ts";
 import { QueuedPredictions, type QueuedPredictionsOptions } from "./queued-predictions.ts";
@@ -22,11 +23,13 @@ export interface ReplicaOptions {
   readonly url: string;
   /** Of the queue. */
   readonly name: string;
+  /** Of the model. */
+  readonly repository: string;
   readonly memory: MemoryAccount;
   readonly metrics: Metrics;
 }
 
-/** Of values in the bucket beyond the time in which their prediction runs and can be read. */
+/** Of values in the bucket, and of the queue's name, beyond the time in which a prediction runs and can be read. */
 const MARGIN_S = 600;
 /** How long a start waits for the queue. */
 const START_MS = 2000;
@@ -40,6 +43,7 @@ export class Replica implements Disposable {
   readonly #links = new DisposableStack();
   readonly #linkOptions: Omit<RedisLinkOptions, "isBlocking" | "onReady">;
   readonly #queue: Queue;
+  readonly #directory: QueueDirectory;
   readonly #mailbox: Mailbox;
   readonly #state: QueueState;
   readonly #found = Promise.withResolvers<void>();
@@ -48,7 +52,8 @@ export class Replica implements Disposable {
 
   /** @throws SconceError `usage` for an address that is none; one that nobody is at is tried again for ever */
   constructor(options: ReplicaOptions) {
-    const { config, url, name, memory, metrics } = options;
+    const { config, url, name, repository, memory, metrics } = options;
+    const lifetimeS = config.timeout + config.retainAge + MARGIN_S;
     this.#options = options;
     this.#linkOptions = { address: parseRedisAddress(url), onFault: (fault) => metrics.queueFailed(fault) };
     const link = new RedisLink({ ...this.#linkOptions, onReady: () => this.#connected() });
@@ -57,21 +62,24 @@ export class Replica implements Disposable {
       this.bucket = new BucketValues({
         bucket: new Bucket({ address: config.bucket, memory }),
         redis: link,
-        key: `sconce:{${name}}:large`,
-        lifetimeS: config.timeout + config.retainAge + MARGIN_S,
+        // What replicas of earlier builds left in the bucket is deleted as well.
+        key: `sconce:large:${config.bucket}`,
+        lifetimeS,
       });
       this.#links.use(this.bucket);
     }
-    this.#queue = new Queue({
+    const ofQueues = {
       link,
-      name,
       node: newId(""),
       leaseMs: 1000 * config.queueLease,
       retention: { ms: 1000 * config.retainAge, count: config.retainCount, bytes: config.retainBytes },
       timeoutMs: 1000 * config.timeout,
       limits: config,
       large: this.bucket,
-    });
+    };
+    const open = (queue: string) => new Queue({ ...ofQueues, name: queue });
+    this.#directory = new QueueDirectory({ link, repository, name, lifetimeS, open });
+    this.#queue = this.#directory.own;
     this.#mailbox = new Mailbox({ queue: this.#queue, link: this.#blockingLink() });
     this.#state = new QueueState(this.#queue, this.#mailbox);
     this.taken = new TakenWork(this.#queue, memory);
@@ -96,7 +104,7 @@ export class Replica implements Disposable {
     const { config, metrics } = this.#options;
     this.#predictions = new QueuedPredictions({
       ...options,
-      queue: this.#queue,
+      queues: this.#directory,
       mailbox: this.#mailbox,
       state: this.#state,
       metrics,

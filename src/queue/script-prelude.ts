@@ -7,6 +7,7 @@
  * - `p:SECOND`: a hash of predictions by id, those whose ids were made in one second. Of one that has not ended: `~`, kind, count, bytes, time limit,
  *   place of a large body, when it was created, deadline, entry, nodes that wait for the end. Else its record (`recordOf` in replies.ts reads it)
  * - `b:ID`: a large body
+ * - `d:ID`: of one whose client chose the id, the digest of its body
  * - `t:ID`: a hash, what a worker told of one that runs for long: `done`, `logs`, `started`; and `cancelled`
  * - `soon`: a sorted set by deadline of what has not ended and is not in the order of its deadline in `work`
  * - `kept`: a list of what ended together: when, how many, bytes, whether one is long, ids
@@ -17,6 +18,8 @@
  * milliseconds. The first two arguments of each script are for how long ended ones are kept, how many and how many bytes; and the node that asks.
  */
 
+/** Names the layout of all that is written: with another one comes another number, so that what replicas of an older sconce keep is left to them. */
+export const KEY_PREFIX = "sconce:2:";
 /** An end that is longer is fetched by those that wait for it. */
 const MAX_MAIL_BYTES = 65_536;
 /** Longest that mail for a node that is gone stays, and how much. */

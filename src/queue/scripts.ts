@@ -12,8 +12,9 @@ const MAX_FORGOTTEN = 500;
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front, request.
- * @returns items that had not ended, the time now, then for each 0, or -1 for too many items, -2 for too many bytes
+ * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front and digest, request.
+ * One with a digest is created only where there is none with its id.
+ * @returns items that had not ended, the time now, then for each 0, or -1 for too many items, -2 for too many bytes, -3 for one that is there
  */
 export const createScript = script(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
@@ -22,7 +23,10 @@ local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber
 local answer, deadlines, hashes = { allItems, now }, {}, {}
 for i = 6, #ARGV, 7 do
   local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
-  if allItems + items + count > maxItems then answer[#answer + 1] = -1
+  local place, front, digest = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*)$')
+  if digest ~= '' and not lives[id] then look({ id }) end
+  if digest ~= '' and lives[id] then answer[#answer + 1] = -3
+  elseif allItems + items + count > maxItems then answer[#answer + 1] = -1
   elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
   else
     local deadline = deadlines[limit]
@@ -30,7 +34,6 @@ for i = 6, #ARGV, 7 do
       deadline = textOf(now + limit)
       deadlines[limit] = deadline
     end
-    local place, front = string.match(ARGV[i + 5], '^(%S*) (%S*)$')
     local meta = ARGV[i + 4] .. ' ' .. ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. limit .. ' ' .. place .. ' '
     local times = nowText .. ' ' .. deadline .. ' '
     local request = ARGV[i + 6]
@@ -42,6 +45,7 @@ for i = 6, #ARGV, 7 do
     local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
     set(id, '~ ' .. meta .. times .. entry .. ' ' .. front)
     if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
+    if digest ~= '' then redis.call('SET', base .. 'd:' .. id, digest, 'PX', lifetimeOf(limit)) end
     hashes[hashOf(id)] = limit
     items = items + count
     bytes = bytes + size_

@@ -1,18 +1,20 @@
 /** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
 
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { SconceError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import type { Client, NewPrediction, Predictions } from "../../predictions/predictions.ts";
+import { onceOf } from "../../predictions/once.ts";
+import type { Client, NewPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
 import { readBody } from "../body-reader.ts";
+import { checkChosenId, idOfKey } from "../chosen-id.ts";
+import { END_ID, EventStream } from "../event-stream.ts";
 import { type Family, families } from "../families.ts";
-import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
+import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
 import type { Peer } from "../listener.ts";
 import type { OutputLinks } from "../output-links.ts";
 import { cancelAfterMsOf, OUTPUTS_AS_LINKS, prefersLinks, waitMsOf } from "../prefer.ts";
-import { ProblemError } from "../problem.ts";
+import { unknownPrediction } from "../problem.ts";
 import { recordJson } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request-context.ts";
 import type { Siblings } from "../siblings.ts";
@@ -38,6 +40,11 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
+interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs"> {
+  /** The id, where the client chose it. */
+  readonly chosen?: string;
+}
+
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
   const { predictions, siblings, memory, links, onHold = () => {}, peerOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads() };
@@ -59,24 +66,62 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
     return response;
   };
+  const events = async (
+    family: Family,
+    id: string,
+    raw: Request,
+    { context, made, isKnown = made === undefined }: Streamed,
+  ): Promise<Response> => {
+    const { kind, path } = family;
+    const lastEventId = made === undefined ? raw.headers.get("last-event-id") : null;
+    if (lastEventId === END_ID) return new Response(null, { status: 204 });
+    const onEnd = (hasLeft: boolean) => {
+      onHold(raw, false);
+      // As with `Prefer: wait`: nobody else was told the id. What has ended stays as it is.
+      if (hasLeft && !isKnown) predictions.cancel(kind, id).catch(() => {});
+    };
+    const stream = new EventStream({ family, lastEventId, large, memory, onEnd });
+    const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
+    if (watched === undefined) throw unknownPrediction();
+    const body = stream.body(watched);
+    // Nobody reads it, nor would ever cancel it: its client is gone, or asked for the headers alone.
+    if (raw.signal.aborted || raw.method === "HEAD") await body.cancel();
+    onHold(raw, true);
+    const location = made === undefined ? {} : { Location: `${path}/${id}` };
+    context.isNamed = true;
+    const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
+    return new Response(body, { headers });
+  };
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, asked: Pick<NewPrediction, "timeoutMs" | "waitMs">) => {
+    const create = async (raw: Request, origin: RequestContext, { chosen, ...asked }: Asked) => {
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, peerOf });
-      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin });
+      const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
+      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin, once });
+      if (asksForEvents(raw)) {
+        return events(family, record.id, raw, { context: origin, made: record, isKnown: once !== undefined });
+      }
       return preferred(family, record, raw, origin, `${path}/${record.id}`);
     };
+
+    const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
+      (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
 
     // Not asynchronous: of a server under overload most requests end here, and a promise would cost as much as all else.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
-      const asked = {
-        timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
-        waitMs: waitMsOf(headers.get("prefer")),
-      };
+      const asked = askedOf(c.req.raw);
+      const key = headers.get("idempotency-key");
+      // Where it was accepted before, there need not be room for it now.
+      if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
       predictions.admit({ ...asked, bytes: Number(headers.get("content-length")) });
       return create(c.req.raw, contextOf(c), asked);
+    });
+
+    app.put(`${path}/:id`, (c) => {
+      const { raw } = c.req;
+      return createOnce(raw, contextOf(c), { ...askedOf(raw), chosen: checkChosenId(c.req.param("id")) });
     });
 
     app.get(`${path}/:id`, async (c) => {
@@ -86,9 +131,17 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const client = new RequestClient(raw, { onHold, peerOf });
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
+      if (asksForEvents(raw)) return events(family, id, raw, { context: contextOf(c) });
       const shared = isPlain(raw) ? large.streamOf(id, family) : undefined;
       if (shared !== undefined) return jsonResponse(shared, contextOf(c));
       return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, contextOf(c));
+    });
+
+    // The same by a path of its own: in clients that are generated an operation has one kind of answer.
+    app.get(`${path}/:id/events`, async (c) => {
+      const id = c.req.param("id");
+      const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
+      return forwarded ?? events(family, id, c.req.raw, { context: contextOf(c) });
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
@@ -97,6 +150,39 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       return forwarded ?? answer(family, await predictions.cancel(kind, id), large, contextOf(c));
     });
   }
+}
+
+interface Streamed {
+  readonly context: RequestContext;
+  /** By this request. */
+  readonly made?: PredictionRecord;
+  /** Whether its client has the id from elsewhere. */
+  readonly isKnown?: boolean;
+}
+
+/** Proxies must neither keep events nor hold them back. */
+const eventHeaders = {
+  "Content-Type": "text/event-stream",
+  "Cache-Control": "no-cache",
+  "X-Accel-Buffering": "no",
+};
+
+/** Who likes JSON better names it first. */
+function asksForEvents({ headers }: Request): boolean {
+  return headers.get("accept")?.startsWith("text/event-stream") ?? false;
+}
+
+/** Of one that ended before it was watched, where nothing is retained. */
+function endOf(record: PredictionRecord | undefined): Watched | undefined {
+  return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
+}
+
+function askedOf(raw: Request): Asked {
+  const { headers } = raw;
+  return {
+    timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
+    waitMs: asksForEvents(raw) ? 0 : waitMsOf(headers.get("prefer")),
+  };
 }
 
 type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
@@ -134,23 +220,13 @@ function answer(
   context: RequestContext,
   location?: string,
 ): Response {
-  if (record === undefined) {
-    throw new ProblemError({
-      status: 404,
-      code: "prediction_not_found",
-      detail: "there is no prediction with this id; it may have ended too long ago to be kept",
-    });
-  }
+  if (record === undefined) throw unknownPrediction();
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(recordJson(record, family), context, location);
   }
   // Who has just made it is not sent away: what it took meanwhile was given back.
-  if (location === undefined && !large.hasRoomFor(record)) {
-    throw new SconceError(
-      "queue_full",
-      "the server's memory is taken by other requests (--max-memory); try again later",
-      { refusal: "memory" },
-    );
+  if (location === undefined && !large.hasRoomFor(`${family.path}/${record.id}`, record.outcome.members.length)) {
+    throw noMemory();
   }
   return jsonResponse(large.stream(record, family), context, location);
 }

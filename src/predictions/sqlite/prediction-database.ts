@@ -173,7 +173,7 @@ export class PredictionDatabase {
   }
 
   #create(row: CreateRow, nowMs: number, gone: string[]): void {
-    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body, origin } = row;
+    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body, origin, digest } = row;
     const deadlineMs = nowMs - ageMs + timeoutMs;
     const { changes } = this.#sql.create.run(
       id,
@@ -186,6 +186,7 @@ export class PredictionDatabase {
       file,
       body,
       origin,
+      digest,
     );
     if (changes === 0 && file !== null) gone.push(file);
   }
@@ -198,10 +199,10 @@ export class PredictionDatabase {
   /** False where there was an outcome. */
   #end(row: EndRow, nowMs: number): boolean {
     const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status } = row;
-    const { ageMs, bytes, file, fileMembersBytes, members, logs } = row;
+    const { ageMs, bytes, file, fileMembersBytes, members, logs, digest } = row;
     const kept = [id, bytes, nowMs - ageMs, file, fileMembersBytes] as const;
     const times = [createdAtMs, startedAtMs, finishedAtMs] as const;
-    return this.#sql.end.run(...kept, kind, count, itemsDone, ...times, status, members, logs).changes > 0;
+    return this.#sql.end.run(...kept, kind, count, itemsDone, ...times, status, members, logs, digest).changes > 0;
   }
 
   /** The files of the row that goes. */

@@ -20,15 +20,20 @@ const tables = `
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
     deaths INTEGER NOT NULL DEFAULT 0, file TEXT, body TEXT NOT NULL,
-    origin TEXT NOT NULL DEFAULT ''
+    origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
     file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
-    members TEXT NOT NULL, logs TEXT NOT NULL
+    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT ''
   ) STRICT;
 `;
+const laterColumns = [
+  ["unfinished", "origin"],
+  ["unfinished", "digest"],
+  ["ended", "digest"],
+] as const;
 /**
  * Small outcomes that their clients were told with the answer, hundreds a row, as told-pack.ts makes them: nearly nobody asks for one again.
  * `first_s` and `last_s` are seconds of their ids.
@@ -67,10 +72,12 @@ export function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw unusable(path, `a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of earlier releases have no such table and column, and these releases do without them.
+      // Files of earlier releases have no such table and columns, and these releases do without them.
       database.run(toldTable);
-      const hasOrigin = database.query("SELECT 1 FROM pragma_table_info('unfinished') WHERE name = 'origin'").get();
-      if (hasOrigin === null) database.run("ALTER TABLE unfinished ADD COLUMN origin TEXT NOT NULL DEFAULT ''");
+      for (const [table, column] of laterColumns) {
+        const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
+        if (has === null) database.run(`ALTER TABLE ${table} ADD COLUMN ${column} TEXT NOT NULL DEFAULT ''`);
+      }
     })
     .immediate();
   if (statSync(path).size > MAX_CHECKED_BYTES) return;

@@ -29,12 +29,14 @@ export function statements(database: Database) {
   const setMeta: Statement<null, [number, number, number, number]> = database.prepare(
     "UPDATE meta SET count = ?, bytes = ?, elapsed_ms = ?, wall_ms = ?",
   );
-  const create: Statement<null, [string, string, number, number, number, number, number | null, Name, string, string]> =
-    database.prepare(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)
+  const create: Statement<
+    null,
+    [string, string, number, number, number, number, number | null, Name, string, string, string]
+  > = database.prepare(
+    `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)
        ON CONFLICT (id) DO NOTHING`,
-    );
+  );
   const begun: Statement<null, [number | null, string]> = database.prepare(
     "UPDATE unfinished SET begun_at_ms = ? WHERE id = ?",
   );
@@ -58,11 +60,12 @@ export function statements(database: Database) {
       string,
       string,
       string,
+      string,
     ]
   > = database.prepare(
     `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
-       created_at_ms, started_at_ms, finished_at_ms, status, members, logs)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+       created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
   );
   const removeUnfinished: Statement<{ file: Name }, [string]> = database.prepare(
     "DELETE FROM unfinished WHERE id = ? RETURNING file",
@@ -83,12 +86,12 @@ export function statements(database: Database) {
      WHERE last_s >= ?1 AND first_s <= ?1 AND instr(ids, ?2) > 0 LIMIT 1`,
   );
   const getEnded: Statement<StoredRecord & { endedMs: number }, [string]> = database.prepare(
-    `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, file,
+    `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, file,
        file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
   );
   const getUnfinished: Statement<StoredRecord, [string]> = database.prepare(
     `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
-       NULL status, '' members, '' logs, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
+       NULL status, '' members, '' logs, digest, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
   );
   const owners: Statement<{ owner: string }, []> = database.prepare("SELECT DISTINCT substr(id, 1, 1) FROM unfinished");
   const newest: Statement<{ seq: number }, []> = database.prepare(
@@ -96,7 +99,7 @@ export function statements(database: Database) {
   );
   const oldestOf: Statement<Taken, [number, number, string]> = database.prepare(
     `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-       begun_at_ms begunAtMs, deaths, file, body, origin
+       begun_at_ms begunAtMs, deaths, file, body, origin, digest
      FROM unfinished WHERE seq > ? AND seq <= ? AND instr(?, substr(id, 1, 1)) ORDER BY seq LIMIT 1`,
   );
   const files: Statement<{ file: string }, []> = database.prepare(

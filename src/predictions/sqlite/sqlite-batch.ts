@@ -44,7 +44,8 @@ export function encodeBatch(changes: Iterable<Change>, nowMs: number): { heads: 
         const body = change.file !== undefined ? "" : typeof kept === "string" ? kept : utf8.decode(kept);
         const origin = originText(change.request.origin);
         const age = nowMs - change.toldMs;
-        heads += `c ${id} ${kind} ${count} ${createdAtMs} ${timeoutMs} ${age} ${change.begunAtMs ?? NONE} ${change.file ?? NONE} ${body.length} ${origin.length}\n`;
+        const digest = change.request.digest ?? NONE;
+        heads += `c ${id} ${kind} ${count} ${createdAtMs} ${timeoutMs} ${age} ${change.begunAtMs ?? NONE} ${change.file ?? NONE} ${body.length} ${origin.length} ${digest}\n`;
         texts += body + origin;
         break;
       }
@@ -53,14 +54,15 @@ export function encodeBatch(changes: Iterable<Change>, nowMs: number): { heads: 
         break;
       case "end": {
         const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs } = change.record;
+        const digest = change.record.digest ?? NONE;
         const { status, members } = outcome;
         const times = `${createdAtMs} ${startedAtMs ?? NONE} ${finishedAtMs}`;
         const kept = `${status} ${nowMs - change.toldMs} ${change.bytes}`;
         if (change.file === undefined) {
-          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${NONE} 0 ${members.length} ${logs.length}\n`;
+          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${NONE} 0 ${members.length} ${logs.length} ${digest}\n`;
           texts += `${members}${logs}`;
         } else {
-          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${change.file} ${byteLengthOf(members)} 0 0\n`;
+          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${change.file} ${byteLengthOf(members)} 0 0 ${digest}\n`;
         }
         break;
       }
@@ -81,16 +83,16 @@ export function* decodeBatch({ heads, texts }: { heads: string; texts: string })
   for (const line of heads.split("\n")) {
     const [op, id = "", ...rest] = line.split(" ");
     if (op === "c") {
-      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength] = rest;
+      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength, digest] = rest;
       const times = { createdAtMs: Number(createdAtMs), timeoutMs: Number(timeoutMs), ageMs: Number(ageMs) };
       const begun = { begunAtMs: time(begunAtMs), file: name(file), body: text(length) };
       const origin = text(originLength);
-      yield { op: "create", id, kind, count: Number(count), ...times, ...begun, origin };
+      yield { op: "create", id, kind, count: Number(count), ...times, ...begun, origin, digest: name(digest) ?? "" };
     } else if (op === "b") {
       yield { op: "begun", id, begunAtMs: time(rest[0]) };
     } else if (op === "e") {
       const [kind = "", count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status = "", ageMs, bytes] = rest;
-      const [file, fileMembersBytes, membersLength, logsLength] = rest.slice(9);
+      const [file, fileMembersBytes, membersLength, logsLength, digest] = rest.slice(9);
       yield {
         op: "end",
         id,
@@ -107,6 +109,7 @@ export function* decodeBatch({ heads, texts }: { heads: string; texts: string })
         fileMembersBytes: Number(fileMembersBytes),
         members: text(membersLength),
         logs: text(logsLength),
+        digest: name(digest) ?? "",
       };
     } else if (op === "d") {
       yield { op: "drop", id };

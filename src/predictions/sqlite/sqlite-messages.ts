@@ -90,6 +90,8 @@ export interface StoredRecord {
   readonly status: string | null;
   readonly members: string;
   readonly logs: string;
+  /** Empty where the server chose the id. */
+  readonly digest: string;
   /** Where members and logs lie instead, and how many bytes of the file are members. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
@@ -108,6 +110,8 @@ export interface StoredRequest {
   readonly body: string;
   /** As JSON; empty where a release that knew no origins wrote it. */
   readonly origin: string;
+  /** Empty where the server chose the id. */
+  readonly digest: string;
   /** Where the body lies instead. */
   readonly file: string | null;
 }

@@ -178,7 +178,13 @@ export class SqliteStore implements PredictionStore {
         continue;
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
-      yield { ...request, kind: kindOf(kind), body, origin: originOf(request.origin) };
+      yield {
+        ...request,
+        kind: kindOf(kind),
+        body,
+        origin: originOf(request.origin),
+        digest: request.digest || undefined,
+      };
     }
   }
 

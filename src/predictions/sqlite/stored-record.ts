@@ -7,7 +7,8 @@ import type { StoredRecord } from "./sqlite-messages.ts";
 
 /** Undefined when retention has removed its file meanwhile. */
 export async function recordOf(stored: StoredRecord, files: KeptFiles): Promise<PredictionRecord | undefined> {
-  const { id, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status, file, fileMembersBytes } = stored;
+  const { id, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status, file, fileMembersBytes, digest } =
+    stored;
   const content = file === null ? undefined : await files.read(file);
   if (file !== null && content === undefined) return undefined;
   const members = content === undefined ? stored.members : new LargeText([content.subarray(0, fileMembersBytes)]);
@@ -21,6 +22,7 @@ export async function recordOf(stored: StoredRecord, files: KeptFiles): Promise<
     finishedAtMs: finishedAtMs ?? undefined,
     outcome: status === null ? undefined : { status: status === "success" ? "success" : "failed", members },
     logs: content === undefined ? stored.logs : textOf(content.subarray(fileMembersBytes)),
+    digest: digest || undefined,
   };
 }
 

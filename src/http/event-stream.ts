@@ -1,0 +1,197 @@
+/** A prediction as server-sent events: each is made when its reader takes it, of what is there then, and nothing is queued for readers that lag. */
+import type { MemoryAccount } from "../memory/memory-account.ts";
+import { LargeText } from "../predictions/large-text.ts";
+import { listIn } from "../predictions/outcome-list.ts";
+import type { Watched } from "../predictions/predictions.ts";
+import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import type { Family } from "./families.ts";
+import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
+import { largeRecord, recordJson } from "./record-json.ts";
+import { SentOutputs } from "./sent-outputs.ts";
+
+/** Of the last event: who has had it is answered 204, which tells an EventSource not to come back. */
+export const END_ID = "end";
+/** Before a client whose stream broke off comes back. */
+const RETRY_MS = 1000;
+/** Proxies take connections that are silent for long for dead ones. */
+export const KEEP_ALIVE_MS = 15_000;
+
+export interface EventStreamOptions {
+  readonly family: Family;
+  /** Of a client that goes on where it was. */
+  readonly lastEventId?: string | null;
+  readonly large: LargeAnswers;
+  readonly memory: MemoryAccount;
+  readonly keepAliveMs?: number;
+  /** Called once. */
+  readonly onEnd: (hasLeft: boolean) => void;
+}
+
+/** What is to be told next beside logs. */
+interface NextEvent {
+  readonly name: "output" | "completed";
+  /** Of the output. */
+  readonly index: number | undefined;
+  /** Under which others may be reading it. */
+  readonly path: string;
+  /** Of its text, about. */
+  readonly length: number;
+  readonly json: () => LargeText;
+}
+
+export class EventStream {
+  readonly #options: EventStreamOptions;
+  readonly #encoder = new TextEncoder();
+  readonly #sent: SentOutputs;
+  /** Characters of the logs that were sent. */
+  #sentLogs: number;
+  readonly #isResumed: boolean;
+  #isChanged = false;
+  #hasLeft = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: EventStreamOptions) {
+    this.#options = options;
+    const [, logs, ranges] = /^(\d+):([\d,-]*)$/.exec(options.lastEventId ?? "") ?? [];
+    this.#isResumed = logs !== undefined;
+    this.#sentLogs = Number(logs ?? 0);
+    this.#sent = new SentOutputs(ranges);
+  }
+
+  /** To be called when what is watched has changed. */
+  readonly changed = (): void => {
+    this.#isChanged = true;
+    this.#wake?.();
+  };
+
+  /** The bytes of the events; disposes of what is watched. */
+  body(watched: Watched): ReadableStream<Uint8Array> {
+    const events = this.#events(watched);
+    let isOver = false;
+    const end = () => {
+      if (isOver) return;
+      isOver = true;
+      watched[Symbol.dispose]();
+      this.#options.onEnd(this.#hasLeft);
+    };
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      try {
+        const { value, done } = await events.next();
+        if (done) end();
+        if (this.#hasLeft) return;
+        if (done) controller.close();
+        else controller.enqueue(typeof value === "string" ? this.#encoder.encode(value) : value);
+      } catch (error) {
+        end();
+        throw error;
+      }
+    };
+    const cancel = async () => {
+      this.#hasLeft = true;
+      end();
+      this.changed();
+      await events.return(undefined);
+    };
+    return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
+  }
+
+  async *#events(watched: Watched): AsyncGenerator<string | Uint8Array, undefined> {
+    const { large, memory } = this.#options;
+    yield `retry: ${RETRY_MS}\n\n`;
+    if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
+    let ended: readonly (string | undefined)[] | undefined;
+    while (!this.#hasLeft) {
+      this.#isChanged = false;
+      const { record } = watched;
+      if (record === undefined) return;
+      if (record.logs.length > this.#sentLogs) {
+        yield this.#log(record);
+        continue;
+      }
+      if (hasEnded(record)) ended ??= outputsOf(record);
+      const next = this.#next(record, ended ?? watched.outputs);
+      if (next === undefined) {
+        yield* this.#pause();
+      } else if (next.length >= LARGE_ANSWER_LENGTH && !large.hasRoomFor(next.path, next.length)) {
+        memory.onceRoom(this.changed);
+        yield* this.#pause();
+      } else {
+        if (next.index !== undefined) this.#sent.add(next.index);
+        yield* this.#send(next);
+        if (next.index === undefined) return;
+      }
+    }
+  }
+
+  /** Without outputs and logs, which have events of their own. */
+  #startOf(record: PredictionRecord): string {
+    return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
+  }
+
+  #log({ logs }: PredictionRecord): string {
+    const end = wholeEnd(logs, this.#sentLogs + LARGE_ANSWER_LENGTH);
+    const text = logs.slice(this.#sentLogs, end);
+    this.#sentLogs += text.length;
+    return this.#event("log", JSON.stringify(text));
+  }
+
+  #next(record: PredictionRecord, outputs: readonly (string | undefined)[]): NextEvent | undefined {
+    const { family } = this.#options;
+    const path = `${family.path}/${record.id}`;
+    const index = this.#sent.next(outputs);
+    if (index !== undefined) {
+      const text = outputs[index] ?? "";
+      const json = () => new LargeText([`{"index":${index},"output":`, text, "}"]);
+      return { name: "output", index, path: `${path}/events/${index}`, length: text.length, json };
+    }
+    if (!hasEnded(record)) return undefined;
+    const { length } = record.outcome.members;
+    return { name: "completed", index, path, length, json: () => largeRecord(record, family) };
+  }
+
+  async *#send({ name, index, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
+    const id = index === undefined ? END_ID : this.#id();
+    if (length < LARGE_ANSWER_LENGTH) {
+      yield this.#event(name, String(json()), id);
+      return;
+    }
+    yield `event: ${name}\ndata: `;
+    for await (const bytes of this.#options.large.part(path, json)) yield bytes;
+    yield `\nid: ${id}\n\n`;
+  }
+
+  #event(name: string, data: string, id = this.#id()): string {
+    return `event: ${name}\ndata: ${data}\nid: ${id}\n\n`;
+  }
+
+  #id(): string {
+    return `${this.#sentLogs}:${this.#sent}`;
+  }
+
+  /** Waits for a change; where there is none for long its reader hears that it is still there. */
+  async *#pause(): AsyncGenerator<string> {
+    if (this.#isChanged) return;
+    const isChanged = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(resolve, this.#options.keepAliveMs ?? KEEP_ALIVE_MS, false);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+    this.#wake = undefined;
+    if (!isChanged) yield ":\n\n";
+  }
+}
+
+/** What succeeded; of a large record nothing: its end tells all of it, and nobody is sent so much twice. */
+function outputsOf({ outcome: { members } }: EndedRecord): (string | undefined)[] {
+  if (members.length >= LARGE_ANSWER_LENGTH) return [];
+  const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));
+  return listIn(members, "outputs") ?? partial ?? [];
+}
+
+/** Where a part of a text may end at the latest, so that no character is torn. */
+function wholeEnd(text: string, end: number): number {
+  const last = text.charCodeAt(end - 1);
+  return last >= 0xd800 && last < 0xdc00 ? end - 1 : end;
+}

@@ -1,0 +1,70 @@
+/** Bodies that come compressed. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import * as zlib from "node:zlib";
+import { readBody } from "../src/http/body-reader.ts";
+import { Uploads } from "../src/http/uploads.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { type PredictionBody, problemOf } from "./helpers/client.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(120_000);
+
+const encodings: [string, (bytes: Uint8Array) => Uint8Array<ArrayBuffer>][] = [
+  ["gzip", zlib.gzipSync],
+  ["deflate", zlib.deflateSync],
+  ["br", (bytes) => zlib.brotliCompressSync(bytes, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } })],
+  ["zstd", zlib.zstdCompressSync],
+];
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = await store.serve("lab", { maxBodyBytes: 2 ** 20 });
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+describe.each(encodings)("a body in %s", (encoding, encode) => {
+  const send = (body: Uint8Array<ArrayBuffer>) =>
+    server.client.fetch("/predictions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "Content-Encoding": encoding, Prefer: "wait" },
+      body,
+    });
+
+  test.each([1, 400_000])("is what it was made of, with a note of %d characters", async (length) => {
+    const text = JSON.stringify([{ x: 1, note: { text: "n".repeat(length) } }]);
+    const record = (await (await send(encode(Buffer.from(text)))).json()) as PredictionBody;
+    expect(record.outputs).toMatchObject([{ y: 3 }]);
+  });
+
+  test("that is a bomb is a 413, and is not held", async () => {
+    const bomb = encode(new Uint8Array(32 * 2 ** 20).fill(32));
+    const memory = new MemoryAccount({ maxBytes: 2 ** 30 });
+    const limits = { maxBytes: 2 ** 20, memory, uploads: new Uploads() };
+    const headers = { "Content-Type": "application/json", "Content-Encoding": encoding };
+    const taken: number[] = [];
+    const take = memory.count.bind(memory);
+    memory.count = (part, bytes) => {
+      taken.push(bytes);
+      take(part, bytes);
+    };
+    const request = new Request("http://x/", { method: "POST", headers, body: bomb });
+    const refused: unknown = await readBody(request, limits).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ problem: { status: 413 } });
+    expect(memory.used).toBe(0);
+    expect(taken.filter((bytes) => bytes > 0).reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(3 * 2 ** 20);
+    expect(await problemOf(await send(bomb))).toMatchObject({ status: 413 });
+  });
+
+  test("that ends too early, or is none, is a 400", async () => {
+    const whole = encode(Buffer.from(JSON.stringify([{ x: 1 }])));
+    expect(await problemOf(await send(whole.slice(0, -9)))).toMatchObject({ status: 400 });
+    expect(await problemOf(await send(new Uint8Array(whole).fill(7)))).toMatchObject({ status: 400 });
+  });
+});

@@ -1,0 +1,63 @@
+/** Scripts of other origins' pages: which may read answers. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { serveOptions } from "../src/config.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(120_000);
+
+let store: TestStore;
+const servers: TestServer[] = [];
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(async () => {
+  for (const server of servers) await server.stop();
+  await store[Symbol.asyncDispose]();
+});
+
+const page = "https://page.example";
+
+async function serve(corsOrigin?: readonly string[]) {
+  const server = await store.serve("lab", { corsOrigin });
+  servers.push(server);
+  return (method: string, path: string, headers: Readonly<Record<string, string>> = {}) =>
+    server.client.fetch(path, { method, headers: { Origin: page, ...headers } });
+}
+
+const allowed = ({ headers }: Response) => headers.get("access-control-allow-origin");
+
+test("are told nothing by default", async () => {
+  const send = await serve();
+  expect(allowed(await send("GET", "/"))).toBeNull();
+  expect((await send("OPTIONS", "/predictions", { "Access-Control-Request-Method": "POST" })).status).toBe(405);
+});
+
+test("may read every answer with --cors-origin '*', and its headers, problems too", async () => {
+  const send = await serve(["*"]);
+  for (const path of ["/", "/predictions/none", "/nothing", "/metrics"]) {
+    const response = await send("GET", path);
+    expect(allowed(response)).toBe("*");
+    expect(response.headers.get("access-control-expose-headers")?.split(",")).toContain("X-Request-Id");
+    expect(response.headers.get("access-control-allow-credentials")).toBeNull();
+  }
+});
+
+test("of a named origin may send what the API takes", async () => {
+  const send = await serve(["https://other.example", page]);
+  const asked = { "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type,prefer" };
+  const preflight = await send("OPTIONS", "/predictions/0123456789abcdef", asked);
+  expect([preflight.status, allowed(preflight)]).toEqual([204, page]);
+  expect(preflight.headers.get("access-control-allow-methods")).toBe("GET,HEAD,POST,PUT");
+  expect(preflight.headers.get("access-control-allow-headers")).toBe("content-type,prefer");
+  expect(preflight.headers.get("vary")).toContain("Origin");
+  expect(allowed(await send("GET", "/", { Origin: "https://page.example.evil" }))).toBeNull();
+});
+
+test.each(["page.example", "https://page.example/", "https://page.example,", "null", "ftp://a", ""])(
+  "no origin is %p",
+  (given) => {
+    expect(serveOptions.corsOrigin.parse.safeParse(given).success).toBe(false);
+  },
+);

@@ -1,0 +1,171 @@
+/** Predictions as server-sent events. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { EventStream } from "../src/http/event-stream.ts";
+import { families } from "../src/http/families.ts";
+import { LargeAnswers } from "../src/http/large-answers.ts";
+import { SentOutputs } from "../src/http/sent-outputs.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { Family } from "./helpers/family.ts";
+import { hold } from "./helpers/hold.ts";
+import { livePrediction } from "./helpers/live.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(60_000);
+
+let store: TestStore;
+let lab: TestServer;
+let stage: TestServer;
+
+beforeAll(async () => {
+  store = await storeWith("lab", "stage");
+  [lab, stage] = await Promise.all([store.serve("lab", { accessLog: false }), store.serve("stage")]);
+});
+
+afterAll(async () => {
+  await Promise.all([lab.stop(), stage.stop()]);
+  await store[Symbol.asyncDispose]();
+});
+
+const accept = { Accept: "text/event-stream" };
+const watch = ({ client }: TestServer, path: string, headers: Record<string, string> = {}) =>
+  client.fetch(path, { headers: { ...accept, ...headers } });
+
+test("outputs are told as they come, and the end as GET gives it", async () => {
+  await using gate = hold();
+  const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
+  const events = eventsOf(await watch(lab, `/predictions/${id}`));
+  const next = async () => (await events.next()).value;
+  expect(await next()).toMatchObject({ event: "start", data: { prediction_id: id } });
+  expect(await next()).toMatchObject({ event: "output", data: { index: 1, output: { y: 5 } } });
+  gate.release("a");
+  expect(await next()).toMatchObject({ event: "output", data: { index: 0, output: { y: 3 } } });
+  expect(await next()).toEqual({ event: "completed", id: "end", data: await lab.client.read(id) });
+  expect(await next()).toBeUndefined();
+});
+
+test("a client that comes back goes on behind its last event, also after the end, and not after the last", async () => {
+  await using gate = hold();
+  const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }, { x: 3 }]);
+  let lastId = "";
+  for await (const { event, id: eventId, data } of eventsOf(await watch(lab, `/predictions/${id}`))) {
+    if (event !== "output") continue;
+    expect(data).toMatchObject({ index: 1 });
+    lastId = eventId;
+    break;
+  }
+  gate.release("a");
+  await lab.client.end(id);
+  const seen = await Array.fromAsync(eventsOf(await watch(lab, `/predictions/${id}`, { "Last-Event-ID": lastId })));
+  expect(seen.map(({ event, data }) => [event, data])).toMatchObject([
+    ["output", { index: 0 }],
+    ["output", { index: 2 }],
+    ["completed", { status: "success" }],
+  ]);
+  expect((await watch(lab, `/predictions/${id}`, { "Last-Event-ID": "end" })).status).toBe(204);
+});
+
+test("a demo's logs are told piece by piece", async () => {
+  await using gate = hold();
+  const demo = new Family(stage.client, "/demo");
+  const { id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
+  const events = eventsOf(await watch(stage, `/demo/${id}`));
+  let logs = "";
+  for await (const { event, data } of events) {
+    if (event === "log") logs += data;
+    if (event === "log" && logs.includes("said")) gate.release("a");
+    if (event === "completed") expect(data).toMatchObject({ logs, demo_outputs: [{ half: 1.5 }] });
+  }
+  expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
+});
+
+test("the id of an event says which outputs were sent, in whatever order, and what it cannot say is not believed", () => {
+  const outputs = Array.from({ length: 6 }, () => "1");
+  const sent = new SentOutputs();
+  for (const index of [4, 0, 2, 1]) sent.add(index);
+  expect([sent.toString(), sent.next(outputs)]).toEqual(["0-2,4-4", 3]);
+  const again = new SentOutputs("0-2,4-4");
+  for (const index of [3, 5]) again.add(index);
+  expect([again.toString(), again.next(outputs)]).toEqual(["0-5", undefined]);
+  expect(["3-1", "0-1,1-5", "x", "-", ""].map((text) => new SentOutputs(text).next(outputs))).toEqual([0, 2, 0, 0, 0]);
+});
+
+/** The events of a prediction that nothing works on, one reader's for each time that its body is asked for. */
+function followed(keepAliveMs = 60_000) {
+  const memory = new MemoryAccount();
+  const large = new LargeAnswers(memory);
+  const live = livePrediction({ count: 2 });
+  const texts: (string | undefined)[] = [];
+  live.begin({ outputs: texts, failure: () => "", release: () => {} });
+  const [family] = families;
+  if (family === undefined) throw new Error("no family");
+  const read = () => {
+    const stream = new EventStream({ family, large, memory, keepAliveMs, onEnd() {} });
+    const stop = live.watch(stream.changed);
+    const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };
+    const reader = stream.body(watched).getReader();
+    const next = async () => {
+      const { value, done } = await reader.read();
+      return done ? undefined : new TextDecoder().decode(value);
+    };
+    return { next, leave: () => reader.cancel() };
+  };
+  return { live, texts, memory, read };
+}
+
+test("a client that nothing happens for is told that the server is there", async () => {
+  const { next, leave } = followed(1).read();
+  expect([await next(), await next(), await next(), await next()]).toEqual([
+    "retry: 1000\n\n",
+    expect.stringMatching(/^event: start\ndata: .*\nid: 0:\n\n$/),
+    ":\n\n",
+    ":\n\n",
+  ]);
+  await leave();
+});
+
+test("readers that lag hold one copy of one output, and are not sent a large end twice", async () => {
+  const { live, texts, memory, read } = followed();
+  texts.push(`"${"a".repeat(1_000_000)}"`, `"${"b".repeat(1_000_000)}"`);
+  const readers = [read(), read(), read()];
+  for (const reader of readers) for (let i = 0; i < 4; i++) await reader.next();
+  expect(memory.parts.answers).toBeWithin(1_000_000, 1_100_000);
+  live.finish({ status: "success", members: `"outputs":[${texts.join(",")}]` });
+  for (const reader of readers) {
+    let rest = "";
+    for (let part = await reader.next(); part !== undefined; part = await reader.next()) rest += part;
+    expect(rest.match(/^event: .*$/gm)).toEqual(["event: completed"]);
+  }
+  expect(memory.parts.answers).toBe(0);
+});
+
+describe("POST", () => {
+  test("is answered with events from the start", async () => {
+    const response = await lab.client.post([{ x: 1 }, { x: 2, fail: "postprocess" }], accept);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "cache-control": "no-cache",
+      "x-accel-buffering": "no",
+      location: expect.stringMatching(/^\/predictions\/.+/),
+    });
+    const events = await Array.fromAsync(eventsOf(response));
+    expect(events.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
+    const path = response.headers.get("location") ?? "";
+    expect(events[0]?.data).toMatchObject({ prediction_id: path.split("/").at(-1), created_at: expect.any(String) });
+    expect(events[2]?.data).toEqual(await (await lab.client.fetch(path)).json());
+  });
+
+  test("cancels for a client that leaves before the end", async () => {
+    await using gate = hold();
+    let id = "";
+    for await (const { data } of eventsOf(await lab.client.post([{ x: 1, before: gate.url("a") }], accept))) {
+      ({ prediction_id: id } = data as { prediction_id: string });
+      break;
+    }
+    expect(await lab.client.end(id)).toMatchObject({ status: "failed", error_message: "Canceled" });
+  });
+
+  test("that is refused is a problem", async () => {
+    expect(await lab.client.refused([{ y: 1 }], accept)).toMatchObject({ status: 422 });
+    expect((await watch(lab, "/predictions/none")).status).toBe(404);
+  });
+});

@@ -1,0 +1,34 @@
+/** Server-sent events as a client gets them. */
+
+export interface ServerEvent {
+  readonly event: string;
+  readonly id: string;
+  readonly data: unknown;
+}
+
+/** Events, and comments as events without a name, one by one; leaving the loop leaves the server. */
+export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent> {
+  if (response.headers.get("content-type") !== "text/event-stream") throw new Error(await response.text());
+  let text = "";
+  for await (const bytes of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
+    text += bytes;
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const fields = new Map(
+        text
+          .slice(0, end)
+          .split("\n")
+          .map((line) => split(line)),
+      );
+      text = text.slice(end + 2);
+      const data = fields.get("data");
+      if (data !== undefined) {
+        yield { event: fields.get("event") ?? "", id: fields.get("id") ?? "", data: JSON.parse(data) };
+      } else if (fields.has("")) yield { event: "", id: "", data: undefined };
+    }
+  }
+}
+
+function split(line: string): [string, string] {
+  const colon = line.indexOf(":");
+  return [line.slice(0, colon), line.slice(colon + 2)];
+}

@@ -1,0 +1,162 @@
+/** Predictions that their clients name: created once, however often they are sent. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type PredictionBody, problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+// Servers and builds share the machine with whatever else is tested.
+setDefaultTimeout(120_000);
+
+let store: TestStore;
+let dir: TempDir;
+let server: TestServer;
+
+beforeAll(async () => {
+  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
+  server = await store.serve("lab");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+interface Sent {
+  readonly to?: TestServer;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly path?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** As each of the two ways sends it. */
+const ways = {
+  "PUT of an id": (name: string, inputs: unknown, sent: Sent = {}) => send("PUT", `/${name}`, inputs, sent),
+  "Idempotency-Key": (name: string, inputs: unknown, { headers = {}, ...sent }: Sent = {}) =>
+    send("POST", "", inputs, { ...sent, headers: { "Idempotency-Key": `"${name}"`, ...headers } }),
+};
+
+function send(method: string, rest: string, inputs: unknown, { to = server, headers, path, signal }: Sent) {
+  return to.client.fetch((path ?? "/predictions") + rest, {
+    method,
+    headers: { "Content-Type": "application/json", ...headers },
+    body: typeof inputs === "string" ? inputs : JSON.stringify(inputs),
+    ...(signal && { signal }),
+  });
+}
+
+const made = async (response: Promise<Response>) => (await (await response).json()) as PredictionBody;
+const wait = { Prefer: "wait" };
+
+describe.each(Object.entries(ways))("%s", (_, sendAs) => {
+  const named = () => crypto.randomUUID();
+
+  test("makes one prediction of a hundred that come at once", async () => {
+    const name = named();
+    const before = await server.client.metric('sconce_predictions_total{status="success"}');
+    const all = await Promise.all(Array.from({ length: 100 }, () => made(sendAs(name, [{ x: 1 }], { headers: wait }))));
+    expect(new Set(all.map((body) => JSON.stringify(body))).size).toBe(1);
+    expect(all[0]).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await server.client.metric('sconce_predictions_total{status="success"}')).toBe(before + 1);
+  });
+
+  test("sent again answers with the prediction as it stands", async () => {
+    await using gate = hold();
+    const inputs = [{ x: 2, before: gate.url("a") }];
+    const name = named();
+    const { prediction_id: id, status } = await made(sendAs(name, inputs));
+    expect(status).toBe("pending");
+    expect(await made(sendAs(name, inputs))).toMatchObject({
+      prediction_id: id,
+      status: expect.stringMatching(/ing$/),
+    });
+    gate.release("a");
+    const ended = await server.client.end(id);
+    expect(await made(sendAs(name, inputs))).toEqual(ended);
+  });
+
+  test("with another body is refused", async () => {
+    const name = named();
+    const { prediction_id: id } = await made(sendAs(name, [{ x: 1 }]));
+    const other = await problemOf(await sendAs(name, [{ x: 2 }]));
+    expect(other).toMatchObject({ status: 422, type: "urn:sconce:problem:prediction_differs" });
+    expect((await server.client.end(id)).outputs).toMatchObject([{ y: 3 }]);
+  });
+
+  test("goes on when its client leaves", async () => {
+    await using gate = hold();
+    const name = named();
+    const leaving = new AbortController();
+    const inputs = [{ x: 4, before: gate.url("a") }];
+    const left = sendAs(name, inputs, { headers: wait, signal: leaving.signal }).catch(() => "left");
+    await gate.arrived("a");
+    leaving.abort();
+    expect(await left).toBe("left");
+    gate.release("a");
+    expect(await made(sendAs(name, inputs, { headers: wait }))).toMatchObject({ status: "success" });
+  });
+
+  test("of a refused body can be sent again with another", async () => {
+    const name = named();
+    expect((await sendAs(name, [{ x: "one" }])).status).toBe(422);
+    expect(await made(sendAs(name, [{ x: 1 }], { headers: wait }))).toMatchObject({ status: "success" });
+  });
+
+  test("is accepted before the queue is full, and known after", async () => {
+    await using full = await store.serve("lab", { maxQueuedItems: 1 });
+    await using gate = hold();
+    const inputs = [{ x: 1, before: gate.url("a") }];
+    const name = named();
+    const { prediction_id: id } = await made(sendAs(name, inputs, { to: full }));
+    expect((await sendAs(named(), inputs, { to: full })).status).toBe(429);
+    expect((await made(sendAs(name, inputs, { to: full }))).prediction_id).toBe(id);
+  });
+
+  test("is known after a restart, whether or not it had ended", async () => {
+    const config = { store: dir.join(`${named()}.sqlite`), drainTimeout: 0 };
+    await using gate = hold();
+    const [ended, open] = [named(), named()];
+    const late = [{ x: 5, before: gate.url("a") }];
+    const first = await store.serve("lab", config);
+    const before = await made(sendAs(ended, [{ x: 1 }], { to: first, headers: wait }));
+    const { prediction_id: id } = await made(sendAs(open, late, { to: first }));
+    await first.stop();
+    await using second = await store.serve("lab", config);
+    expect(await made(sendAs(ended, [{ x: 1 }], { to: second }))).toEqual(before);
+    expect((await sendAs(ended, [{ x: 2 }], { to: second })).status).toBe(422);
+    expect((await sendAs(open, [{ x: 2 }], { to: second })).status).toBe(422);
+    gate.release("a");
+    const last = await made(sendAs(open, late, { to: second, headers: wait }));
+    expect(last).toMatchObject({ prediction_id: id, outputs: [{ y: 11 }] });
+  });
+
+  test("tells predictions from demo predictions", async () => {
+    const name = named();
+    await made(sendAs(name, [{ x: 1 }], { headers: wait }));
+    const demo = await sendAs(name, [{ x: 1 }], { headers: wait, path: "/demo" });
+    expect((await demo.text()).includes("demo_outputs")).toBe(sendAs === ways["Idempotency-Key"]);
+  });
+});
+
+test("PUT takes the id of the path", async () => {
+  const id = `-_${crypto.randomUUID()}`;
+  const response = await ways["PUT of an id"](id, [{ x: 1 }], { headers: wait });
+  expect(response.headers.get("location")).toBe(`/predictions/${id}`);
+  expect(await response.json()).toEqual(await server.client.read(id));
+});
+
+test.each(["short", "x".repeat(65), "with%20a%20blank%20in%20it", "not.of.these.letters"])(
+  "PUT of the id %s is refused",
+  async (id) => {
+    const { detail } = await problemOf(await ways["PUT of an id"](id, [{ x: 1 }]));
+    expect(detail).toContain("16 to 64 of A-Z, a-z, 0-9, _ and -");
+  },
+);
+
+test.each(["short", "k".repeat(256), "k".repeat(8000)])(
+  "a key that is too short or too long is refused",
+  async (key) => {
+    expect(await problemOf(await ways["Idempotency-Key"](key, [{ x: 1 }]))).toMatchObject({ status: 400 });
+  },
+);

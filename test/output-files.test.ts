@@ -1,0 +1,163 @@
+/** Files among outputs, as the bytes that they are. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { LargeText } from "../src/predictions/large-text.ts";
+import { listIn } from "../src/predictions/outcome-list.ts";
+import { problemOf } from "./helpers/client.ts";
+import { Family } from "./helpers/family.ts";
+import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { sendRaw } from "./helpers/raw-client.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+const pageOf = (length: number) => `<p>${"0123456789".repeat(length / 10)}</p>`;
+const smallPage = pageOf(10);
+const model = modelText({
+  name: '"pages"',
+  input: "z.object({ x: z.number(), before: z.url().optional() })",
+  preprocess: `async ({ x, before }) => {
+    if (before !== undefined) await fetch(before);
+    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
+  }`,
+  output: "z.object({ pages: z.array(z.object({ page: z.string() })), text: z.string() })",
+  postprocess: `(_, { input: { x } }) => {
+    if (x < 0) throw new Error("no such page");
+    const page = btoa("<p>" + "0123456789".repeat(x / 10) + "</p>");
+    return { pages: [{ page: "data:text/html;base64," + page }], text: 'a "data:" \\\\\\\\' };
+  }`,
+});
+
+let store: TestStore;
+let server: TestServer;
+
+beforeAll(async () => {
+  await using dir = await tempDir();
+  store = await storeWith(await writeModel(dir, model));
+  server = await store.serve("pages");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+/** The path of the outputs of inputs that are lengths of pages. */
+async function pathFor(...lengths: number[]): Promise<string> {
+  const { prediction_id: id } = await server.client.predict(lengths.map((x) => ({ x })));
+  return `/predictions/${id}/outputs`;
+}
+
+const get = (path: string, headers: Record<string, string> = {}) => server.client.fetch(path, { headers });
+
+test("a file has its bytes, its media type, and headers that let no script of it run", async () => {
+  const response = await get(`${await pathFor(0, 10)}/1/pages/0/page`);
+  expect(await response.text()).toBe(smallPage);
+  expect(Object.fromEntries(response.headers)).toMatchObject({
+    "content-type": "text/html",
+    "content-length": `${smallPage.length}`,
+    "content-disposition": 'inline; filename="page-1.htm"',
+    "x-content-type-options": "nosniff",
+    "content-security-policy": expect.stringMatching(/^sandbox; default-src 'none'/),
+    etag: expect.stringMatching(/^"[0-9a-f]{64}"$/),
+  });
+});
+
+test("a file can be read as soon as its output is there", async () => {
+  await using gate = hold();
+  const { prediction_id: id } = await server.client.create([{ x: 10 }, { x: 10, before: gate.url("a") }]);
+  const path = `/predictions/${id}/outputs`;
+  let first = await get(`${path}/0/pages/0/page`);
+  while (first.status === 404) first = await get(`${path}/0/pages/0/page`);
+  expect(await first.text()).toBe(smallPage);
+  expect((await problemOf(await get(`${path}/1/pages/0/page`))).detail).toBe("input 1 has no output yet");
+});
+
+test("a demo's files are found among outputs and demo outputs", async () => {
+  const { id } = await new Family(server.client, "/demo").predict([{ x: 10 }]);
+  const both = ["outputs", "demo_outputs"].map(async (list) =>
+    (await get(`/demo/${id}/${list}/0/pages%2F0%2Fpage`)).text(),
+  );
+  expect(await Promise.all(both)).toEqual([smallPage, smallPage]);
+});
+
+describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
+  const page = pageOf(length);
+
+  test("a client that has it is told so", async () => {
+    const path = `${await pathFor(length)}/0/pages/0/page`;
+    const etag = (await get(path)).headers.get("etag") ?? "";
+    const again = await get(path, { "If-None-Match": `"other", ${etag}` });
+    expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([304, etag, ""]);
+    expect((await get(path, { "If-None-Match": '"other"' })).status).toBe(200);
+  });
+
+  test("a part is had by its range", async () => {
+    const path = `${await pathFor(length)}/0/pages/0/page`;
+    const part = async (range: string, more: Record<string, string> = {}) => {
+      const response = await get(path, { Range: range, ...more });
+      return [response.status, response.headers.get("content-range"), await response.text()];
+    };
+    const size = page.length;
+    expect(await part("bytes=3-5")).toEqual([206, `bytes 3-5/${size}`, page.slice(3, 6)]);
+    expect(await part("bytes=4-")).toEqual([206, `bytes 4-${size - 1}/${size}`, page.slice(4)]);
+    expect(await part("bytes=-6")).toEqual([206, `bytes ${size - 6}-${size - 1}/${size}`, page.slice(-6)]);
+    expect(await part("bytes=3-99999999")).toEqual([206, `bytes 3-${size - 1}/${size}`, page.slice(3)]);
+    expect(await part("bytes=3-5", { "If-Range": '"other"' })).toEqual([200, null, page]);
+    expect(await part("bytes=0-1,3-4")).toEqual([200, null, page]);
+    const refused = await get(path, { Range: `bytes=${size}-` });
+    expect(refused.headers.get("content-range")).toBe(`bytes */${size}`);
+    expect(await problemOf(refused)).toMatchObject({ status: 416 });
+  });
+
+  test("HEAD says how long it is", async () => {
+    const path = `${await pathFor(length)}/0/pages/0/page`;
+    const answer = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    expect(answer.toLowerCase()).toContain(`content-length: ${page.length}\r\n`);
+    expect(answer).toEndWith("\r\n\r\n");
+  });
+});
+
+test.each([
+  ["2/pages/0/page", 'there is no input "2": this has 2, and the first is 0'],
+  ["1/pages/0/page", "input 1 failed: it has no output"],
+  ["0/pages/1/page", "the output has no pages/1"],
+  ["0/pages/0/page/length", "the output has no pages/0/page/length"],
+  ["0/toString", "the output has no toString"],
+  ["0/pages", "pages is not a file"],
+  ["0", "the output is not a file"],
+])("what is no file (%s) is a 404 that says why", async (place, detail) => {
+  const problem = await problemOf(await get(`${await pathFor(10, -1)}/${place}`));
+  expect(problem).toMatchObject({ status: 404, type: "urn:sconce:problem:file_not_found", detail });
+});
+
+test("what large files took of the memory is given back, also by a client that leaves", async () => {
+  const path = `${await pathFor(1_000_000)}/0/pages/0/page`;
+  const held = () => server.client.metric('sconce_memory_bytes{part="answers"}');
+  for await (const _ of (await get(path)).body ?? []) break;
+  await (await get(path)).bytes();
+  while ((await held()) > 0);
+});
+
+test("the elements of a list are found in JSON text, whatever they hold", () => {
+  const value = {
+    error: 'a "list":[1] \\',
+    empty: [],
+    list: [[1, [2]], { a: ["]", '\\"', "語"] }, "x,y", null, -1.5, {}],
+    last: [true],
+  };
+  const members = JSON.stringify(value).slice(1, -1);
+  const bytes = new TextEncoder().encode(members);
+  // However it is cut.
+  const cut = [...bytes.keys()].map((at) => new LargeText([bytes.subarray(0, at), bytes.subarray(at)]));
+  for (const text of [members, new LargeText([members]), ...cut]) {
+    for (const name of ["empty", "list", "last"] as const) {
+      const elements = value[name].map((element) => JSON.stringify(element));
+      expect(listIn(text, name)).toEqual(elements);
+      for (const [i, element] of elements.entries()) expect(listIn(text, name, i)?.[i]).toBe(element);
+      expect(listIn(text, name, elements.length)?.[elements.length]).toBeUndefined();
+    }
+    expect(listIn(text, "none")).toBeUndefined();
+  }
+});
