@@ -1,5 +1,6 @@
 /** Files among outputs, as the bytes that they are. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { LargeText } from "../src/predictions/large-text.ts";
 import { listIn } from "../src/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
@@ -143,12 +144,20 @@ test("the elements of a list are found in JSON text, whatever they hold", () => 
   const value = {
     error: 'a "list":[1] \\',
     empty: [],
-    list: [[1, [2]], { a: ["]", '\\"'] }, "x,y", null, -1.5, {}],
+    list: [[1, [2]], { a: ["]", '\\"', "語"] }, "x,y", null, -1.5, {}],
     last: [true],
   };
   const members = JSON.stringify(value).slice(1, -1);
-  for (const name of ["empty", "list", "last"] as const) {
-    expect(listIn(members, name)).toEqual(value[name].map((element) => JSON.stringify(element)));
+  const bytes = new TextEncoder().encode(members);
+  // However it is cut.
+  const cut = [...bytes.keys()].map((at) => new LargeText([bytes.subarray(0, at), bytes.subarray(at)]));
+  for (const text of [members, new LargeText([members]), ...cut]) {
+    for (const name of ["empty", "list", "last"] as const) {
+      const elements = value[name].map((element) => JSON.stringify(element));
+      expect(listIn(text, name)).toEqual(elements);
+      for (const [i, element] of elements.entries()) expect(listIn(text, name, i)?.[i]).toBe(element);
+      expect(listIn(text, name, elements.length)?.[elements.length]).toBeUndefined();
+    }
+    expect(listIn(text, "none")).toBeUndefined();
   }
-  expect(listIn(members, "none")).toBeUndefined();
 });

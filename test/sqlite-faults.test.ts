@@ -8,7 +8,7 @@ import { log } from "../src/log.ts";
 import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import type { LeftRequest } from "../src/predictions/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
-import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
+import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
@@ -58,7 +58,7 @@ describe("a process that is killed", () => {
         if (left.has(id)) continue;
         // It had ended, if not told so in time.
         const record = await store.get(id);
-        expect(record?.outcome?.members).toStartWith(`"outputs":["${id}`);
+        expect(asText(record)?.outcome?.members).toStartWith(`"outputs":["${id}`);
       }
       await store.close();
       const next = await open(dir);
@@ -153,7 +153,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
       const next = await SqliteStore.open({ path, retention: keepAll });
-      for (const end of ends) expect(await next.get(end.id)).toEqual(end);
+      for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);
       expect((await Array.fromAsync(next.left(() => true))).map(({ id }) => id)).toEqual(["a3", "b3"]);
       await next.close();
     } finally {

@@ -1,11 +1,12 @@
 /** A prediction as server-sent events: each is made when its reader takes it, of what is there then, and nothing is queued for readers that lag. */
 import type { MemoryAccount } from "../memory/memory-account.ts";
+import { LargeText } from "../predictions/large-text.ts";
 import { listIn } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import type { Family } from "./families.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
-import { recordJson } from "./record-json.ts";
+import { largeRecord, recordJson } from "./record-json.ts";
 import { SentOutputs } from "./sent-outputs.ts";
 
 /** Of the last event: who has had it is answered 204, which tells an EventSource not to come back. */
@@ -35,7 +36,7 @@ interface NextEvent {
   readonly path: string;
   /** Of its text, about. */
   readonly length: number;
-  readonly json: () => string;
+  readonly json: () => LargeText;
 }
 
 export class EventStream {
@@ -140,22 +141,22 @@ export class EventStream {
     const index = this.#sent.next(outputs);
     if (index !== undefined) {
       const text = outputs[index] ?? "";
-      const json = () => `{"index":${index},"output":${text}}`;
+      const json = () => new LargeText([`{"index":${index},"output":`, text, "}"]);
       return { name: "output", index, path: `${path}/events/${index}`, length: text.length, json };
     }
     if (!hasEnded(record)) return undefined;
     const { length } = record.outcome.members;
-    return { name: "completed", index, path, length, json: () => recordJson(record, family) };
+    return { name: "completed", index, path, length, json: () => largeRecord(record, family) };
   }
 
   async *#send({ name, index, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
     const id = index === undefined ? END_ID : this.#id();
     if (length < LARGE_ANSWER_LENGTH) {
-      yield this.#event(name, json(), id);
+      yield this.#event(name, String(json()), id);
       return;
     }
     yield `event: ${name}\ndata: `;
-    for await (const bytes of this.#options.large.part(path, () => this.#encoder.encode(json()))) yield bytes;
+    for await (const bytes of this.#options.large.part(path, json)) yield bytes;
     yield `\nid: ${id}\n\n`;
   }
 

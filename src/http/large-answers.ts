@@ -2,17 +2,16 @@
 import { SconceError } from "../errors.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
+import type { LargeText } from "../predictions/large-text.ts";
 import type { EndedRecord } from "../predictions/record.ts";
 import type { Family } from "./families.ts";
-import { recordJson } from "./record-json.ts";
+import { largeRecord } from "./record-json.ts";
 
 /** Smaller ones fit into the buffers of a connection. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
-/** Handed to a connection at a time. */
-const SLICE_BYTES = 256 * 1024;
 
 interface Shared {
-  readonly bytes: Uint8Array;
+  readonly text: LargeText;
   readonly charge: Charge;
   readers: number;
 }
@@ -34,49 +33,50 @@ export class LargeAnswers {
   /** The JSON text of a record that others are reading. */
   streamOf(id: string, { path }: Family): ReadableStream<Uint8Array> | undefined {
     const shared = this.#shared.get(`${path}/${id}`);
-    return shared && this.part(`${path}/${id}`, () => shared.bytes);
+    return shared && this.part(`${path}/${id}`, () => shared.text);
   }
 
   /** The JSON text of a record. */
   stream(record: EndedRecord, family: Family): ReadableStream<Uint8Array> {
-    return this.part(`${family.path}/${record.id}`, () => new TextEncoder().encode(recordJson(record, family)));
+    return this.part(`${family.path}/${record.id}`, () => largeRecord(record, family));
   }
 
   /**
    * A part of what a path always has. Nothing is held before the first byte is asked for: a client may have left by then.
-   * @param encode makes the whole where nobody else is reading it
+   * @param open makes the whole where nobody else is reading it
    */
-  part(path: string, encode: () => Uint8Array, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
+  part(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
     // Let go of once it was called: it may hold the record.
-    let encoding: (() => Uint8Array) | undefined = encode;
+    let opening: (() => LargeText) | undefined = open;
     let shared: Shared | undefined;
-    let at = begin;
+    // The piece that is next, and where it begins.
+    let [next, at] = [0, 0];
     const leave = () => {
       if (shared !== undefined) this.#leave(path, shared);
       shared = undefined;
-      encoding = undefined;
+      opening = undefined;
     };
     const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
-      if (encoding !== undefined) shared = this.#join(path, encoding);
-      encoding = undefined;
-      if (shared === undefined) return;
-      const { bytes } = shared;
-      controller.enqueue(bytes.subarray(at, Math.min(at + SLICE_BYTES, end)));
-      at += SLICE_BYTES;
-      if (at < Math.min(bytes.length, end)) return;
+      if (opening !== undefined) shared = this.#join(path, opening);
+      opening = undefined;
+      for (let bytes = shared?.text.bytes(next); bytes !== undefined && at < end; bytes = shared?.text.bytes(next)) {
+        next += 1;
+        const wanted = bytes.subarray(Math.max(0, begin - at), end - at);
+        at += bytes.length;
+        if (wanted.length > 0) return controller.enqueue(wanted);
+      }
       leave();
       controller.close();
     };
     return new ReadableStream({ pull, cancel: leave }, { highWaterMark: 0 });
   }
 
-  #join(path: string, encode: () => Uint8Array): Shared {
+  #join(path: string, open: () => LargeText): Shared {
     let shared = this.#shared.get(path);
     if (shared === undefined) {
-      const bytes = encode();
-      // What they were made of.
-      this.#memory.dropped(bytes.length);
-      shared = { bytes, charge: this.#memory.add("answers", bytes.length), readers: 0 };
+      const text = open();
+      // Beside what it was made of, which may be forgotten meanwhile, there are the bytes of what was sent.
+      shared = { text, charge: this.#memory.add("answers", text.length), readers: 0 };
       this.#shared.set(path, shared);
     }
     shared.readers += 1;

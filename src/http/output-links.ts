@@ -31,7 +31,7 @@ export class OutputLinks {
    * now: a preference is no reason to withhold the outputs.
    */
   async linked(record: EndedRecord): Promise<EndedRecord | undefined> {
-    const { members } = record.outcome;
+    const members = String(record.outcome.members);
     try {
       let [text, end] = ["", 0];
       for (const uri of dataUris(members)) {

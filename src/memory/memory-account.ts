@@ -39,7 +39,7 @@ type Asking = keyof typeof fullAt;
  */
 const OF_FREE = 1 / 256;
 
-/** Bytes of memory that a byte of an output is counted with: its text, the one text that is made of all, and what that is sent from. */
+/** Bytes of memory that a byte of an output is counted with: its text, of two bytes a character where one of them needs it, and its copy in bytes while it is sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
 export interface MemoryAccountOptions {
@@ -246,17 +246,18 @@ export class MemoryAccount {
     this.#garbage += bytes;
     if (this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
     const { used, maxBytes } = this;
-    if (used + this.#garbage > maxBytes) this.#collect();
-    else if (!this.#willCollect && used + this.#garbage > maxBytes / 2) {
+    if (used + this.#garbage > maxBytes) {
+      this.#garbage = 0;
+      Bun.gc(true);
+    } else if (!this.#willCollect && used + this.#garbage > maxBytes / 2) {
       this.#willCollect = true;
-      setImmediate(() => this.#collect());
+      setImmediate(() => {
+        this.#willCollect = false;
+        this.#garbage = 0;
+        // Beside this thread: one that waits for the collector's threads on a busy machine waits for tenths of a second.
+        Bun.gc(false);
+      });
     }
-  }
-
-  #collect(): void {
-    this.#willCollect = false;
-    this.#garbage = 0;
-    Bun.gc(true);
   }
 
   /** Once for all that is given back in one turn of the loop. */

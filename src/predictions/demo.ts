@@ -5,6 +5,7 @@ import { faultBehind, type ItemFault } from "../serving/item-fault.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import { runDemo } from "../serving/run-demo.ts";
+import { joined, listText } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -49,7 +50,7 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
     fault = faultBehind(error);
     throw error;
   });
-  const members = `"outputs":[${outputs.join(",")}],"demo_outputs":[${demoOutputs.join(",")}]`;
+  const members = joined([listText("outputs", outputs), listText("demo_outputs", demoOutputs)], ",");
   live.itemsSucceeded = live.count;
   live.finish({ status: "success", members });
 }

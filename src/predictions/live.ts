@@ -2,6 +2,7 @@
 import type { Charge } from "../memory/charge.ts";
 import type { FailureReason } from "../metrics/labels.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
+import type { Text } from "./large-text.ts";
 import type { Origin } from "./predictions.ts";
 import { type EndedRecord, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
@@ -23,7 +24,7 @@ export interface LiveOptions {
 /** What a prediction has to show before its end. */
 export interface Work {
   /** The members of a failure with this message. */
-  failure(errorMessage: string): string;
+  failure(errorMessage: string): Text;
   /** What succeeded so far, as JSON texts by index. */
   readonly outputs?: readonly (string | undefined)[];
   /** Its client waits no more, and was told its id. */

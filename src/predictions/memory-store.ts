@@ -2,6 +2,7 @@
 import { Fifo } from "../engine/fifo.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import { byteLengthOf } from "./large-text.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
 import type { LeftRequest, PredictionStore, RetentionLimits } from "./store.ts";
 
@@ -122,5 +123,5 @@ export class MemoryStore implements PredictionStore {
 
 /** The bytes that a record counts with: its texts in UTF-8, as they are kept and sent. */
 function recordBytes({ outcome, logs }: EndedRecord): number {
-  return RECORD_BYTES + Buffer.byteLength(outcome.members) + (logs === "" ? 0 : Buffer.byteLength(logs));
+  return RECORD_BYTES + byteLengthOf(outcome.members) + (logs === "" ? 0 : Buffer.byteLength(logs));
 }

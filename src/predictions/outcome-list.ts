@@ -1,58 +1,54 @@
-/** Finds the elements of a list among the members of an outcome without parsing them: one may be a large file. */
+/** Finds the elements of a list among the members of an outcome without parsing or joining these: one may be a large file. */
+import { type Text, textsOf } from "./large-text.ts";
 
-/** @returns the JSON text of each element; undefined where there is no such list */
-export function listIn(members: string, name: string): string[] | undefined {
-  for (let at = 0; at < members.length; ) {
-    const colon = endOfText(members, at);
-    const end = endOfValue(members, colon + 1);
-    if (members.slice(at, colon) === `"${name}"`) return elementsOf(members, colon + 1);
-    at = end + 1;
+/** What matters in a string, around names and elements, and deep in an element. */
+const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
+
+/**
+ * @param members text that `JSON.stringify` made: there are no spaces
+ * @param only the index of the one element that is wanted: there is nothing in the places of the others
+ * @returns the JSON text of each element; undefined where there is no such list
+ */
+export function listIn(members: Text, name: string, only?: number): string[] | undefined {
+  const elements: string[] = [];
+  let [depth, isString, isList] = [0, false, false];
+  // Of a name or an element: what pieces before have of it, and where it goes on in this one.
+  let [begun, from] = ["", 0];
+  let [piece, at] = ["", 0];
+  const isWanted = () => depth === 0 || (isList && (only ?? elements.length) === elements.length);
+  /** The text before the last sign; what is behind that begins the next. */
+  const take = () => {
+    const text = isWanted() ? begun + piece.slice(from, at - 1) : "";
+    [begun, from] = ["", at];
+    return text;
+  };
+  for (piece of textsOf(members)) {
+    from = 0;
+    while (at < piece.length) {
+      const pattern = isString ? inString : depth < 2 ? around : deep;
+      pattern.lastIndex = at;
+      const isFound = pattern.test(piece);
+      at = isFound ? pattern.lastIndex : piece.length;
+      const sign = isFound ? piece[at - 1] : "";
+      if (sign === '"') isString = !isString;
+      // What it escapes may be in the next piece.
+      else if (sign === "\\") at += 1;
+      else if (sign === ":" && depth === 0) isList = take() === `"${name}"`;
+      else if (sign === "," && depth === 0) take();
+      else if (sign === "," && isList && depth === 1) elements.push(take());
+      else if (sign === "[" || sign === "{") {
+        if (depth === 0) take();
+        depth += 1;
+      } else if (sign === "]" || sign === "}") {
+        if (isList && depth === 1) {
+          const last = take();
+          return last === "" && elements.length === 0 ? [] : [...elements, last];
+        }
+        depth -= 1;
+      }
+    }
+    if (isWanted()) begun += piece.slice(from);
+    at -= piece.length;
   }
   return undefined;
-}
-
-/** @param from the place of its opening bracket, in text that `JSON.stringify` made: there are no spaces */
-function elementsOf(text: string, from: number): string[] {
-  const elements: string[] = [];
-  let at = from + 1;
-  while (at < text.length && text[at] !== "]") {
-    const end = endOfValue(text, at);
-    elements.push(text.slice(at, end));
-    at = text[end] === "," ? end + 1 : end;
-  }
-  return elements;
-}
-
-/** The place behind the value that begins there. */
-function endOfValue(text: string, from: number): number {
-  const first = text[from];
-  if (first === '"') return endOfText(text, from);
-  if (first !== "[" && first !== "{") return placeOf(/[,\]}]/g, text, from);
-  let depth = 0;
-  for (let at = from; at < text.length; ) {
-    const character = text[at];
-    if (character === '"') at = endOfText(text, at);
-    else {
-      depth += character === "[" || character === "{" ? 1 : -1;
-      at += 1;
-    }
-    if (depth === 0) return at;
-    at = placeOf(/["[\]{}]/g, text, at);
-  }
-  return text.length;
-}
-
-/** The place behind the closing quote. */
-function endOfText(text: string, from: number): number {
-  for (let at = text.indexOf('"', from + 1); at >= 0; at = text.indexOf('"', at + 1)) {
-    let first = at;
-    while (text[first - 1] === "\\") first -= 1;
-    if ((at - first) % 2 === 0) return at + 1;
-  }
-  return text.length;
-}
-
-function placeOf(pattern: RegExp, text: string, from: number): number {
-  pattern.lastIndex = from;
-  return pattern.exec(text)?.index ?? text.length;
 }

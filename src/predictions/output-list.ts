@@ -3,6 +3,7 @@ import type { SconceError } from "../errors.ts";
 import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver, Refusal } from "../serving/item-list.ts";
+import { joined, listText, type Text } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -24,7 +25,8 @@ export interface OutputListOptions {
 
 export class OutputList implements OutputReceiver, Work {
   readonly #options: OutputListOptions;
-  #outputs: (string | undefined)[] = [];
+  /** Has holes where inputs are not done, or failed. */
+  #outputs: string[] = [];
   #faults: ItemFault[] = [];
   /** Of the first fault. */
   #reason: FailureReason | undefined;
@@ -76,15 +78,15 @@ export class OutputList implements OutputReceiver, Work {
     return this.#outputs;
   }
 
-  failure(message: string): string {
+  failure(message: string): Text {
     const { live } = this.#options;
-    const members = [`"error_message":${JSON.stringify(message)}`];
+    const members: Text[] = [`"error_message":${JSON.stringify(message)}`];
     if (this.#faults.length > 0) members.push(`"errors":${JSON.stringify(this.#faults)}`);
     if (live.itemsSucceeded > 0) {
       const partial = Array.from({ length: live.count }, (_, i) => this.#outputs[i] ?? "null");
-      members.push(`"partial_outputs":[${partial.join(",")}]`);
+      members.push(listText("partial_outputs", partial));
     }
-    return members.join(",");
+    return joined(members, ",");
   }
 
   release(): void {
@@ -98,7 +100,7 @@ export class OutputList implements OutputReceiver, Work {
     live.itemDone();
     if (live.record.itemsDone < live.count) return;
     if (this.#faults.length === 0) {
-      live.finish({ status: "success", members: `"outputs":[${this.#outputs.join(",")}]` });
+      live.finish({ status: "success", members: listText("outputs", this.#outputs) });
     } else {
       this.#faults.sort((a, b) => a.index - b.index);
       live.end(summaryOf(this.#faults, live.count), this.#reason ?? "model");

@@ -1,5 +1,7 @@
 /** A prediction as data: everything that an answer, a store or another process reads of it, and nothing that runs. */
 
+import type { Text } from "./large-text.ts";
+
 export type Kind = "prediction" | "demo";
 export type Status = "pending" | "running" | "success" | "failed";
 
@@ -7,7 +9,7 @@ export type Status = "pending" | "running" | "success" | "failed";
 export interface Outcome {
   readonly status: "success" | "failed";
   /** Members of the record's JSON object, without braces: outputs, or error message, errors and partial outputs. */
-  readonly members: string;
+  readonly members: Text;
 }
 
 /** Once it has an outcome nothing about it changes any more. */

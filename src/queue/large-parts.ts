@@ -39,7 +39,7 @@ export class LargeParts {
     if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES || performance.now() < this.#pausedUntilMs)
       return false;
     try {
-      await this.#values.put(this.#name(record.id, "members"), record.outcome.members);
+      await this.#values.put(this.#name(record.id, "members"), String(record.outcome.members));
       return true;
     } catch (error) {
       // Work that is done is not lost, nor held up, for want of the better place.

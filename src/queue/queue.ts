@@ -1,5 +1,6 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
 import { SconceError } from "../errors.ts";
+import { LargeText } from "../predictions/large-text.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
@@ -217,7 +218,7 @@ export class Queue {
     const areLarge = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
-      const [members, large] = areLarge[i] ? ["", "members"] : [outcome.members, ""];
+      const [members, large] = areLarge[i] ? ["", "members"] : [String(outcome.members), ""];
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
       args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
     }
@@ -275,7 +276,7 @@ export class Queue {
     if (!isLarge || record.outcome === undefined) return record;
     const members = await this.#large.members(record.id);
     if (members === undefined) return undefined;
-    return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
+    return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
   }
 
   async #requestsOf(entries: readonly StreamEntry[]): Promise<LeftRequest[]> {

@@ -1,6 +1,7 @@
 /** What this worker has of the queue, from being taken until the queue knows the end. */
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
+import { byteLengthOf } from "../predictions/large-text.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest, PredictionStore } from "../predictions/store.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
@@ -142,7 +143,7 @@ export class TakenWork implements PredictionStore {
     const held = this.#held.get(record.id);
     if (held === undefined || held.isOver) return;
     held.isOver = true;
-    const bytes = Buffer.byteLength(record.outcome.members);
+    const bytes = byteLengthOf(record.outcome.members);
     const charge = this.#memory.add("outputs", bytes + record.logs.length);
     const { deadlineMs, hasLargeBody } = held;
     this.#untold.push({ record, bytes, hasLargeBody, charge, deadlineMs });

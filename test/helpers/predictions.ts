@@ -1,5 +1,5 @@
 /** Requests and ended records for tests of stores. */
-import type { EndedRecord } from "../../src/predictions/record.ts";
+import type { EndedRecord, PredictionRecord } from "../../src/predictions/record.ts";
 import type { KeptRequest, RetentionLimits } from "../../src/predictions/store.ts";
 
 export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
@@ -20,4 +20,10 @@ export function endOf(id: string, changes: Partial<EndedRecord> = {}): EndedReco
 /** The same with an outcome of so many bytes, and a bit. */
 export function largeEndOf(id: string, bytes: number): EndedRecord {
   return endOf(id, { outcome: { status: "success", members: `"outputs":["${id}${"x".repeat(bytes)}"]` } });
+}
+
+/** A record whose outcome is one text, however it was kept. */
+export function asText(record: PredictionRecord | undefined): PredictionRecord | undefined {
+  const { outcome } = record ?? {};
+  return record && { ...record, outcome: outcome && { ...outcome, members: String(outcome.members) } };
 }

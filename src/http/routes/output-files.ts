@@ -4,6 +4,7 @@ import { getExtension } from "hono/utils/mime";
 import { messageOf } from "../../errors.ts";
 import { isObject } from "../../json.ts";
 import { type DecodedData, decodeDataUrl, isDataUrl } from "../../model/data-url.ts";
+import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
@@ -63,7 +64,7 @@ export function addOutputFileRoutes(
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
         if (!large.hasRoomFor(c.req.path, bytes.length)) throw noMemory();
         return new Response(
-          large.part(c.req.path, () => decoded(uri).bytes, begin, end),
+          large.part(c.req.path, () => new LargeText([decoded(uri).bytes]), begin, end),
           init,
         );
       });
@@ -77,9 +78,10 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
   if (!/^\d+$/.test(index) || Number(index) >= record.count) {
     throw missing(`there is no input ${JSON.stringify(index)}: this has ${record.count}, and the first is 0`);
   }
+  const at = Number(index);
   const members = hasEnded(record) ? record.outcome.members : undefined;
-  const ended = members && (listIn(members, list) ?? listIn(members, `partial_${list}`));
-  const text = (ended ?? (list === "outputs" ? outputs : []))[Number(index)];
+  const ended = members && (listIn(members, list, at) ?? listIn(members, `partial_${list}`, at));
+  const text = (ended ?? (list === "outputs" ? outputs : []))[at];
   if (text !== undefined && text !== "null") return text;
   throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
 }

@@ -3,6 +3,7 @@
  * A change is one line of fields in `heads`; its body or outcome stands in `texts`, cut by the lengths that the line gives.
  */
 
+import { byteLengthOf } from "../large-text.ts";
 import { originText } from "../stored-origin.ts";
 import type { Change } from "./change.ts";
 import type { StoredRecord, StoredRequest } from "./sqlite-messages.ts";
@@ -59,9 +60,9 @@ export function encodeBatch(changes: Iterable<Change>, nowMs: number): { heads: 
         const kept = `${status} ${nowMs - change.toldMs} ${change.bytes}`;
         if (change.file === undefined) {
           heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${NONE} 0 ${members.length} ${logs.length} ${digest}\n`;
-          texts += logs === "" ? members : members + logs;
+          texts += `${members}${logs}`;
         } else {
-          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${change.file} ${Buffer.byteLength(members)} 0 0 ${digest}\n`;
+          heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${kept} ${change.file} ${byteLengthOf(members)} 0 0 ${digest}\n`;
         }
         break;
       }

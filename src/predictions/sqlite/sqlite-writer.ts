@@ -4,6 +4,7 @@ import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { Charge } from "../../memory/charge.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { piecesOf } from "../large-text.ts";
 import type { EndedRecord } from "../record.ts";
 import type { RetentionLimits } from "../store.ts";
 import type { Change, EndChange } from "./change.ts";
@@ -204,7 +205,7 @@ export class SqliteWriter {
     const { id, record } = change;
     this.#filing.set(id, change);
     try {
-      const file = await this.#options.files.write(id, [record.outcome.members, record.logs]);
+      const file = await this.#options.files.write(id, [...piecesOf(record.outcome.members), record.logs]);
       this.#queue.addFiled({ ...change, file });
       this.#filing.delete(id);
       this.#wake();

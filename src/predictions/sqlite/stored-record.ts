@@ -1,5 +1,6 @@
 /** Makes records of what a database has of them. */
 
+import { LargeText } from "../large-text.ts";
 import type { Kind, PredictionRecord } from "../record.ts";
 import type { KeptFiles } from "./kept-files.ts";
 import type { StoredRecord } from "./sqlite-messages.ts";
@@ -10,7 +11,7 @@ export async function recordOf(stored: StoredRecord, files: KeptFiles): Promise<
     stored;
   const content = file === null ? undefined : await files.read(file);
   if (file !== null && content === undefined) return undefined;
-  const members = content === undefined ? stored.members : textOf(content.subarray(0, fileMembersBytes));
+  const members = content === undefined ? stored.members : new LargeText([content.subarray(0, fileMembersBytes)]);
   return {
     id,
     kind: kindOf(stored.kind),

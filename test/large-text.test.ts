@@ -1,0 +1,42 @@
+/** Text in pieces: the same as in one, whoever reads it and however often. */
+import { expect, test } from "bun:test";
+import { families } from "../src/http/families.ts";
+import { LargeAnswers } from "../src/http/large-answers.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { byteLengthOf, joined, LargeText, listText } from "../src/predictions/large-text.ts";
+import { endOf } from "./helpers/predictions.ts";
+
+/** Characters of one to four bytes, at every place of a piece's end. */
+const outputs = ["a", '"語"', ...[0, 1, 2, 3].map((n) => `${"b".repeat(n)}${"😀é語".repeat(200_000)}`), "c"];
+const members = `"outputs":[${outputs.join(",")}]`;
+
+test("outputs of any size are listed as they would be in one text", () => {
+  const text = listText("outputs", outputs);
+  expect(text).toBeInstanceOf(LargeText);
+  expect(String(text) === members).toBe(true);
+  expect([text.length, byteLengthOf(text)]).toEqual([members.length, Buffer.byteLength(members)]);
+  const more = joined(['"a":1', text], ",");
+  expect(String(more) === `"a":1,${members}`).toBe(true);
+});
+
+test("bytes that a store read may end within a character", () => {
+  const text = new LargeText(["語", new TextEncoder().encode(members)]);
+  expect(String(text) === `語${members}`).toBe(true);
+});
+
+test("readers of one record are sent the whole text, of which there is one copy", async () => {
+  const memory = new MemoryAccount();
+  const answers = new LargeAnswers(memory);
+  const text = listText("outputs", outputs);
+  const record = endOf("a1", { outcome: { status: "success", members: text } });
+  const [first, second] = families
+    .flatMap((family) => (family.kind === record.kind ? [family, family] : []))
+    .map((family) => new Response(answers.stream(record, family)).text());
+  expect((await first)?.includes(members)).toBe(true);
+  expect((await second) === (await first)).toBe(true);
+  // The bytes that were sent are the record's.
+  if (!(text instanceof LargeText)) throw new Error("it is large");
+  expect(text.pieces.every((piece) => piece instanceof Uint8Array)).toBe(true);
+  expect(String(text) === members).toBe(true);
+  expect(memory.used).toBe(0);
+});
