@@ -40,7 +40,7 @@ const outcomeOf = (read: () => unknown) => {
 /** What becomes of a body in parts of a few bytes, or as a whole where it does not fall into parts. */
 function readInParts(body: string, decoder: InputDecoder): unknown {
   const bytes = new TextEncoder().encode(body);
-  const scan = checkLargeBody(bytes, decoder, MAX_INPUTS, 8);
+  const scan = checkLargeBody(bytes, decoder, MAX_INPUTS, { partBytes: 8 });
   return scan === undefined ? decoder.body(body, MAX_INPUTS) : allOf(new LateInputs(bytes, scan, decoder));
 }
 
@@ -197,6 +197,17 @@ describe("threads that check large bodies", () => {
       expect(String(end.status === "rejected" && end.reason)).toContain("the server is stopping");
     }
   });
+});
+
+test("an input may have as many lists and objects within as there is memory for, with the defaults of these", () => {
+  const schema = (fields: z.ZodRawShape) => z.object({ list: z.array(z.object(fields)) });
+  const plain = new InputDecoder(schema({ b: z.string().optional() }));
+  const filled = new InputDecoder(schema({ b: z.string().default("much text") }));
+  expect(filled.nestedBytes).toBeGreaterThan(plain.nestedBytes);
+  const body = new TextEncoder().encode(`[{"list":[${"{},".repeat(97)}{"b":"[{\\"[["}]}]`);
+  expect(checkLargeBody(body, filled, 10, { maxNested: 100 })?.count).toBe(1);
+  const check = () => checkLargeBody(body, filled, 10, { maxNested: 99 });
+  expect(check).toThrow("/0: expected at most 99 lists and objects within, for which there is memory");
 });
 
 /** Peak memory beyond the body, of a process that checks it; `body` is an expression. */

@@ -6,12 +6,15 @@ import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { withoutUnions } from "../model/union-issues.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
-import { hasCostlyLists, isRecursive, limitFaults } from "./fault-limit.ts";
+import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "./fault-limit.ts";
 import { isTooDeep } from "./nesting.ts";
 import { thrownIssue } from "./thrown-issue.ts";
 
 /** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
 export const MAX_FAULTS = 1000;
+
+/** Measured 372 for `[]`, 315 for an object. */
+const NESTED_BYTES = 400;
 
 export class InputDecoder {
   readonly #input: z.ZodType;
@@ -19,6 +22,8 @@ export class InputDecoder {
   readonly #isRecursive: boolean;
   readonly #isElsewhere: boolean;
   readonly hasCostlyLists: boolean;
+  /** Memory of a list or an object within an input that is nearly empty, with the defaults that it gets; measured, rounded up. */
+  readonly nestedBytes: number;
   #expected: Expected | undefined;
 
   /**
@@ -32,6 +37,7 @@ export class InputDecoder {
     this.#input = input;
     this.#isPlain = plainCheck(input);
     this.hasCostlyLists = hasCostlyLists(input);
+    this.nestedBytes = NESTED_BYTES + defaultBytes(input);
   }
 
   /** Kinds of JSON values that an input takes. */

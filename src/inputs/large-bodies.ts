@@ -21,6 +21,8 @@ export interface CheckRequest {
   readonly bundle: BundleSource;
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
+  /** Lists and objects that an input may have within. */
+  readonly maxNested: number;
 }
 
 /** What a SconceError is between two threads. */
@@ -57,6 +59,9 @@ const MAX_SHARES = 10;
 
 /** Bytes that a thread takes for a byte of a body while it checks it: measured 11 for a list of numbers of one digit, 29 where zod looks at each. */
 const CHECKED_PER_BYTE = { plain: 11, costly: 30 };
+
+/** Lists and objects that an input may have within however little memory there is: a few megabytes. */
+const MIN_NESTED = 10_000;
 
 /** A body that waits for a thread, or is with one. */
 interface Task {
@@ -108,7 +113,8 @@ export class LargeBodies {
   }
 
   #check(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<CheckAnswer> {
-    const request: CheckRequest = { bundle: this.#bundle, chunks, maxInputs };
+    const maxNested = Math.max(MIN_NESTED, Math.floor(this.#memory.maxBytes / 2 / this.#decoder.nestedBytes));
+    const request: CheckRequest = { bundle: this.#bundle, chunks, maxInputs, maxNested };
     const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
     const answer = Promise.withResolvers<CheckAnswer>();
     this.#waiting.add({ request, bytes, answer });

@@ -20,12 +20,12 @@ const COLLECTED_BYTES = 4 * 2 ** 20;
 
 let decoder: Promise<InputDecoder> | undefined;
 
-self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
+self.onmessage = async ({ data: { bundle, chunks, maxInputs, maxNested } }: MessageEvent<CheckRequest>) => {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
   let answer: CheckAnswer;
   try {
     decoder ??= open(bundle);
-    answer = { bytes, scan: checkLargeBody(bytes, await decoder, maxInputs) };
+    answer = { bytes, scan: checkLargeBody(bytes, await decoder, maxInputs, { maxNested }) };
   } catch (error) {
     answer = isRefusal(error)
       ? { bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }

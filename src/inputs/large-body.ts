@@ -7,9 +7,10 @@ import {
   notList,
   refuseTooMany,
   tooDeep,
+  unfit,
   utf8,
 } from "./input-decoder.ts";
-import { type ListScan, scanList } from "./list-scan.ts";
+import { BACKSLASH, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./list-scan.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Elements are parsed together up to about this many bytes: a fraction of a millisecond of work. */
@@ -20,10 +21,16 @@ const SPACE = 0x20;
 /** A body that is no list is parsed as a whole up to this many bytes, for the parser's words: as values it may be twenty times as large. */
 const MAX_WHOLE_BYTES = 2 ** 20;
 
+interface CheckOptions {
+  readonly partBytes?: number;
+  readonly maxNested?: number;
+}
+
 /**
  * Checks a body and finds its parts; each is parsed, decoded and let go.
  *
  * @param bytes a body that may hold anything
+ * @param options.maxNested lists and objects that an input may have within: as values they are a hundred times as large as their text
  * @returns what `partOf` needs; undefined for a body that does not fall into parts
  * @throws SconceError `body_invalid` or `inputs_invalid`, the same as for a small body; what the author's schema throws
  */
@@ -31,7 +38,7 @@ export function checkLargeBody(
   bytes: Uint8Array,
   decoder: InputDecoder,
   maxInputs: number,
-  partBytes = PART_BYTES,
+  { partBytes = PART_BYTES, maxNested = Number.POSITIVE_INFINITY }: CheckOptions = {},
 ): ListScan | undefined {
   const scan = scanList(bytes, partBytes);
   if (scan === undefined) return refuseWhole(bytes, decoder, maxInputs);
@@ -42,6 +49,11 @@ export function checkLargeBody(
     if (hasFaultsOfKind(bytes, scan, part, decoder, faults)) continue;
     // Before millions of levels are made into values.
     if (part === scan.deepPart) throw tooDeep();
+    const text = textOf(bytes, scan, part);
+    if (text.length > maxNested && nestedIn(text) > maxNested) {
+      const detail = `expected at most ${maxNested} lists and objects within, for which there is memory`;
+      throw unfit([{ pointer: `/${first}`, detail }]);
+    }
     const elements = parsePart(bytes, scan, part);
     if (elements?.length !== count)
       return refuseWhole(bytes, decoder, maxInputs, `in one of its inputs from ${first} on`);
@@ -70,6 +82,27 @@ function hasFaultsOfKind(
   const before = faults.count;
   decoder.list(elements, rangeOf(scan, part).first, faults);
   return faults.count > before;
+}
+
+/** Lists and objects of a JSON text. */
+function nestedIn(text: Uint8Array): number {
+  let count = 0;
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at];
+    if (byte === OPEN_LIST || byte === OPEN_OBJECT) count += 1;
+    else if (byte === QUOTE) {
+      do at = text.indexOf(QUOTE, at + 1);
+      while (at > 0 && isEscaped(text, at));
+      if (at < 0) return count;
+    }
+  }
+  return count;
+}
+
+function isEscaped(text: Uint8Array, at: number): boolean {
+  let begin = at;
+  while (text[begin - 1] === BACKSLASH) begin -= 1;
+  return (at - begin) % 2 === 1;
 }
 
 /** The parser of the whole says what is wrong, in the words that it has for small bodies; of very large ones no more than is known is said. */
