@@ -52,6 +52,7 @@ bareRootTest(test)("packages a model of TypeScript, serves it, and writes anothe
   const types = await readlink(join(system.path, "tmp/flowers/node_modules/sconce"));
   expect((await readdir(join(system.path, types))).sort()).toEqual([
     "LICENSE",
+    "build",
     "node_modules",
     "package.json",
     "src",
