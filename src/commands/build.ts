@@ -7,7 +7,7 @@ import { AddressGuard } from "../fetching/address-guard.ts";
 import { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
 import type { Model } from "../model/define.ts";
-import { count, duration, flag, openOption, option } from "../option.ts";
+import { count, flag, openOption, option } from "../option.ts";
 import { decodeExample, exampleTensors, predictOne, setUp } from "../serving/set-up.ts";
 import { tryOutputs } from "../serving/trial.ts";
 import { mediaTypes } from "../store/manifest.ts";
@@ -18,6 +18,7 @@ import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
 import { Progress } from "./progress.ts";
 import { configOf, deviceHere, type SourceModel, withSource } from "./try-out/source-model.ts";
+import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const build = command({
   name: "build",
@@ -77,12 +78,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       default: false,
       parse: flag,
     }),
-    timeout: option({
-      description: "Seconds that one call of the model's code may take",
-      default: 300,
-      variable: "SCONCE_BUILD_TIMEOUT",
-      ...duration("seconds", 0.001),
-    }),
+    timeout: timeoutOption,
   },
   positionals: [
     { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },

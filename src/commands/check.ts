@@ -2,13 +2,14 @@
 import { colorize } from "consola/utils";
 import { formatBytes } from "../bytes.ts";
 import { SconceError } from "../errors.ts";
-import { duration, flag, option } from "../option.ts";
+import { flag, option } from "../option.ts";
 import { type Examination, examine, findingOf, newExamination } from "./check/examination.ts";
 import { command } from "./command.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
 import { formatTable } from "./table.ts";
 import { withSource } from "./try-out/source-model.ts";
+import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const check = command({
   name: "check",
@@ -22,12 +23,7 @@ sconce check . --json | jq '.findings[].python'`,
   options: {
     input: inputOption,
     json: option({ description: "Print JSON", default: false, parse: flag }),
-    timeout: option({
-      description: "Seconds that one call of the model's code may take",
-      default: 300,
-      variable: "SCONCE_BUILD_TIMEOUT",
-      ...duration("seconds", 0.001),
-    }),
+    timeout: timeoutOption,
   },
   positionals: [
     { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },

@@ -1,0 +1,9 @@
+/** The option of commands that run a model's code to try it. */
+import { duration, option } from "../../option.ts";
+
+export const timeoutOption = option({
+  description: "Seconds that one call of the model's code may take",
+  default: 300,
+  variable: "SCONCE_BUILD_TIMEOUT",
+  ...duration("seconds", 0.001),
+});
