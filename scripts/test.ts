@@ -16,6 +16,9 @@ const CHECKS = 2;
 /** Of a test that sets none: the machine may be busy with something else. */
 const LIMIT_MS = 120_000;
 
+/** Characters of a failure that are shown once more at the end. */
+const MAX_MESSAGE = 3000;
+
 interface Counts {
   passed: number;
   failed: number;
@@ -83,9 +86,12 @@ async function runTests(options: string[]): Promise<Counts> {
     );
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
     const code = await child.exited;
-    const counts = count(readText(report), options);
+    const xml = readText(report);
+    const counts = count(xml, options);
     const problem = explain(counts, code, child.signalCode);
     const failed = counts.failed + (problem === undefined ? 0 : 1);
+    // Once more, where it is not lost among thousands of lines.
+    for (const text of failures(xml ?? "")) console.log(`\n${text}`);
     console.error(line(failed === 0 ? "✓" : "✗", "tests", problem ?? "bun test", seconds(performance.now() - began)));
     return { ...counts, failed };
   } finally {
@@ -108,6 +114,38 @@ function explain(counts: Counts, code: number | null, signal: string | number | 
   if (counts.failed > 0) return undefined;
   if (code !== 0) return `bun test ended with code ${code}`;
   return counts.passed === 0 ? "no test ran" : undefined;
+}
+
+/** Name, place and message of each test that failed, from the JUnit report. */
+function failures(xml: string): string[] {
+  const found: string[] = [];
+  let name = "";
+  let text = "";
+  new HTMLRewriter()
+    .on("testcase", {
+      element(test) {
+        name = `${test.getAttribute("file")}:${test.getAttribute("line")} ${test.getAttribute("name")}`;
+      },
+    })
+    .on("failure", {
+      element() {
+        text = "";
+      },
+      text(chunk) {
+        text += chunk.text;
+        if (chunk.lastInTextNode) found.push(`✗ ${plain(name)}\n${plain(text).slice(0, MAX_MESSAGE)}`);
+      },
+    })
+    .transform(xml);
+  return found;
+}
+
+const ENTITIES: Record<string, string> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
+
+function plain(xml: string): string {
+  return xml.replace(/&(?:#(\d+)|(\w+));/g, (_, code, entity) =>
+    code === undefined ? (ENTITIES[entity] ?? "") : String.fromCodePoint(Number(code)),
+  );
 }
 
 /** From the totals of the JUnit report, which Bun writes when it gets to its end. */
