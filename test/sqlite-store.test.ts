@@ -320,6 +320,20 @@ describe("what retention does not allow is removed", () => {
     await next.close();
   });
 
+  test("in the order in which they ended, though the file of one takes far longer to write", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
+    store.finish(largeEndOf("a1", 30_000_000));
+    store.finish(largeEndOf("a2", 100_000));
+    await store.flush();
+    store.finish(largeEndOf("a3", 100_000));
+    await store.close();
+    const next = await open(dir);
+    expect(await next.get("a1")).toBeUndefined();
+    expect(await next.get("a2")).toBeDefined();
+    await next.close();
+  });
+
   test("by age, in which a clock that is set counts for nothing while there is a process", async () => {
     await using dir = await tempDir();
     const day = 24 * 3600 * 1000;

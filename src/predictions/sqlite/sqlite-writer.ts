@@ -49,6 +49,8 @@ export class SqliteWriter {
   #posted: readonly Change[] = [];
   /** Being written to files, by id. */
   readonly #filing = new Map<string, EndChange>();
+  /** Settled when the last of them is. */
+  #lastFiled: Promise<void> = Promise.resolve();
   #isScheduled = false;
   #isStopped = false;
   #lazyTimer: ReturnType<typeof setTimeout> | undefined;
@@ -165,7 +167,10 @@ export class SqliteWriter {
     const { changes, told, large } = isFaulty
       ? this.#queue.takeCreations()
       : this.#queue.take(MAX_FILING - this.#filing.size);
-    for (const change of large) this.#attempt(this.#file(change));
+    for (const change of large) {
+      this.#lastFiled = this.#file(change, this.#lastFiled);
+      this.#attempt(this.#lastFiled);
+    }
     if (this.#queue.lazyCount > 0) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
     if (changes.length + told.length === 0) {
       // Retention may have dropped all that was to be flushed.
@@ -201,11 +206,13 @@ export class SqliteWriter {
     if (this.#queue.hasDue) this.#wake();
   }
 
-  async #file(change: EndChange): Promise<void> {
+  /** @param earlier of the file before it: rows are made in the order in which predictions ended, as the oldest row goes first */
+  async #file(change: EndChange, earlier: Promise<void>): Promise<void> {
     const { id, record } = change;
     this.#filing.set(id, change);
     try {
       const file = await this.#options.files.write(id, [...piecesOf(record.outcome.members), record.logs]);
+      await earlier;
       this.#queue.addFiled({ ...change, file });
       this.#filing.delete(id);
       this.#wake();
