@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
+import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
@@ -36,14 +37,6 @@ const setup = `async () => {
   if (process.env.GATE) await fetch(process.env.GATE);
 }`;
 
-/** A port that nobody has at the moment. */
-async function freePort(): Promise<number> {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const { port } = probe;
-  probe.stop(true);
-  return port;
-}
-
 describe("starting", () => {
   test("logs each step in order, without colours when it is piped, and the address last, when predictions are taken", async () => {
     await using server = serve();
@@ -63,7 +56,7 @@ describe("starting", () => {
 
   test("opens the port first: live, and 503 to all else until the model is ready", async () => {
     await using gate = hold();
-    const port = await freePort();
+    const port = freePort();
     await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
@@ -125,7 +118,7 @@ describe("starting", () => {
   });
 
   test("says less for --log-level warning", async () => {
-    const port = await freePort();
+    const port = freePort();
     const args = ["serve", "lab", "--log-level", "warning", "--host", "127.0.0.1", "-p", String(port)];
     await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
     const client = new Client(new URL(`http://127.0.0.1:${port}`));

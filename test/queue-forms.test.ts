@@ -5,10 +5,10 @@ import { parseRedisAddress, redisClient } from "../src/queue/redis-address.ts";
 import { RedisLink } from "../src/queue/redis-link.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import type { Client } from "./helpers/client.ts";
+import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "./helpers/redis.ts";
 import {
-  freePort,
   startCluster,
   startGuardedSentinel,
   startSentinel,

@@ -1,14 +1,9 @@
 /** Several redis-servers on ports of loopback that stand for one: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
+import { freePort } from "./free-port.ts";
 import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";
 import { until } from "./running.ts";
 import { type TempDir, tempDir } from "./temp-dir.ts";
-
-/** What Redis cannot choose by itself. */
-export function freePort(): number {
-  using listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  return listener.port;
-}
 
 export interface TestSentinel extends AsyncDisposable {
   readonly url: string;

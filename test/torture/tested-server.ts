@@ -1,5 +1,6 @@
 /** A real server as a process of its own, which is killed and started again on the same port and the same file. */
 import { type RunningCli, startCli } from "../helpers/cli.ts";
+import { freePort } from "../helpers/free-port.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 import { until, within } from "./bounded.ts";
 import type { ModelHome } from "./model-home.ts";
@@ -136,18 +137,4 @@ export class TestedServer implements AsyncDisposable {
     if (this.#cli === undefined) throw new Error("the server was not started");
     return this.#cli;
   }
-}
-
-/** Of this run: several servers may start at the same time. */
-const givenPorts = new Set<number>();
-
-/** A port that nobody has at the moment. */
-function freePort(): number {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const { port } = probe;
-  const isOwn = !givenPorts.has(port);
-  givenPorts.add(port);
-  const found = isOwn ? port : freePort();
-  probe.stop(true);
-  return found;
 }
