@@ -13,6 +13,7 @@ import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "
 import { withoutUnions } from "../model/union-issues.ts";
 import * as z from "../model/z.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
+import { isLarge, LargeJson } from "./large-json.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
@@ -32,6 +33,15 @@ export interface DemoResult {
   readonly demoOutputs: readonly string[];
 }
 
+/** An output that was made text already. */
+class OutputText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 export class ItemPipeline {
   readonly #model: Model;
   readonly #fetcher: Fetcher;
@@ -40,6 +50,7 @@ export class ItemPipeline {
   /** Of an input that is plain JSON there is no need to look into each number for a file. */
   readonly #mayHaveFiles: boolean;
   readonly #isPlainOutput: PlainCheck | undefined;
+  readonly #largeJson = new LargeJson();
 
   /** Tensor bytes of an item as declared; undefined where a size is free. */
   readonly declaredBytes: number | undefined;
@@ -121,17 +132,24 @@ export class ItemPipeline {
   }
 
   /**
-   * Lets the model make the output of an item's rows.
-   * @throws SconceError `item_failed` with the message of what the model threw
+   * Lets the model make the output of an item's rows. A large one takes its time, in which the event loop turns, and comes as what `encode`
+   * alone can read.
+   * @throws SconceError `item_failed` with the message of what the model threw; of a large one `output_invalid`, too
    */
   finish(rows: Rows, input: unknown): unknown {
     try {
       this.#lag?.ran("postprocess");
       const output = this.#model.postprocess(rows, { input });
-      return output instanceof Promise ? this.#awaited("postprocess", output) : output;
+      if (output instanceof Promise) return this.#awaited("postprocess", output).then((made) => this.#finished(made));
+      return this.#finished(output);
     } catch (error) {
       return rethrowAs("postprocess")(error);
     }
+  }
+
+  #finished(output: unknown): unknown {
+    if (!isLarge(output)) return output;
+    return this.#largeJson.text(this.#wireOf(output)).then((text) => new OutputText(text));
   }
 
   /**
@@ -139,8 +157,11 @@ export class ItemPipeline {
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
   encode(output: unknown): string {
-    if (this.#isPlainOutput?.(output)) return JSON.stringify(output);
-    return encodeWith(this.#model.output, output, "output");
+    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output));
+  }
+
+  #wireOf(output: unknown): unknown {
+    return this.#isPlainOutput?.(output) ? output : wireOf(this.#model.output, output, "output");
   }
 
   /**
@@ -174,7 +195,7 @@ export class ItemPipeline {
     }
     return {
       outputs: outputs.map((output) => taken(this.encode(output))),
-      demoOutputs: demoOutputs.map((output) => taken(encodeWith(demo.output, output, "demo output"))),
+      demoOutputs: demoOutputs.map((output) => taken(JSON.stringify(wireOf(demo.output, output, "demo output")))),
     };
   }
 }
@@ -191,9 +212,9 @@ function declaredBytes(specs: TensorSpecs): number | undefined {
   return bytes;
 }
 
-function encodeWith(schema: z.ZodType, value: unknown, name: string): string {
+function wireOf(schema: z.ZodType, value: unknown, name: string): unknown {
   const encoded = z.safeEncode(schema, value);
-  if (encoded.success) return JSON.stringify(encoded.data);
+  if (encoded.success) return encoded.data;
   const issues = withoutUnions(encoded.error.issues);
   const faults = issues
     .slice(0, MAX_OUTPUT_FAULTS)

@@ -1,0 +1,88 @@
+/** JSON text of large values, made in pieces: of a million numbers at once it would hold up everybody for a tenth of a second. */
+
+/** Numbers, or about as much else, that are made text at once: two or three milliseconds. */
+const MAX_AT_ONCE = 16_384;
+/** Characters of a string that cost as much as a number. */
+const CHARACTERS = 128;
+/** What lies deeper is small, or is made text with what holds it. */
+const MAX_DEPTH = 8;
+/** Longest time spent on pieces before the event loop turns. */
+const MAX_HOLD_MS = 4;
+
+/** Texts are made one after the other, so that however many are under way each turn of the loop is short. */
+export class LargeJson {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** @returns what `JSON.stringify` does */
+  text(value: unknown): Promise<string> {
+    const text = this.#last.then(() => slowly(value));
+    this.#last = text.catch(() => {});
+    return text;
+  }
+}
+
+/** Whether `JSON.stringify` of a value takes long. */
+export function isLarge(value: unknown, max = MAX_AT_ONCE): boolean {
+  return sizeOf(value) > max;
+}
+
+/** The text that `JSON.stringify` gives, each piece made when it is asked for. */
+export function* piecesOfJson(value: unknown, max = MAX_AT_ONCE): Generator<string> {
+  if (!isPlain(value) || !isLarge(value, max)) {
+    yield JSON.stringify(value) ?? "null";
+  } else if (Array.isArray(value)) {
+    const step = Math.max(1, Math.floor(max / sizeOf(value[0])));
+    for (let at = 0; at < value.length; at += step) {
+      yield at === 0 ? "[" : ",";
+      if (step === 1) yield* piecesOfJson(value[at], max);
+      else yield JSON.stringify(value.slice(at, at + step)).slice(1, -1);
+    }
+    yield "]";
+  } else {
+    let before = "{";
+    for (const [name, member] of Object.entries(value)) {
+      const pieces = piecesOfMember(member, max);
+      if (pieces === undefined) continue;
+      yield `${before}${JSON.stringify(name)}:`;
+      yield* pieces;
+      before = ",";
+    }
+    yield before === "{" ? "{}" : "}";
+  }
+}
+
+/** Undefined for what JSON leaves out. */
+function piecesOfMember(value: unknown, max: number): Iterable<string> | undefined {
+  if (isPlain(value) && isLarge(value, max)) return piecesOfJson(value, max);
+  const text = JSON.stringify(value);
+  return text === undefined ? undefined : [text];
+}
+
+async function slowly(value: unknown): Promise<string> {
+  const pieces: string[] = [];
+  let beganMs = performance.now();
+  for (const piece of piecesOfJson(value)) {
+    pieces.push(piece);
+    if (performance.now() - beganMs < MAX_HOLD_MS) continue;
+    await new Promise((resolve) => setImmediate(resolve));
+    beganMs = performance.now();
+  }
+  return pieces.join("");
+}
+
+/** A list or an object that says nothing of its own text. */
+function isPlain(value: unknown): value is readonly unknown[] | object {
+  if (typeof value !== "object" || value === null || "toJSON" in value) return false;
+  return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** In numbers; of a list as if all were like its first. */
+function sizeOf(value: unknown, depth = 0): number {
+  if (typeof value === "string") return 1 + value.length / CHARACTERS;
+  if (typeof value !== "object" || value === null || depth === MAX_DEPTH) return 1;
+  if (Array.isArray(value)) return 1 + value.length * sizeOf(value[0], depth + 1);
+  // A tensor, which becomes lists; bytes of other kinds become one string.
+  if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return 1;
+  return Object.values(value).reduce((size: number, member) => size + sizeOf(member, depth + 1), 1);
+}

@@ -1,0 +1,47 @@
+/** Text of large outputs is made beside everything else, and is what it would be at once. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { tensor } from "../src/index.ts";
+import { isLarge, LargeJson, piecesOfJson } from "../src/serving/large-json.ts";
+
+const value = fc.oneof(
+  fc.jsonValue({ maxDepth: 4 }),
+  fc.array(fc.float(), { maxLength: 40 }),
+  fc.array(fc.array(fc.integer(), { maxLength: 9 }), { maxLength: 9 }),
+  fc.dictionary(fc.string(), fc.oneof(fc.constant(undefined), fc.date({ noInvalidDate: true }), fc.array(fc.double()))),
+  fc.array(fc.oneof(fc.constant(undefined), fc.date({ noInvalidDate: true }), fc.string())),
+  fc.array(fc.integer(), { maxLength: 30 }).map((list) => ({ toJSON: () => list })),
+);
+
+test("the pieces are the text that JSON.stringify gives", () => {
+  fc.assert(
+    fc.property(value, fc.integer({ min: 1, max: 12 }), (given, max) => {
+      expect([...piecesOfJson(given, max)].join("")).toBe(JSON.stringify(given));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("lists of a hundred thousand numbers, flat or nested, and such tensors are large; bytes and short lists are not", () => {
+  const flat = new Array(100_000).fill(0.5);
+  const nested = Array.from({ length: 100 }, () => new Array(1000).fill(1));
+  const row = tensor(new Float32Array(100_000), [100, 1000]);
+  for (const large of [flat, { y: flat }, { a: 1, b: { c: nested } }, { row }]) expect(isLarge(large)).toBe(true);
+  for (const small of [1, null, { y: flat.slice(0, 10) }, new Uint8Array(1e6), "n".repeat(1e6), { blob: new Blob() }])
+    expect(isLarge(small)).toBe(false);
+});
+
+test("while large texts are made, one after the other, the event loop turns", async () => {
+  const json = new LargeJson();
+  const list = Array.from({ length: 300_000 }, (_, i) => i / 7);
+  let turns = 0;
+  const count = () => {
+    turns += 1;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  const texts = await Promise.all([json.text({ list }), json.text(list)]);
+  clearImmediate(next);
+  expect(texts).toEqual([JSON.stringify({ list }), JSON.stringify(list)]);
+  expect(turns).toBeGreaterThan(4);
+});
