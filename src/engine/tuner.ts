@@ -67,7 +67,7 @@ export function settingsToTry({ cores, isCpu, maxBatchSize, fixed }: SettingLimi
 
 /**
  * Tries the settings in turn, round after round, so that what else the machine does hits all alike. One that would take longer than is left, by
- * what smaller batches took, is not begun.
+ * what smaller batches took, is not begun; the first is, however little that leaves.
  * @returns those that could be tried, the fastest first; one whose batches fail, or do not fit into the device's memory, is left out
  * @throws SconceError of the first run that failed, for another reason than memory, where none succeeded
  */
@@ -77,11 +77,13 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   const endMs = now() + budgetMs;
   const trials = new Map<TunedSetting, Trial[]>(settings.map((setting) => [setting, []]));
   const cold = new Set(runners);
+  // One is measured, however long it takes.
+  let hasMeasured = false;
   let fault: unknown;
   for (let round = 1, begun = 1; begun > 0; round++) {
     begun = 0;
     for (const [setting, done] of trials) {
-      if (expectedMs(setting, trials) >= endMs - now()) continue;
+      if (hasMeasured && expectedMs(setting, trials) >= endMs - now()) continue;
       begun += 1;
       try {
         const used = runners.slice(0, setting.instances);
@@ -89,7 +91,9 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
         for (const runner of used.filter((each) => cold.delete(each))) {
           for (let i = 0; i < COLD_RUNS && now() < endMs; i++) await runner.run([item]);
         }
-        if (now() < endMs) done.push(await tryOnce(used, setting, { item, sliceMs, now }));
+        if (hasMeasured && now() >= endMs) continue;
+        done.push(await tryOnce(used, setting, { item, sliceMs, now }));
+        hasMeasured = true;
       } catch (error) {
         trials.delete(setting);
         if (hasCode(error, "out_of_memory")) continue;
