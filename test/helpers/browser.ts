@@ -96,6 +96,9 @@ export async function openBrowser(): Promise<Browser> {
   };
 }
 
+/** What is taken for a family that is not there: any would do, also one with serifs. */
+const fallback = `<match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>`;
+
 /** A script that starts it: one that is unpacked has its libraries and fonts elsewhere than it looks for them. */
 async function launcher(folder: string): Promise<string> {
   const tool = debianTool(name);
@@ -104,7 +107,7 @@ async function launcher(folder: string): Promise<string> {
   const fonts = join(folder, "fonts.conf");
   writeFileSync(
     fonts,
-    `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir></fontconfig>`,
+    `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir>${fallback}</fontconfig>`,
   );
   const path = join(folder, "browser");
   // One of its libraries has its own in a folder that only it knows.
