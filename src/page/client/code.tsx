@@ -28,7 +28,9 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         <p class="about">
           <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
         </p>
-        <CopyButton text={text}>Copy</CopyButton>
+        <CopyButton key={language} text={text}>
+          Copy
+        </CopyButton>
       </div>
     </section>
   );

@@ -1,6 +1,7 @@
 /** What came of a run: its status, logs, faults, and each input's outputs. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { hasEnded, type Model, type Run } from "./api.ts";
+import { Clock } from "./clock.tsx";
 import { CopyButton } from "./copy-button.tsx";
 import { Output } from "./output.tsx";
 import { RootSchema } from "./schema.ts";
@@ -158,21 +159,6 @@ function tookOf({ created_at, finished_at }: Run): string {
   if (finished_at === undefined) return "";
   const ms = Date.parse(finished_at) - Date.parse(created_at);
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
-}
-
-/** How long the page has waited; of no interest to who is read to. */
-function Clock() {
-  const [seconds, setSeconds] = useState(0);
-  useEffect(() => {
-    const began = performance.now();
-    const timer = setInterval(() => setSeconds((performance.now() - began) / 1000), 100);
-    return () => clearInterval(timer);
-  }, []);
-  return (
-    <span class="took" aria-hidden="true">
-      {seconds.toFixed(1)} s
-    </span>
-  );
 }
 
 /** Of the inputs, or what the demo wrote itself, as most loops do: `40%`. */
