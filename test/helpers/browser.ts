@@ -39,7 +39,13 @@ export async function openBrowser(): Promise<Browser> {
       type: "chrome",
       url: false,
       path: await launcher(folder.path),
-      argv: ["--no-sandbox", "--hide-scrollbars"],
+      argv: [
+        "--no-sandbox",
+        "--hide-scrollbars",
+        // A camera that sees a clock, a microphone that hears it beep.
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+      ],
     },
     console: (type, ...values) => {
       if (type === "error" || type === "warn") errors.push(values.map((value) => Bun.inspect(value)).join(" "));
@@ -57,6 +63,7 @@ export async function openBrowser(): Promise<Browser> {
     errors.push(Bun.inspect(data.exceptionDetails));
   });
   for (const domain of ["Network", "Log", "Runtime"]) await view.cdp(`${domain}.enable`);
+  await view.cdp("Browser.grantPermissions", { permissions: ["clipboardReadWrite", "clipboardSanitizedWrite"] });
   return {
     view,
     requests,
@@ -67,18 +74,22 @@ export async function openBrowser(): Promise<Browser> {
       await view.navigate(String(url));
     },
     evaluate: (script) => view.evaluate(script),
-    until: (script) =>
-      view.evaluate(
-        `new Promise((resolve, reject) => {
-          const began = performance.now();
-          const look = () => {
-            if (${script}) resolve(true);
-            else if (performance.now() - began > ${LIMIT_MS}) reject(new Error(${JSON.stringify(`never came true: ${script}; the page says `)} + document.body.innerText));
-            else setTimeout(look, 10);
-          };
-          look();
-        })`,
-      ),
+    async until(script) {
+      const look = () =>
+        view.evaluate<void>(
+          `new Promise((resolve, reject) => {
+            const began = performance.now();
+            const look = () => {
+              if (${script}) resolve();
+              else if (performance.now() - began > ${LIMIT_MS}) reject(new Error(${JSON.stringify(`never came true: ${script}; the page says `)} + document.body.innerText));
+              else setTimeout(look, 10);
+            };
+            look();
+          })`,
+        );
+      // A page that is loaded anew meanwhile is looked at anew.
+      await look().catch((error: unknown) => (String(error).includes("navigated") ? look() : Promise.reject(error)));
+    },
     async look({ theme = "light", width = 1280, height = 900 }) {
       const mobile = width < 700;
       const features = [

@@ -1,0 +1,38 @@
+/** A model with a field of each kind that a page of its own is needed for; it answers with what it was given. */
+import { defineModel, file, float32, image, int64, ndarray, tensor, z } from "sconce";
+
+export default defineModel({
+  name: "kinds",
+  description: "Has a field of each kind.",
+  input: z.object({
+    said: z.string().meta({ title: "What it says", description: "Is said again." }),
+    size: z
+      .enum(["s", "l"])
+      .default("l")
+      .meta({ enumNames: ["Small", "Large"] }),
+    secret: z.int().default(3).meta({ hidden: true }),
+    matrix: ndarray(float32(2, 3)).optional(),
+    picture: image().optional(),
+    sound: file({ mediaTypes: ["audio/wav"] }).optional(),
+  }),
+  output: z.object({
+    said: z.string().meta({ title: "It said" }),
+    size: z.string(),
+    secret: z.int().meta({ hidden: true }),
+    matrix: z.array(z.number()),
+    width: z.int(),
+    soundBytes: z.int(),
+  }),
+  tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
+  weights: "lab.pt",
+  example: { said: "hello" },
+  async setup() {
+    const { SCONCE_TEST_SETUP: url } = process.env;
+    if (url !== undefined) await (await fetch(url)).arrayBuffer();
+  },
+  preprocess: () => ({ x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) }),
+  async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
+    const width = (await picture?.size())?.width ?? 0;
+    return { said, size, secret, matrix: [...(matrix?.data ?? [])], width, soundBytes: sound?.bytes.length ?? 0 };
+  },
+});
