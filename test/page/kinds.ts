@@ -11,6 +11,8 @@ export default defineModel({
       .default("l")
       .meta({ enumNames: ["Small", "Large"] }),
     secret: z.int().default(3).meta({ hidden: true }),
+    /** A URL that is read before it is answered. */
+    before: z.url().optional(),
     matrix: ndarray(float32(2, 3)).optional(),
     picture: image().optional(),
     sound: file({ mediaTypes: ["audio/wav"] }).optional(),
@@ -30,7 +32,10 @@ export default defineModel({
     const { SCONCE_TEST_SETUP: url } = process.env;
     if (url !== undefined) await (await fetch(url)).arrayBuffer();
   },
-  preprocess: () => ({ x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) }),
+  async preprocess({ before }) {
+    if (before !== undefined) await (await fetch(before)).arrayBuffer();
+    return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
+  },
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
     const width = (await picture?.size())?.width ?? 0;
     return { said, size, secret, matrix: [...(matrix?.data ?? [])], width, soundBytes: sound?.bytes.length ?? 0 };

@@ -10,6 +10,7 @@ interface Servers {
   /** Has kinds and stage. */
   readonly store: TestStore;
   readonly stage: TestServer;
+  readonly kinds: TestServer;
 }
 
 export function serverTests(given: () => Servers): void {
@@ -36,6 +37,23 @@ export function serverTests(given: () => Servers): void {
     await visitor.comesTo("Canceled");
     expect(proxy.paths.filter((path) => /^\/demo\/[^/]+$/.test(path))).toEqual([]);
     expect(proxy.paths.filter((path) => /^\/demo\/[^/]+\/events$/.test(path))).toHaveLength(1);
+  });
+
+  test("outputs are seen as they come", async () => {
+    const { visitor, kinds } = given();
+    await using held = hold();
+    await visitor.open(kinds.url);
+    await visitor.click("Duplicate");
+    await visitor.click("+ Before");
+    await visitor.write("/0/before", held.url("first"));
+    await visitor.write("/1/said", "I am the second");
+    await visitor.run();
+    await visitor.until(`document.querySelector(".result .item")?.innerText.includes("I am the second")`);
+    expect(await visitor.text(".status")).toStartWith("Running");
+    expect(await visitor.browser.evaluate<number>(`document.querySelector("progress").value`)).toBe(0.5);
+    held.release("first");
+    await visitor.comesTo("Done");
+    await visitor.until(`document.querySelector(".result .item").innerText.includes("hello")`);
   });
 
   test("a run goes on where it was when its connection broke off", async () => {
