@@ -42,6 +42,7 @@ export async function openBrowser(): Promise<Browser> {
       argv: [
         "--no-sandbox",
         "--hide-scrollbars",
+        "--disable-gpu",
         // A camera that sees a clock, a microphone that hears it beep.
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
@@ -82,7 +83,7 @@ export async function openBrowser(): Promise<Browser> {
             const look = () => {
               if (${script}) resolve();
               else if (performance.now() - began > ${LIMIT_MS}) reject(new Error(${JSON.stringify(`never came true: ${script}; the page says `)} + document.body.innerText));
-              else setTimeout(look, 10);
+              else setTimeout(look, 25);
             };
             look();
           })`,

@@ -58,6 +58,12 @@ export class Visitor implements AsyncDisposable {
     await this.browser.evaluate(`${button}.click()`);
   }
 
+  /** Adds the field of a JSON pointer, which may be left out, and awaits that it has the focus. */
+  async add(name: string, pointer: string): Promise<void> {
+    await this.click(`+ ${name}`);
+    await this.until(`document.activeElement.id === "field${pointer}"`);
+  }
+
   run(): Promise<void> {
     return this.click("Run");
   }

@@ -43,8 +43,7 @@ export function fieldTests(given: () => Fields): void {
   test("an array is read from a .npy file, and refused from others", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
-    await visitor.click("+ Matrix");
-    await visitor.until(`document.activeElement.id === "field/0/matrix"`);
+    await visitor.add("Matrix", "/0/matrix");
     const drop = (name: string) =>
       visitor.drop("textarea.code", { name, type: "application/octet-stream", bytes: npy() });
     await drop("numbers.npy");
@@ -57,8 +56,7 @@ export function fieldTests(given: () => Fields): void {
   test("a picture is pasted from the clipboard", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
-    await visitor.click("+ Picture");
-    await visitor.until(`document.activeElement.id === "field/0/picture"`);
+    await visitor.add("Picture", "/0/picture");
     await visitor.browser.evaluate(`(() => {
       const bytes = Uint8Array.from(atob("${(await white()).toBase64()}"), (letter) => letter.charCodeAt(0));
       return navigator.clipboard.write([new ClipboardItem({ "image/png": new Blob([bytes], { type: "image/png" }) })]);
@@ -71,7 +69,7 @@ export function fieldTests(given: () => Fields): void {
   test("a picture is taken with the camera", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
-    await visitor.click("+ Picture");
+    await visitor.add("Picture", "/0/picture");
     await visitor.click("Camera");
     await visitor.until(`document.querySelector("video")?.videoWidth > 0`);
     await visitor.click("Take the picture");
@@ -82,7 +80,7 @@ export function fieldTests(given: () => Fields): void {
   test("a sound is recorded with the microphone, and shown as a wave", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
-    await visitor.click("+ Sound");
+    await visitor.add("Sound", "/0/sound");
     await visitor.click("Microphone");
     // Chromium's microphone beeps once a second.
     await visitor.until(`parseFloat(document.querySelector(".recorder .took")?.textContent) > 1`);
@@ -100,8 +98,7 @@ export function fieldTests(given: () => Fields): void {
     await Bun.write(dir.join("picture.png"), bytes);
     await visitor.open(proxy.url);
     await visitor.write("/0/said", 'it\'s "$HOME" `date` \\ null');
-    await visitor.click("+ Picture");
-    await visitor.until(`document.querySelector(".file") !== null`);
+    await visitor.add("Picture", "/0/picture");
     await visitor.drop(".file", { name: "white.png", type: "image/png", bytes });
     await visitor.until(`document.querySelector(".file img") !== null`);
     await outputs();

@@ -18,8 +18,7 @@ export function serverTests(given: () => Servers): void {
   const runUntil = async (url: string) => {
     const { visitor } = given();
     await visitor.write("/0/say", "hello to the page");
-    await visitor.click("+ Before");
-    await visitor.until(`document.activeElement.id === "field/0/before"`);
+    await visitor.add("Before", "/0/before");
     await visitor.browser.view.type(url);
     await visitor.run();
     await visitor.says("said hello to the page");
@@ -44,8 +43,8 @@ export function serverTests(given: () => Servers): void {
     await using held = hold();
     await visitor.open(kinds.url);
     await visitor.click("Duplicate");
-    await visitor.click("+ Before");
-    await visitor.write("/0/before", held.url("first"));
+    await visitor.add("Before", "/0/before");
+    await visitor.browser.view.type(held.url("first"));
     await visitor.write("/1/said", "I am the second");
     await visitor.run();
     await visitor.until(`document.querySelector(".result .item")?.innerText.includes("I am the second")`);
