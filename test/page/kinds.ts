@@ -23,7 +23,10 @@ export default defineModel({
     secret: z.int().meta({ hidden: true }),
     matrix: z.array(z.number()),
     width: z.int(),
-    soundBytes: z.int(),
+    heard: file().optional(),
+    wave: z.array(z.number()),
+    boxes: z.array(z.object({ left: z.int(), label: z.string() })),
+    tree: z.array(z.unknown()),
   }),
   tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
   weights: "lab.pt",
@@ -37,7 +40,16 @@ export default defineModel({
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
   },
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
-    const width = (await picture?.size())?.width ?? 0;
-    return { said, size, secret, matrix: [...(matrix?.data ?? [])], width, soundBytes: sound?.bytes.length ?? 0 };
+    return {
+      said,
+      size,
+      secret,
+      matrix: [...(matrix?.data ?? [])],
+      width: (await picture?.size())?.width ?? 0,
+      ...(sound && { heard: sound }),
+      wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
+      boxes: [{ left: 3, label: "a lamp" }],
+      tree: [{ branches: [["leaf"]] }],
+    };
   },
 });
