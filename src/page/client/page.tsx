@@ -75,7 +75,7 @@ function Page({ model, initial }: PageProps) {
           <code title={model.digest}>{model.tag}</code>
         </p>
       </header>
-      <div role="status">
+      <div class="notices" role="status">
         {away !== undefined && (
           <p class="notice">{away.message} This page goes on by itself as soon as it can; nothing on it is lost.</p>
         )}
