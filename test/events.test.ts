@@ -88,7 +88,10 @@ test("outputs of a model without a demo are told as they come by its demo, too",
     outputs.push(data);
     gate.release("a");
   }
-  expect(outputs).toMatchObject([{ index: 1, output: { y: 5 } }, { index: 0, output: { y: 3 } }]);
+  expect(outputs).toMatchObject([
+    { index: 1, output: { y: 5 } },
+    { index: 0, output: { y: 3 } },
+  ]);
 });
 
 test("the id of an event says which outputs were sent, in whatever order, and what it cannot say is not believed", () => {

@@ -18,6 +18,8 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   }, [isBusy]);
   const isWhole = run?.outputs !== undefined;
   const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
+  // Of a run that was opened by its link nobody knows how many inputs it has.
+  const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
   const count = inputs?.length ?? outputs.length;
   return (
     <section ref={panel} class="panel result" aria-labelledby="result-title">
@@ -25,7 +27,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         <h2 id="result-title">Result</h2>
         <Status state={state} />
       </header>
-      {isBusy && <Progress logs={run?.logs ?? ""} done={outputs.filter((each) => each != null).length / count} />}
+      {isBusy && <Progress logs={run?.logs ?? ""} done={done} />}
       {refusal !== undefined && (
         <p class="notice bad" role="alert">
           {refusal.status === 404 && run === undefined && inputs === undefined
