@@ -117,7 +117,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     return listener;
   };
   const { accessLog } = config;
-  const starting = named(createStartingApp(lifecycle).fetch, { accessLog });
+  const starting = named(
+    createStartingApp(lifecycle, config.role === "worker" ? undefined : packaged.repository).fetch,
+    { accessLog },
+  );
   const early = listensLate ? undefined : open(starting);
   options.onListening?.();
   const maxBytes = maxMemoryOf(config);

@@ -79,6 +79,21 @@ test("a demo's logs are told piece by piece", async () => {
   expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
 });
 
+test("outputs of a model without a demo are told as they come by its demo, too", async () => {
+  await using gate = hold();
+  const { id } = await new Family(lab.client, "/demo").create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
+  const outputs: unknown[] = [];
+  for await (const { event, data } of eventsOf(await watch(lab, `/demo/${id}`))) {
+    if (event !== "output") continue;
+    outputs.push(data);
+    gate.release("a");
+  }
+  expect(outputs).toMatchObject([
+    { index: 1, output: { y: 5 } },
+    { index: 0, output: { y: 3 } },
+  ]);
+});
+
 test("the id of an event says which outputs were sent, in whatever order, and what it cannot say is not believed", () => {
   const outputs = Array.from({ length: 6 }, () => "1");
   const sent = new SentOutputs();

@@ -72,9 +72,9 @@ describe("executables, with an empty environment and no user's name", () => {
     const { prediction_id: id } = await client.create(Array.from({ length: 2000 }, () => ({ image })));
     expect(await client.cancel(id)).toMatchObject({ status: "failed", error_message: "Canceled" });
 
-    const page = await (await client.fetch("/docs")).text();
-    const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = ""]) => link);
-    expect(links.length).toBeGreaterThanOrEqual(2);
+    const pages = await Promise.all(["/docs", "/demo"].map(async (path) => (await client.fetch(path)).text()));
+    const links = [...pages.join().matchAll(/(?:src|href)="([^"]+\/assets\/[^"]+)"/g)].map(([, link = ""]) => link);
+    expect(links).toHaveLength(4);
     for (const link of links) {
       const asset = await fetch(new URL(link, new URL("/docs", client.url)));
       expect([asset.status, (await asset.bytes()).length > 10_000]).toEqual([200, true]);

@@ -2,10 +2,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import axe from "axe-core";
-import { type Browser, hasBrowser, openBrowser } from "./helpers/browser.ts";
-import { hold } from "./helpers/hold.ts";
+import { hasBrowser } from "./helpers/browser.ts";
+import { writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import { Visitor } from "./helpers/visitor.ts";
+import { fieldTests } from "./page/fields.ts";
+import { serverTests } from "./page/servers.ts";
 
 setDefaultTimeout(120_000);
 
@@ -16,7 +19,9 @@ let store: TestStore;
 let stage: TestServer;
 
 beforeAll(async () => {
-  store = await storeWith("stage", example("digits"), example("upscale"));
+  await using folder = await tempDir();
+  const kinds = await writeModel(folder, await Bun.file(new URL("page/kinds.ts", import.meta.url)).text());
+  store = await storeWith("stage", kinds, example("digits"), example("upscale"));
   stage = await store.serve("stage");
 });
 
@@ -68,94 +73,53 @@ describe("GET /demo", () => {
 });
 
 describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)", () => {
-  let browser: Browser;
+  let visitor: Visitor;
+  let kinds: TestServer;
 
   beforeAll(async () => {
-    browser = await openBrowser();
+    [visitor, kinds] = await Promise.all([Visitor.arrives(), store.serve("kinds")]);
   });
 
   afterAll(async () => {
-    await browser[Symbol.asyncDispose]();
+    await Promise.all([visitor[Symbol.asyncDispose](), kinds[Symbol.asyncDispose]()]);
   });
 
-  const run = async () => {
-    await browser.evaluate(`document.querySelector('button[type="submit"]').click()`);
-  };
-  const origins = new Set<string>();
-  const open = async (server: TestServer) => {
-    origins.add(server.url.origin);
-    await browser.look({});
-    await browser.open(server.url);
-    await browser.until(`document.querySelector('button[type="submit"]') !== null`);
-  };
-  const says = (text: string) => browser.until(`document.body.innerText.includes(${JSON.stringify(text)})`);
-  /** Writes into the field of a JSON pointer, as fingers do. */
-  const write = async (pointer: string, text: string) => {
-    await browser.evaluate(`document.getElementById("field${pointer}").select()`);
-    await browser.view.type(text);
-  };
-  const add = (name: string) =>
-    browser.evaluate(
-      `[...document.querySelectorAll(".chip")].find((chip) => chip.textContent === "+ ${name}").click()`,
-    );
-  const violations = () =>
-    browser.evaluate<string[]>(
-      `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) =>
-        violations.flatMap(({ id, nodes }) => nodes.map(({ html, any }) => id + ": " + html + " " + any.map(({ message }) => message))))`,
-    );
-  const fitsWidth = () => browser.evaluate<boolean>("document.documentElement.scrollWidth <= innerWidth");
-  /** Without a look at the page's security policy, as from the browser's own tools. */
-  const loadAxe = () => browser.view.cdp("Runtime.evaluate", { expression: axe.source });
   /** Pictures for the README, where they are asked for: `SCONCE_SCREENSHOTS=1`. */
   const screenshot = async (name: string) => {
     if (!process.env.SCONCE_SCREENSHOTS) return;
-    const picture = await browser.view.screenshot({ format: "webp", quality: 88 });
+    const picture = await visitor.browser.view.screenshot({ format: "webp", quality: 88 });
     await Bun.write(fileURLToPath(new URL(`../docs/${name}.webp`, import.meta.url)), picture);
   };
 
   test("a digit is read from the example, and its heat map lies over the picture; nobody is shut out", async () => {
     await using digits = await store.serve("digits");
-    await open(digits);
-    await loadAxe();
-    expect(await violations()).toEqual([]);
-    await run();
-    await browser.until(`document.querySelector(".compare") !== null`);
-    expect(await browser.evaluate<string>(`document.querySelector(".most th").textContent`)).toBe("3");
-    expect(await browser.evaluate<string>(`document.querySelector(".logs pre").textContent`)).toContain("a 3, score");
-    await browser.until(`[...document.images].every(({ complete, naturalWidth }) => complete && naturalWidth > 0)`);
-    expect(await violations()).toEqual([]);
-    await browser.look({ height: 960 });
+    const { browser } = visitor;
+    await visitor.open(digits.url);
+    expect(await visitor.violations()).toEqual([]);
+    await visitor.run();
+    await visitor.until(`document.querySelector(".compare") !== null`);
+    expect(await visitor.text(".most th")).toBe("3");
+    expect(await visitor.text(".logs pre")).toContain("a 3, score");
+    await visitor.until(`[...document.images].every(({ complete, naturalWidth }) => complete && naturalWidth > 0)`);
+    expect(await visitor.violations()).toEqual([]);
+    await browser.look({ height: 820 });
     await screenshot("page-digits");
     await browser.look({ theme: "dark", width: 360, height: 740 });
-    expect(await violations()).toEqual([]);
-    expect(await fitsWidth()).toBe(true);
-    // The link opens the same result in another tab.
-    const link = await browser.evaluate<string>("location.href");
-    expect(link).toContain("/demo#id=");
-    await browser.evaluate("localStorage.clear()");
-    await browser.open(link);
-    await browser.until(`document.querySelector(".most th")?.textContent === "3"`);
+    expect(await visitor.violations()).toEqual([]);
+    expect(await browser.evaluate<boolean>("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
   });
 
   test("a photograph that is dropped is enlarged, and compared with what it was", async () => {
     await using upscale = await store.serve("upscale");
-    await open(upscale);
-    const photograph = await Bun.file(`${example("upscale")}/samples/coffee.jpg`).bytes();
-    await browser.evaluate(`(() => {
-      const data = new DataTransfer();
-      const bytes = Uint8Array.from(atob("${photograph.toBase64()}"), (letter) => letter.charCodeAt(0));
-      data.items.add(new File([bytes], "coffee.jpg", { type: "image/jpeg" }));
-      document.querySelector(".file").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
-    })()`);
-    await browser.until(`document.querySelector(".file img").src.startsWith("data:image/jpeg")`);
-    expect(await browser.evaluate<string>(`document.querySelector(".snippet pre").textContent`)).toContain(
-      "base64 < image.jpg",
-    );
-    await run();
-    await browser.until(
+    await visitor.open(upscale.url);
+    const bytes = await Bun.file(`${example("upscale")}/samples/coffee.jpg`).bytes();
+    await visitor.drop(".file", { name: "coffee.jpg", type: "image/jpeg", bytes });
+    await visitor.until(`document.querySelector(".file img").src.startsWith("data:image/jpeg")`);
+    await visitor.run();
+    await visitor.until(
       `[...document.querySelectorAll(".compare img")].filter(({ naturalWidth }) => naturalWidth > 0).length === 2`,
     );
-    const widths = await browser.evaluate<number[]>(
+    const widths = await visitor.browser.evaluate<number[]>(
       `[...document.querySelectorAll(".compare img")].map((each) => each.naturalWidth)`,
     );
     expect(widths[0]).toBe(2 * (widths[1] ?? 0));
@@ -163,72 +127,82 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
   });
 
   test("a fault is shown at its field, which is given the focus", async () => {
-    await open(stage);
-    await write("/0/x", "many");
-    await run();
-    await browser.until(`document.activeElement.getAttribute("aria-describedby") === "field/0/x-faults"`);
-    expect(await browser.evaluate<string>(`document.getElementById("field/0/x-faults").textContent`)).toContain(
-      "expected number",
-    );
-    await loadAxe();
-    expect(await violations()).toEqual([]);
-    await write("/0/x", "2.5");
-    await run();
-    await says("Done");
-    expect(await browser.evaluate<string>(`document.querySelector(".stat").textContent`)).toBe("3");
+    await visitor.open(stage.url);
+    await visitor.write("/0/x", "many");
+    await visitor.run();
+    await visitor.until(`document.activeElement.getAttribute("aria-describedby") === "field/0/x-faults"`);
+    expect(await visitor.text('[id="field/0/x-faults"]')).toContain("expected number");
+    expect(await visitor.violations()).toEqual([]);
+    await visitor.write("/0/x", "2.5");
+    await visitor.run();
+    await visitor.comesTo("Done");
+    expect(await visitor.text(".stat")).toBe("3");
   });
 
-  test("logs are seen while it runs, and it can be canceled", async () => {
-    await using held = hold();
-    await open(stage);
-    await write("/0/say", "hello to the page");
-    await add("Before");
-    await browser.until(`document.activeElement.id === "field/0/before"`);
-    await browser.view.type(held.url("never"));
-    await run();
-    await held.arrived("never");
-    await says("said hello to the page");
-    expect(await browser.evaluate<string>(`document.querySelector(".status").textContent`)).toStartWith("Running");
-    await browser.evaluate(
-      `[...document.querySelectorAll("button")].find(({ textContent }) => textContent === "Cancel").click()`,
-    );
-    await says("Canceled");
+  test("an input that fails is named", async () => {
+    await visitor.open(stage.url);
+    await visitor.click("Duplicate");
+    await visitor.until(`document.getElementById("field/1/x") !== null`);
+    await visitor.browser.evaluate(`document.querySelectorAll(".chips")[1].querySelector(":nth-child(2)").click()`);
+    await visitor.until(`document.activeElement.id === "field/1/fail"`);
+    await visitor.browser.view.press("ArrowDown");
+    await visitor.run();
+    await visitor.says("Input 2: preprocess failed: no such x");
+    expect(await visitor.text('[id="field/1-faults"]')).toContain("no such x");
   });
 
-  test("an input that fails is named, beside one that does not", async () => {
-    await open(stage);
-    await browser.evaluate(
-      `[...document.querySelectorAll("button")].find(({ textContent }) => textContent === "Duplicate").click()`,
-    );
-    await browser.until(`document.getElementById("field/1/x") !== null`);
-    await browser.evaluate(`document.querySelectorAll(".chips")[1].querySelector(":nth-child(2)").click()`);
-    await browser.until(`document.activeElement.id === "field/1/fail"`);
-    await browser.evaluate(`(() => {
-      const choice = document.getElementById("field/1/fail");
-      choice.value = [...choice.options].find(({ text }) => text === "item").value;
-      choice.dispatchEvent(new Event("change", { bubbles: true }));
-    })()`);
-    await run();
-    await says("Input 2: preprocess failed: no such x");
-    expect(await browser.evaluate<string>(`document.getElementById("field/1-faults").textContent`)).toContain(
-      "no such x",
+  test("everything is done with the keyboard alone", async () => {
+    const { view } = visitor.browser;
+    await visitor.open(stage.url);
+    await visitor.tabTo('[id="field/0/x"]');
+    await view.press("a", { modifiers: ["Control"] });
+    await view.type("20");
+    await view.press("Enter", { modifiers: ["Control"] });
+    await visitor.until(`document.querySelector(".stat")?.textContent === "20.5"`);
+    await visitor.tabTo(".result summary");
+    await view.press("Enter");
+    await visitor.until(`document.querySelector(".logs").open`);
+    await visitor.tabTo('.tabs [aria-pressed="false"]');
+    await view.press("Enter");
+    await visitor.until(`document.querySelector(".snippet pre").textContent.includes("await fetch")`);
+    await visitor.tabTo(".history a");
+    expect(await visitor.browser.evaluate<string>("getComputedStyle(document.activeElement).outlineStyle")).toBe(
+      "solid",
     );
   });
 
-  test("a server that goes away is said, and is found again when it is back", async () => {
-    const first = await store.serve("stage");
-    const port = Number(first.url.port);
-    await open(first);
-    await first.stop();
-    await run();
-    await says("The server does not answer");
-    await using _ = await store.serve("stage", { port });
-    await says("Done");
-    expect(await browser.evaluate<boolean>(`document.body.innerText.includes("does not answer")`)).toBe(false);
+  test("runs of this browser are listed with their inputs, and the link opens a result anywhere", async () => {
+    await visitor.open(kinds.url);
+    await visitor.browser.evaluate("localStorage.clear()");
+    await visitor.open(kinds.url);
+    for (const said of ["first words", "second words"]) {
+      await visitor.write("/0/said", said);
+      await visitor.run();
+      await visitor.until(`document.querySelector(".members dd")?.textContent === "${said}"`);
+    }
+    await visitor.click("Copy the link");
+    const link = await visitor.browser.evaluate<string>("navigator.clipboard.readText()");
+    await visitor.open(kinds.url);
+    expect(await visitor.text(".history")).toMatch(/^second words.*first words/);
+    await visitor.browser.evaluate(`document.querySelectorAll(".history a")[1].click()`);
+    await visitor.until(`document.querySelector(".members dd")?.textContent === "first words"`);
+    expect(await visitor.browser.evaluate<string>(`document.getElementById("field/0/said").value`)).toBe("first words");
+    await visitor.click("Clear");
+    await visitor.until(`document.querySelector(".history") === null`);
+    // As in a browser that knows nothing of it.
+    await visitor.open(link);
+    await visitor.until(`document.querySelector(".members dd")?.textContent === "second words"`);
+    expect(await visitor.text(".history")).toContain("second words");
+    await visitor.open(`${kinds.url}demo#id=unknown`);
+    await visitor.says("This result is no longer kept by the server.");
   });
+
+  fieldTests(() => ({ visitor, kinds: kinds.url }));
+  serverTests(() => ({ visitor, store, stage, kinds }));
 
   test("nothing was asked of any other server, and no error was left in the console", () => {
-    expect(browser.requests.filter((url) => !origins.has(new URL(url).origin) && url !== "about:blank")).toEqual([]);
-    expect(browser.errors).toEqual([]);
+    const { requests, errors } = visitor.browser;
+    expect(requests.filter((url) => !visitor.origins.has(new URL(url).origin) && url !== "about:blank")).toEqual([]);
+    expect(errors).toEqual([]);
   });
 });

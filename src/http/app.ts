@@ -6,7 +6,7 @@ import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Metrics } from "../metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
-import { addPageRoutes, prefersHtml } from "../page/page.ts";
+import { addPageRoutes } from "../page/page.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes, documentOf } from "./openapi.ts";
 import { pathOf } from "./path.ts";
@@ -64,11 +64,9 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle, isReady);
   addDocsRoutes(app, model.name);
-  addPageRoutes(app, model);
-  app.get("/", (c) => {
-    c.header("Vary", "Accept");
-    if (prefersHtml(c)) return c.redirect("demo");
-    return c.json({
+  addPageRoutes(app, { ...model, isReady: true });
+  app.get("/", (c) =>
+    c.json({
       name: model.name,
       tag: model.tag,
       digest: model.digest,
@@ -77,8 +75,8 @@ export function createApp(options: AppOptions): OpenAPIHono {
       input_schema: model.inputSchema,
       output_schema: model.outputSchema,
       demo_output_schema: model.demoOutputSchema,
-    });
-  });
+    }),
+  );
   addMetricsRoute(app, metrics, siblings);
   app.doc31("/openapi.json", documentOf(model, version));
   const refuse = (c: Context, problem: Problem) => {

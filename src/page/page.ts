@@ -29,8 +29,20 @@ const policy = [
   "frame-ancestors 'self'",
 ].join("; ");
 
-export function addPageRoutes(app: Pick<Hono, "get">, model: Readonly<Record<"name" | "description", string>>): void {
-  app.get("/demo", async (c) => {
+export interface PageModel {
+  readonly name: string;
+  readonly description: string;
+  /** Without it the page waits for it, and only browsers get the page. */
+  readonly isReady: boolean;
+}
+
+export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isReady }: PageModel): void {
+  app.get("/", (c, next) => {
+    c.header("Vary", "Accept");
+    return prefersHtml(c) ? Promise.resolve(c.redirect("demo")) : next();
+  });
+  app.get("/demo", async (c, next) => {
+    if (!isReady && !prefersHtml(c)) return next();
     // As of GET /docs: addresses are relative.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
     const folder = `demo/assets/${await assets.folder()}`;
@@ -38,27 +50,29 @@ export function addPageRoutes(app: Pick<Hono, "get">, model: Readonly<Record<"na
     c.header("Referrer-Policy", "no-referrer");
     c.header("X-Content-Type-Options", "nosniff");
     c.header("Cache-Control", "no-cache");
-    return c.html(html`<!doctype html>
+    if (!isReady) c.header("Retry-After", "1");
+    const page = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="description" content="${model.description}">
-<title>${model.name}</title>
+<meta name="description" content="${description}">
+<title>${name}</title>
 <link rel="icon" href="favicon.ico">
 <link rel="stylesheet" href="${folder}/page.css">
 <script type="module" src="${folder}/page.js"></script>
 </head>
-<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${model.name}.</noscript></body>
+<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${name}.</noscript></body>
 </html>
-`);
+`;
+    return c.html(page, isReady ? 200 : 503);
   });
   assets.addRoute(app);
 }
 
 /** Browsers do, programs that take anything do not. */
-export function prefersHtml(c: Context): boolean {
+function prefersHtml(c: Context): boolean {
   const supports = ["application/json", "text/html"];
   return accepts(c, { header: "Accept", supports, default: "application/json" }) === "text/html";
 }

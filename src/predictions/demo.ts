@@ -25,9 +25,11 @@ const CUT = "\n[the logs are longer than this server keeps]\n";
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
   const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
   let fault: ItemFault | undefined;
+  const early: string[] = [];
   live.begin({
     failure: (message) =>
       `"error_message":${JSON.stringify(message)}${fault === undefined ? "" : `,"errors":[${JSON.stringify(fault)}]`}`,
+    outputs: early,
     release: () => memory[Symbol.dispose](),
   });
   const log = new BoundedLog(live, maxLogBytes);
@@ -40,6 +42,10 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
       live.started();
     },
     write: (text) => log.write(text),
+    onOutput: (index, text) => {
+      early[index] = text;
+      live.itemDone();
+    },
     take: (bytes) => {
       const refusal = memory.take(bytes);
       if (refusal === undefined) return;

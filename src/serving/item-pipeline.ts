@@ -23,9 +23,18 @@ export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 /** Faults of an output that are told; a large array can have one for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
-interface DemoMemory {
-  /** Takes memory for the text of an output; @throws SconceError where there are too many */
+export interface DemoReceiver {
+  /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
   readonly take: (bytes: number) => void;
+  /** Told of outputs before the end, as JSON texts: those of a model without a demo, which come one by one. */
+  readonly onOutput?: ((index: number, text: string) => void) | undefined;
+}
+
+interface DemoTools extends DemoReceiver, Omit<DemoContext, "predict"> {
+  readonly predict: (
+    inputs: readonly unknown[],
+    onOutput?: (index: number, output: unknown) => void,
+  ) => Promise<unknown[]>;
 }
 
 export interface DemoResult {
@@ -169,14 +178,19 @@ export class ItemPipeline {
    * @returns outputs and demo outputs as JSON texts, one for each input
    * @throws SconceError `output_invalid`, or `item_failed` with the message of what the demo threw
    */
-  async demo(inputs: readonly unknown[], { take, ...context }: DemoMemory & DemoContext): Promise<DemoResult> {
+  async demo(inputs: readonly unknown[], { take, onOutput, ...context }: DemoTools): Promise<DemoResult> {
     const { demo } = this.#model;
     const taken = (text: string): string => {
       take(Buffer.byteLength(text));
       return text;
     };
     if (demo === undefined) {
-      const outputs = (await context.predict(inputs)).map((output) => taken(this.encode(output)));
+      const outputs: string[] = [];
+      await context.predict(inputs, (index, output) => {
+        const text = taken(this.encode(output));
+        outputs[index] = text;
+        onOutput?.(index, text);
+      });
       return { outputs, demoOutputs: outputs };
     }
     this.#lag?.ran("demo");

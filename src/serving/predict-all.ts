@@ -13,6 +13,8 @@ export interface PredictAllOptions {
   readonly scope?: <T>(task: () => T) => T;
   /** Takes memory for an output; @throws SconceError where there are too many */
   readonly take?: (bytes: number) => void;
+  /** Called with each output as it comes; @throws SconceError, which fails its input */
+  readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
   /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
   readonly requested?: readonly unknown[];
 }
@@ -24,7 +26,7 @@ export interface PredictAllOptions {
 export async function predictAll(
   flow: ItemFlow,
   inputs: readonly unknown[],
-  { signal, scope = (task) => task(), take, requested = [] }: PredictAllOptions,
+  { signal, scope = (task) => task(), take, onOutput, requested = [] }: PredictAllOptions,
 ): Promise<unknown[]> {
   if (inputs.length === 0) return [];
   const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
@@ -34,6 +36,7 @@ export async function predictAll(
     scope,
     succeeded: (index, output) => {
       take?.(sizeOf(output));
+      onOutput?.(index, output);
       outputs[index] = output;
       left -= 1;
       if (left === 0) resolve(outputs);

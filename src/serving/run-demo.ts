@@ -5,18 +5,16 @@ import { codedError } from "../errors.ts";
 import { withConsole } from "./captured-console.ts";
 import { atInput } from "./item-fault.ts";
 import type { ItemFlow } from "./item-flow.ts";
-import type { DemoResult, ItemPipeline } from "./item-pipeline.ts";
+import type { DemoReceiver, DemoResult, ItemPipeline } from "./item-pipeline.ts";
 import { predictAll } from "./predict-all.ts";
 
-export interface DemoOptions {
+export interface DemoOptions extends DemoReceiver {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
   /** Fires when nobody waits for the demo any more. */
   readonly signal: AbortSignal;
   /** The files are there: the model's code begins. */
   readonly onBegun?: () => void;
-  /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
-  readonly take: (bytes: number) => void;
   /** Takes what is written; answers false once it takes no more. */
   readonly write: (text: string) => boolean;
 }
@@ -26,7 +24,7 @@ const outside = AsyncLocalStorage.snapshot();
 
 /** @throws SconceError of a file, of an input that failed, or with the message of what the demo threw */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
-  const { flow, pipeline, signal, take, write } = options;
+  const { flow, pipeline, signal, take, onOutput, write } = options;
   const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));
   using _files = await flow.fetch(
     remote.map(({ file }) => file),
@@ -41,8 +39,11 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
   return await scope(() =>
     pipeline.demo(inputs, {
       take,
-      predict: (given) => {
-        const outputs = outside(() => predictAll(flow, given, { signal, scope, take, requested: inputs }));
+      onOutput,
+      predict: (given, toldEach) => {
+        const outputs = outside(() =>
+          predictAll(flow, given, { signal, scope, take, onOutput: toldEach, requested: inputs }),
+        );
         // The demo may be over before its author's code awaits this: then nobody is left to tell.
         outputs.catch(() => {});
         return outputs;

@@ -39,7 +39,14 @@ export async function openBrowser(): Promise<Browser> {
       type: "chrome",
       url: false,
       path: await launcher(folder.path),
-      argv: ["--no-sandbox", "--hide-scrollbars"],
+      argv: [
+        "--no-sandbox",
+        "--hide-scrollbars",
+        "--disable-gpu",
+        // A camera that sees a clock, a microphone that hears it beep.
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+      ],
     },
     console: (type, ...values) => {
       if (type === "error" || type === "warn") errors.push(values.map((value) => Bun.inspect(value)).join(" "));
@@ -57,6 +64,7 @@ export async function openBrowser(): Promise<Browser> {
     errors.push(Bun.inspect(data.exceptionDetails));
   });
   for (const domain of ["Network", "Log", "Runtime"]) await view.cdp(`${domain}.enable`);
+  await view.cdp("Browser.grantPermissions", { permissions: ["clipboardReadWrite", "clipboardSanitizedWrite"] });
   return {
     view,
     requests,
@@ -67,18 +75,22 @@ export async function openBrowser(): Promise<Browser> {
       await view.navigate(String(url));
     },
     evaluate: (script) => view.evaluate(script),
-    until: (script) =>
-      view.evaluate(
-        `new Promise((resolve, reject) => {
-          const began = performance.now();
-          const look = () => {
-            if (${script}) resolve(true);
-            else if (performance.now() - began > ${LIMIT_MS}) reject(new Error(${JSON.stringify(`never came true: ${script}; the page says `)} + document.body.innerText));
-            else setTimeout(look, 10);
-          };
-          look();
-        })`,
-      ),
+    async until(script) {
+      const look = () =>
+        view.evaluate<void>(
+          `new Promise((resolve, reject) => {
+            const began = performance.now();
+            const look = () => {
+              if (${script}) resolve();
+              else if (performance.now() - began > ${LIMIT_MS}) reject(new Error(${JSON.stringify(`never came true: ${script}; the page says `)} + document.body.innerText));
+              else setTimeout(look, 25);
+            };
+            look();
+          })`,
+        );
+      // A page that is loaded anew meanwhile is looked at anew.
+      await look().catch((error: unknown) => (String(error).includes("navigated") ? look() : Promise.reject(error)));
+    },
     async look({ theme = "light", width = 1280, height = 900 }) {
       const mobile = width < 700;
       const features = [
@@ -96,6 +108,9 @@ export async function openBrowser(): Promise<Browser> {
   };
 }
 
+/** What is taken for a family that is not there: any would do, also one with serifs. */
+const fallback = `<match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>`;
+
 /** A script that starts it: one that is unpacked has its libraries and fonts elsewhere than it looks for them. */
 async function launcher(folder: string): Promise<string> {
   const tool = debianTool(name);
@@ -104,7 +119,7 @@ async function launcher(folder: string): Promise<string> {
   const fonts = join(folder, "fonts.conf");
   writeFileSync(
     fonts,
-    `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir></fontconfig>`,
+    `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir>${fallback}</fontconfig>`,
   );
   const path = join(folder, "browser");
   // One of its libraries has its own in a folder that only it knows.

@@ -49,7 +49,7 @@ export class DevPort {
 
   /** @throws SconceError `address_in_use` */
   constructor(config: ServeConfig) {
-    const unready = named(createStartingApp(new Lifecycle()).fetch, { accessLog: config.accessLog });
+    const unready = named(createStartingApp(new Lifecycle(), "sconce dev").fetch, { accessLog: config.accessLog });
     this.#listener = new Listener(config, async (request) => {
       if (this.door === undefined) return unready(request);
       // The front limits how long requests may take.

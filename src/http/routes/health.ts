@@ -1,6 +1,7 @@
 /** Liveness, readiness and metrics, and the app that stands in while the model is set up. */
 import { Hono } from "hono";
 import type { Metrics } from "../../metrics.ts";
+import { addPageRoutes } from "../../page/page.ts";
 import type { Lifecycle, Phase } from "../lifecycle.ts";
 import { pathOf } from "../path.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
@@ -22,10 +23,14 @@ export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblin
   });
 }
 
-/** Answers while there is no model yet: live, and 503 to everything else. */
-export function createStartingApp(lifecycle: Lifecycle): Hono {
+/**
+ * Answers while there is no model yet: live, and 503 to everything else.
+ * @param name of the model whose page browsers get, which waits for it
+ */
+export function createStartingApp(lifecycle: Lifecycle, name?: string): Hono {
   const app = new Hono({ getPath: pathOf });
   addHealthRoutes(app, lifecycle, () => false);
+  if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
   app.notFound((c) => problemResponse(c, unready(lifecycle).problem));
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   return app;

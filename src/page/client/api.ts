@@ -1,6 +1,6 @@
 /** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
 import type { JsonSchema } from "./schema.ts";
-import type { Json, Value } from "./value.ts";
+import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
   readonly name: string;
@@ -18,6 +18,8 @@ export interface Run {
   readonly status: "pending" | "running" | "success" | "failed";
   readonly outputs?: readonly Json[];
   readonly demo_outputs?: readonly Json[];
+  /** What succeeded so far, or of a failed run: null in the places of the others. */
+  readonly partial_outputs?: readonly Json[];
   readonly error_message?: string;
   readonly errors?: readonly { readonly index: number; readonly message: string }[];
   readonly logs: string;
@@ -74,13 +76,20 @@ export function createRun(inputs: readonly Value[], signal: AbortSignal): Promis
   return request("demo", { method: "POST", headers, body: JSON.stringify(inputs), signal });
 }
 
-/** Answers when it has ended, or after these seconds. */
-export function readRun(id: string, waitSeconds: number, signal: AbortSignal): Promise<Run> {
-  return request(`demo/${encodeURIComponent(id)}`, { headers: { Prefer: `wait=${waitSeconds}` }, signal });
+export function readRun(id: string, signal: AbortSignal): Promise<Run> {
+  return request(pathOf(id), { signal });
+}
+
+export function eventsOf(id: string): EventSource {
+  return new EventSource(`${pathOf(id)}/events`);
 }
 
 export function cancelRun(id: string): Promise<Run> {
-  return request(`demo/${encodeURIComponent(id)}/cancel`, { method: "POST" });
+  return request(`${pathOf(id)}/cancel`, { method: "POST" });
+}
+
+function pathOf(id: string): string {
+  return `demo/${encodeURIComponent(id)}`;
 }
 
 export function readReadiness(): Promise<unknown> {
@@ -94,10 +103,10 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
     throw new Away("The server does not answer.");
   });
   if (response.ok) return response.json();
+  const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
   // Those of a proxy are not about the request either.
-  if ([502, 503, 504].includes(response.status)) throw new Away("The server is not ready.");
-  const problem: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
-  throw new Refusal(response.status, problem.detail ?? `The server answered ${response.status}.`, problem.errors);
+  if ([502, 503, 504].includes(response.status)) throw new Away(`${sentence(detail) || "The server is not ready"}.`);
+  throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);
 }
 
 /** Does it again and again until the server is there. */
@@ -105,11 +114,11 @@ export async function persistently<T>(action: () => Promise<T>, { signal, onAway
   for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
     try {
       const result = await action();
-      onAway(false);
+      onAway(undefined);
       return result;
     } catch (error) {
       if (!(error instanceof Away)) throw error;
-      onAway(true);
+      onAway(error);
       await pause(delayMs, signal);
     }
   }
@@ -117,11 +126,11 @@ export async function persistently<T>(action: () => Promise<T>, { signal, onAway
 
 export interface Persistence {
   readonly signal: AbortSignal;
-  /** Told whether the server is away, each time that it is tried. */
-  readonly onAway: (isAway: boolean) => void;
+  /** Told whether and why the server is away, each time that it is tried. */
+  readonly onAway: (away: Away | undefined) => void;
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => {

@@ -1,18 +1,13 @@
 /** The request as code, to be copied. */
 import { useState } from "preact/hooks";
+import { CopyButton } from "./copy-button.tsx";
 import { languages, snippetOf } from "./snippets.ts";
 import type { Value } from "./value.ts";
 
 export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
   const [language, setLanguage] = useState<(typeof languages)[number]>("curl");
-  const [isCopied, setCopied] = useState(false);
   const address = new URL("./", location.href).href;
   const text = snippetOf(language, address, inputs);
-  const copy = async () => {
-    await copied(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
-  };
   return (
     <section class="panel" aria-labelledby="code-title">
       <header class="panel-head">
@@ -33,21 +28,10 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         <p class="about">
           <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
         </p>
-        <button type="button" class="small" onClick={copy}>
-          <span role="status">{isCopied ? "Copied" : "Copy"}</span>
-        </button>
+        <CopyButton key={language} text={text}>
+          Copy
+        </CopyButton>
       </div>
     </section>
   );
-}
-
-/** Browsers have a clipboard only for pages from this machine or by https. */
-async function copied(text: string): Promise<void> {
-  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
-  const area = document.createElement("textarea");
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
 }

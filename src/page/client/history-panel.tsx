@@ -34,7 +34,7 @@ export function HistoryPanel({ entries, shownId, onOpen, onClear }: HistoryPanel
               <span class={`dot ${entry.status}`} />
               <span class="summary">{entry.summary}</span>
               <span class="when">
-                {words[entry.status]} ·{" "}
+                {words[entry.status]}{" "}
                 <time dateTime={entry.at}>
                   {new Date(entry.at).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })}
                 </time>

@@ -1,7 +1,7 @@
 /** The page of the model: its form, the result, the request as code, the history. */
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
-import { type Model, persistently, type Run, readExample, readModel } from "./api.ts";
+import { type Model, type Persistence, persistently, type Run, readExample, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
 import { type Draft, draftOf, Form } from "./form.tsx";
 import { type Entry, readHistory, withRun, writeHistory } from "./history.ts";
@@ -19,7 +19,7 @@ interface PageProps {
 }
 
 function Page({ model, initial }: PageProps) {
-  const { isAway, onAway } = useConnection();
+  const { away, onAway, newer } = useConnection(model);
   const [drafts, setDrafts] = useState<readonly Draft[]>(() => [draftOf(initial)]);
   const [entries, setEntries] = useState(() => readHistory(model.name));
   const keep = useCallback(
@@ -75,11 +75,17 @@ function Page({ model, initial }: PageProps) {
           <code title={model.digest}>{model.tag}</code>
         </p>
       </header>
-      <div role="status">
-        {isAway && (
-          <p class="notice away">
-            The server does not answer. It is asked again until it does; nothing on this page is lost.
-          </p>
+      <div class="notices" role="status">
+        {away !== undefined && (
+          <p class="notice">{away.message} This page goes on by itself as soon as it can; nothing on it is lost.</p>
+        )}
+        {newer !== undefined && (
+          <div class="notice">
+            The server has another build of this model now: {newer.tag}.{" "}
+            <button type="button" class="small" onClick={() => location.reload()}>
+              Reload the page
+            </button>
+          </div>
         )}
       </div>
       <main>
@@ -114,12 +120,22 @@ function Page({ model, initial }: PageProps) {
 
 async function begin(): Promise<void> {
   const { signal } = new AbortController();
-  const onAway = (isAway: boolean) => {
-    if (isAway) render(<p class="notice away">The server does not answer yet …</p>, document.body);
+  const onAway: Persistence["onAway"] = (away) => {
+    if (away === undefined) return;
+    render(
+      <main class="waiting">
+        <h1>{document.title}</h1>
+        <p class="lead" role="status">
+          {away.message} This page opens by itself as soon as it can.
+        </p>
+        <progress aria-label="Waiting for the server" />
+      </main>,
+      document.body,
+    );
   };
   const [model, example] = await persistently(() => Promise.all([readModel(), readExample()]), { signal, onAway });
+  document.title = model.name;
   const initial = initialOf(model.input_schema, model.input_schema, example);
-  document.body.replaceChildren();
   render(<Page model={model} initial={initial} />, document.body);
 }
 

@@ -1,5 +1,6 @@
 /** Takes a picture with the camera, or a sound with the microphone. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Clock } from "./clock.tsx";
 import { wavOf } from "./wav.ts";
 
 export type RecorderKind = "camera" | "microphone";
@@ -12,7 +13,7 @@ interface RecorderProps {
 
 export function Recorder({ kind, onDone }: RecorderProps) {
   const video = useRef<HTMLVideoElement>(null);
-  const chunks = useRef<Blob[]>([]);
+  const recorder = useRef<MediaRecorder>(null);
   const [stream, setStream] = useState<MediaStream>();
   const [problem, setProblem] = useState<string>();
   useEffect(() => {
@@ -37,18 +38,25 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   }, [kind]);
   useEffect(() => {
     if (stream === undefined || kind === "camera") return;
-    const recorder = new MediaRecorder(stream);
-    recorder.ondataavailable = ({ data }) => chunks.current.push(data);
-    recorder.start(250);
-    return () => recorder.stop();
+    recorder.current = new MediaRecorder(stream);
+    recorder.current.start();
   }, [stream, kind]);
   const finish = async () => {
-    onDone(kind === "camera" ? await pictureOf(video.current) : await wavOf(new Blob(chunks.current)));
+    try {
+      onDone(kind === "camera" ? await pictureOf(video.current) : await soundOf(recorder.current));
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
   };
   return (
     <div class="recorder">
       {kind === "camera" && <video ref={video} autoplay muted playsInline aria-label="What the camera sees" />}
-      <p role="status">{problem ?? (stream ? (kind === "camera" ? "" : "Recording …") : `Asking for the ${kind} …`)}</p>
+      <p>
+        <span role="status">
+          {problem ?? (stream ? (kind === "camera" ? "" : "Recording …") : `Asking for the ${kind} …`)}
+        </span>{" "}
+        {problem === undefined && stream !== undefined && kind === "microphone" && <Clock />}
+      </p>
       <div class="actions">
         <button type="button" class="small primary" disabled={stream === undefined} onClick={finish}>
           {kind === "camera" ? "Take the picture" : "Stop"}
@@ -59,6 +67,16 @@ export function Recorder({ kind, onDone }: RecorderProps) {
       </div>
     </div>
   );
+}
+
+async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined> {
+  if (recorder?.state !== "recording") return undefined;
+  const recorded = new Promise<Blob>((resolve) => {
+    recorder.ondataavailable = ({ data }) => resolve(data);
+  });
+  // All of it comes as one piece.
+  recorder.stop();
+  return wavOf(await recorded);
 }
 
 function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {

@@ -1,6 +1,8 @@
 /** What came of a run: its status, logs, faults, and each input's outputs. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { hasEnded, type Model, type Run } from "./api.ts";
+import { Clock } from "./clock.tsx";
+import { CopyButton } from "./copy-button.tsx";
 import { Output } from "./output.tsx";
 import { RootSchema } from "./schema.ts";
 import type { RunState } from "./use-run.ts";
@@ -8,15 +10,24 @@ import { isObject, type Json, pictureIn } from "./value.ts";
 
 export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
   const { run, inputs, refusal, isBusy } = state;
-  const count = run?.outputs?.length ?? inputs?.length ?? 1;
-  const indexes = Array.from({ length: count }, (_, i) => i);
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Where it is below a long form, as on a phone.
+    const top = panel.current?.getBoundingClientRect().top ?? 0;
+    if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
+  }, [isBusy]);
+  const isWhole = run?.outputs !== undefined;
+  const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
+  // Of a run that was opened by its link nobody knows how many inputs it has.
+  const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
+  const count = inputs?.length ?? outputs.length;
   return (
-    <section class="panel result" aria-labelledby="result-title">
+    <section ref={panel} class="panel result" aria-labelledby="result-title">
       <header class="panel-head">
         <h2 id="result-title">Result</h2>
         <Status state={state} />
       </header>
-      {isBusy && <Progress logs={run?.logs ?? ""} />}
+      {isBusy && <Progress logs={run?.logs ?? ""} done={done} />}
       {refusal !== undefined && (
         <p class="notice bad" role="alert">
           {refusal.status === 404 && run === undefined && inputs === undefined
@@ -29,13 +40,20 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         </p>
       )}
       {run?.status === "failed" && !isCanceled(run) && <Failure run={run} />}
-      {run?.status === "success" &&
-        indexes.map((i) => (
-          <article key={i} class="item" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
-            {count > 1 && <h3>Input {i + 1}</h3>}
-            <ItemOutputs model={model} run={run} index={i} picture={pictureIn(inputs?.[i])} />
-          </article>
-        ))}
+      {outputs.map(
+        (output = null, i) =>
+          (isWhole || output !== null) && (
+            <article key={i} class="item" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
+              {count > 1 && <h3>Input {i + 1}</h3>}
+              <ItemOutputs
+                model={model}
+                output={output}
+                shown={run?.demo_outputs?.[i] ?? output}
+                picture={pictureIn(inputs?.[i])}
+              />
+            </article>
+          ),
+      )}
       {run === undefined && refusal === undefined && !isBusy && (
         <p class="empty">
           The result is shown here. Everything is filled in already: run the example to see what comes.
@@ -50,19 +68,25 @@ export function Result({ model, state }: { readonly model: Model; readonly state
           </pre>
         </details>
       )}
+      {run !== undefined && hasEnded(run) && (
+        <div class="under">
+          <p class="about">The link opens this result again while the server keeps it.</p>
+          <CopyButton text={location.href}>Copy the link</CopyButton>
+        </div>
+      )}
     </section>
   );
 }
 
 interface ItemOutputsProps {
   readonly model: Model;
-  readonly run: Run;
-  readonly index: number;
+  readonly output: Json;
+  /** What the demo shows of it. */
+  readonly shown: Json;
   readonly picture: string | undefined;
 }
 
-function ItemOutputs({ model, run, index, picture }: ItemOutputsProps) {
-  const [output, shown] = [run.outputs?.[index] ?? null, run.demo_outputs?.[index] ?? null];
+function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
   const { output_schema: schema, demo_output_schema: demoSchema } = model;
   const part = (value: Json, of: typeof schema, label: string) => (
     <RootSchema.Provider value={of}>
@@ -139,27 +163,12 @@ function tookOf({ created_at, finished_at }: Run): string {
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** How long the page has waited; of no interest to who is read to. */
-function Clock() {
-  const [seconds, setSeconds] = useState(0);
-  useEffect(() => {
-    const began = performance.now();
-    const timer = setInterval(() => setSeconds((performance.now() - began) / 1000), 100);
-    return () => clearInterval(timer);
-  }, []);
-  return (
-    <span class="took" aria-hidden="true">
-      {seconds.toFixed(1)} s
-    </span>
-  );
+/** Of the inputs, or what the demo wrote itself, as most loops do: `40%`. */
+function Progress({ logs, done }: { readonly logs: string; readonly done: number }) {
+  const percent = [...logs.slice(-MAX_LINE).matchAll(/\b(\d{1,3})(?:\.\d+)?\s?%/g)].at(-1)?.[1];
+  const share = percent === undefined ? done : Number(percent) / 100;
+  return <progress aria-label="Progress" {...(share > 0 && { value: share })} />;
 }
 
-/** Of what the demo wrote itself, as most loops do: `40%`. */
-function Progress({ logs }: { readonly logs: string }) {
-  const percent = [...logs.matchAll(/\b(\d{1,3})(?:\.\d+)?\s?%/g)].at(-1)?.[1];
-  return percent === undefined ? (
-    <progress aria-label="Progress" />
-  ) : (
-    <progress aria-label="Progress" max={100} value={Number(percent)} />
-  );
-}
+/** Of logs, where a percentage is looked for. */
+const MAX_LINE = 10_000;

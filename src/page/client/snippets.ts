@@ -45,7 +45,9 @@ function withMarks(value: Json, name: string, files: FileUse[]): Json {
   if (typeof value === "string") {
     const type = mediaTypeOf(value);
     if (type === undefined || !value.includes(";base64,")) return value;
-    const use = { mark: `file ${files.length} of the page`, name: `${name}.${extensionOf(type)}`, type };
+    const others = files.filter((file) => file.name.startsWith(name)).length;
+    const fileName = `${name}${others > 0 ? `-${others + 1}` : ""}.${extensionOf(type)}`;
+    const use = { mark: `file ${files.length} of the page`, name: fileName, type };
     files.push(use);
     return use.mark;
   }

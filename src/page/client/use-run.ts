@@ -1,6 +1,6 @@
 /** The run that the page shows: begun by its form, or opened by the id in its address. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { cancelRun, createRun, hasEnded, persistently, Refusal, type Run } from "./api.ts";
+import { cancelRun, createRun, hasEnded, type Persistence, persistently, Refusal, type Run, readRun } from "./api.ts";
 import { follow } from "./follow.ts";
 import type { Value } from "./value.ts";
 
@@ -20,7 +20,7 @@ export interface RunControl extends RunState {
 }
 
 export interface RunOptions {
-  readonly onAway: (isAway: boolean) => void;
+  readonly onAway: Persistence["onAway"];
   /** Told when a run was accepted, and when it ended. */
   readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
 }
@@ -31,7 +31,7 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
   useEffect(() => () => current.current.abort(), []);
 
   const begin = useCallback(
-    (inputs: readonly Value[] | undefined, made: (signal: AbortSignal) => Promise<string>) => {
+    (inputs: readonly Value[] | undefined, made: (signal: AbortSignal) => Promise<Run>) => {
       current.current.abort();
       current.current = new AbortController();
       const { signal } = current.current;
@@ -42,7 +42,7 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
         if (hasEnded(run)) onRun(run, inputs);
       };
       made(signal)
-        .then((id) => follow(id, show, { signal, onAway }))
+        .then((run) => follow(run, show, { signal, onAway }))
         .catch((error: unknown) => {
           if (signal.aborted) return;
           const refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
@@ -58,12 +58,16 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
         const run = await persistently(() => createRun(inputs, signal), { signal, onAway });
         history.replaceState(null, "", `#id=${run.demo_id}`);
         onRun(run, inputs);
-        return run.demo_id;
+        return run;
       }),
     [begin, onAway, onRun],
   );
 
-  const open = useCallback((id: string, inputs?: readonly Value[]) => begin(inputs, async () => id), [begin]);
+  const open = useCallback(
+    (id: string, inputs?: readonly Value[]) =>
+      begin(inputs, (signal) => persistently(() => readRun(id, signal), { signal, onAway })),
+    [begin, onAway],
+  );
 
   const cancel = useCallback(() => {
     const { run } = state;

@@ -21,15 +21,17 @@ export function withMember(object: JsonObject, name: string, value: Value): Json
   return value === undefined ? rest : { ...object, [name]: value };
 }
 
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** `heatMap`, `heat_map` → `Heat map` */
 export function titleOf(name: string): string {
   const words = name
     .replaceAll(/[_-]+/g, " ")
     .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
     .trim();
-  return (
-    words.charAt(0).toUpperCase() + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase())
-  );
+  return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
 }
 
 /** The first string in it that is a picture. */

@@ -4,7 +4,9 @@
 export async function wavOf(recorded: Blob): Promise<Blob> {
   const context = new AudioContext();
   try {
-    const sound = await context.decodeAudioData(await recorded.arrayBuffer());
+    const sound = await context.decodeAudioData(await recorded.arrayBuffer()).catch(() => {
+      throw new Error("Nothing was heard yet: close this and record again.");
+    });
     return new Blob([wavBytes(sound.getChannelData(0), sound.sampleRate)], { type: "audio/wav" });
   } finally {
     await context.close();

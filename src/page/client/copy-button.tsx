@@ -1,0 +1,28 @@
+/** Copies a text, and says so. */
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+
+export function CopyButton({ text, children }: { readonly text: string; readonly children: ComponentChildren }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = async () => {
+    await copied(text);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 2000);
+  };
+  return (
+    <button type="button" class="small" onClick={copy}>
+      <span role="status">{isCopied ? "Copied" : children}</span>
+    </button>
+  );
+}
+
+/** Browsers have a clipboard only for pages from this machine or by https. */
+async function copied(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}

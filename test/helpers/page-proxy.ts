@@ -1,0 +1,51 @@
+/** A proxy in front of a server, as operators have them: it can hold events back, fall silent, come back, and tells what it passed on. */
+
+export interface PageProxy extends AsyncDisposable {
+  readonly url: URL;
+  /** Inputs that were posted, in their order. */
+  readonly posted: unknown[];
+  /** Paths that were asked for. */
+  readonly paths: string[];
+  /** Cuts all connections, and takes none. */
+  leave(): Promise<void>;
+  comeBack(): void;
+}
+
+export function pageProxy(upstream: URL, { eatsEvents = false } = {}): PageProxy {
+  const posted: unknown[] = [];
+  const paths: string[] = [];
+  const open = (port: number) =>
+    Bun.serve({
+      port,
+      hostname: "127.0.0.1",
+      idleTimeout: 0,
+      async fetch(request) {
+        const { pathname } = new URL(request.url);
+        const { method, headers, signal } = request;
+        paths.push(pathname);
+        if (eatsEvents && pathname.endsWith("/events")) return new Promise<Response>(() => {});
+        const body = method === "POST" ? await request.text() : null;
+        if (body !== null) posted.push(JSON.parse(body || "null"));
+        return fetch(new URL(pathname, upstream), {
+          method,
+          headers,
+          body,
+          signal,
+          redirect: "manual",
+          decompress: false,
+        });
+      },
+    });
+  let server = open(0);
+  const url = new URL(server.url);
+  return {
+    url,
+    posted,
+    paths,
+    leave: () => server.stop(true),
+    comeBack: () => {
+      server = open(Number(url.port));
+    },
+    [Symbol.asyncDispose]: () => server.stop(true),
+  };
+}

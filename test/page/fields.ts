@@ -1,0 +1,136 @@
+/** Fields of the page, filled in by hand, by files, by camera and microphone, and with what an author says of them. */
+import { expect, test } from "bun:test";
+import { pageProxy } from "../helpers/page-proxy.ts";
+import { modelFolder } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
+import type { Visitor } from "../helpers/visitor.ts";
+
+interface Fields {
+  readonly visitor: Visitor;
+  /** Of a server of the model kinds. */
+  readonly kinds: URL;
+}
+
+/** [[1, 2, 3], [4, 5, 6]] of float32, as `numpy.save` writes it. */
+function npy(): Uint8Array {
+  const header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".padEnd(117).concat("\n");
+  const start = [0x93, ...Buffer.from("NUMPY"), 1, 0, header.length, 0, ...Buffer.from(header)];
+  return new Uint8Array([...start, ...new Uint8Array(Float32Array.of(1, 2, 3, 4, 5, 6).buffer)]);
+}
+
+const white = () => Bun.file(`${modelFolder("picture")}/white.png`).bytes();
+
+export function fieldTests(given: () => Fields): void {
+  const outputs = async () => {
+    const { visitor } = given();
+    await visitor.run();
+    await visitor.comesTo("Done");
+    return visitor.browser.evaluate<Record<string, string>>(
+      `Object.fromEntries([...document.querySelectorAll(".members > div")].map((each) => [each.firstChild.textContent, each.lastChild.innerText]))`,
+    );
+  };
+
+  test("an author says which title a field has, which is hidden, and what choices are called", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    expect(await visitor.text("label")).toBe("What it says");
+    expect(await visitor.text(".about")).toBe("Is said again.");
+    expect(await visitor.text("select")).toBe("SmallLarge");
+    expect(await visitor.browser.evaluate<string>("document.body.innerText")).not.toContain("Secret");
+    expect(Object.keys(await outputs())).toEqual(["It said", "Size", "Matrix", "Width", "Wave", "Boxes", "Tree"]);
+  });
+
+  test("outputs are shown as what they are: a word, a plot, a table, a tree that folds", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    const { "It said": said, Wave, Boxes, Tree } = await outputs();
+    expect(said).toBe("hello");
+    expect(Wave).toStartWith("100 numbers from -0.9999 to 0.9996");
+    expect(Boxes?.split(/\s+/)).toEqual(["Left", "Label", "3", "a", "lamp"]);
+    expect(Tree).toBe("[1]\n0: {1}");
+    expect(await visitor.violations()).toEqual([]);
+  });
+
+  test("an array is read from a .npy file, and refused from others", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Matrix", "/0/matrix");
+    const drop = (name: string) =>
+      visitor.drop("textarea.code", { name, type: "application/octet-stream", bytes: npy() });
+    await drop("numbers.npy");
+    await visitor.until(`document.getElementById("field/0/matrix").value === "[[1,2,3],[4,5,6]]"`);
+    expect((await outputs()).Matrix).toMatch(/^0\s+1\s+1\s+2\s+2\s+3\s+3\s+4\s+4\s+5\s+5\s+6$/);
+    await drop("numbers.json");
+    await visitor.until(`/JSON/.test(document.getElementById("field/0/matrix-about").textContent)`);
+  });
+
+  test("a picture is pasted from the clipboard", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Picture", "/0/picture");
+    await visitor.browser.evaluate(`(() => {
+      const bytes = Uint8Array.from(atob("${(await white()).toBase64()}"), (letter) => letter.charCodeAt(0));
+      return navigator.clipboard.write([new ClipboardItem({ "image/png": new Blob([bytes], { type: "image/png" }) })]);
+    })()`);
+    await visitor.browser.view.cdp("Input.dispatchKeyEvent", { type: "keyDown", key: "v", commands: ["paste"] });
+    await visitor.until(`document.querySelector(".file img")?.src.startsWith("data:image/png")`);
+    expect(Number((await outputs()).Width)).toBeGreaterThan(0);
+  });
+
+  test("a picture is taken with the camera", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Picture", "/0/picture");
+    await visitor.click("Camera");
+    await visitor.until(`document.querySelector("video")?.videoWidth > 0`);
+    await visitor.click("Take the picture");
+    await visitor.until(`document.querySelector(".file img")?.src.startsWith("data:image/jpeg")`);
+    expect(Number((await outputs()).Width)).toBeGreaterThan(0);
+  });
+
+  test("a sound is recorded with the microphone, and shown as a wave", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Sound", "/0/sound");
+    await visitor.click("Microphone");
+    // Chromium's microphone beeps once a second.
+    await visitor.until(`parseFloat(document.querySelector(".recorder .took")?.textContent) > 1`);
+    await visitor.click("Stop");
+    await visitor.until(`document.querySelector(".file .wave") !== null`);
+    expect(await visitor.browser.evaluate<string>(`document.querySelector("audio").src`)).toStartWith("data:audio/wav");
+    await outputs();
+    await visitor.until(`document.querySelector(".result .wave") !== null`);
+  });
+
+  test("the request in curl, TypeScript and Python is the one of the page, whatever is written and dropped", async () => {
+    const { visitor, kinds } = given();
+    await using proxy = pageProxy(kinds);
+    await using dir = await tempDir();
+    const bytes = await white();
+    await Bun.write(dir.join("picture.png"), bytes);
+    await visitor.open(proxy.url);
+    await visitor.write("/0/said", 'it\'s "$HOME" `date` \\ null');
+    await visitor.add("Picture", "/0/picture");
+    await visitor.drop(".file", { name: "white.png", type: "image/png", bytes });
+    await visitor.until(`document.querySelector(".file img") !== null`);
+    await outputs();
+    for (const [language, command] of [
+      ["curl", "sh"],
+      ["TypeScript", process.execPath],
+      ["Python", "python3"],
+    ] as const) {
+      await visitor.click(language);
+      await visitor.until(`document.querySelector(".tabs [aria-pressed=true]").textContent === "${language}"`);
+      await visitor.click("Copy");
+      await visitor.says("Copied");
+      const text = await visitor.browser.evaluate<string>("navigator.clipboard.readText()");
+      await Bun.write(dir.join("request.ts"), text);
+      const child = Bun.spawn([command, "request.ts"], { cwd: dir.path, stdout: "pipe", stderr: "pipe" });
+      const [said, problem] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+      // Python has read all of it before it looks for the package.
+      if (language === "Python" && problem.includes("No module named 'requests'")) continue;
+      expect([await child.exited, said]).toEqual([0, expect.stringContaining("success")]);
+      expect(proxy.posted.at(-1)).toEqual(proxy.posted[0]);
+    }
+  });
+}

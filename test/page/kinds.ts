@@ -1,0 +1,55 @@
+/** A model with a field of each kind that a page of its own is needed for; it answers with what it was given. */
+import { defineModel, file, float32, image, int64, ndarray, tensor, z } from "sconce";
+
+export default defineModel({
+  name: "kinds",
+  description: "Has a field of each kind.",
+  input: z.object({
+    said: z.string().meta({ title: "What it says", description: "Is said again." }),
+    size: z
+      .enum(["s", "l"])
+      .default("l")
+      .meta({ enumNames: ["Small", "Large"] }),
+    secret: z.int().default(3).meta({ hidden: true }),
+    /** A URL that is read before it is answered. */
+    before: z.url().optional(),
+    matrix: ndarray(float32(2, 3)).optional(),
+    picture: image().optional(),
+    sound: file({ mediaTypes: ["audio/wav"] }).optional(),
+  }),
+  output: z.object({
+    said: z.string().meta({ title: "It said" }),
+    size: z.string(),
+    secret: z.int().meta({ hidden: true }),
+    matrix: z.array(z.number()),
+    width: z.int(),
+    heard: file().optional(),
+    wave: z.array(z.number()),
+    boxes: z.array(z.object({ left: z.int(), label: z.string() })),
+    tree: z.array(z.unknown()),
+  }),
+  tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
+  weights: "lab.pt",
+  example: { said: "hello" },
+  async setup() {
+    const { SCONCE_TEST_SETUP: url } = process.env;
+    if (url !== undefined) await (await fetch(url)).arrayBuffer();
+  },
+  async preprocess({ before }) {
+    if (before !== undefined) await (await fetch(before)).arrayBuffer();
+    return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
+  },
+  async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
+    return {
+      said,
+      size,
+      secret,
+      matrix: [...(matrix?.data ?? [])],
+      width: (await picture?.size())?.width ?? 0,
+      ...(sound && { heard: sound }),
+      wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
+      boxes: [{ left: 3, label: "a lamp" }],
+      tree: [{ branches: [["leaf"]] }],
+    };
+  },
+});

@@ -1,0 +1,142 @@
+/** The page beside servers that come and go, and what stands between it and them. */
+import { expect, test } from "bun:test";
+import { type Hold, hold } from "../helpers/hold.ts";
+import { pageProxy } from "../helpers/page-proxy.ts";
+import type { TestServer, TestStore } from "../helpers/server.ts";
+import type { Visitor } from "../helpers/visitor.ts";
+
+interface Servers {
+  readonly visitor: Visitor;
+  /** Has kinds and stage. */
+  readonly store: TestStore;
+  readonly stage: TestServer;
+  readonly kinds: TestServer;
+}
+
+export function serverTests(given: () => Servers): void {
+  /** Begins a run whose demo waits for the URL, and awaits its first logs. */
+  const runUntil = async (url: string) => {
+    const { visitor } = given();
+    await visitor.write("/0/say", "hello to the page");
+    await visitor.add("Before", "/0/before");
+    await visitor.browser.view.type(url);
+    await visitor.run();
+    await visitor.says("said hello to the page");
+  };
+
+  test("logs are seen while it runs, told by events, and it can be canceled", async () => {
+    const { visitor, stage } = given();
+    await using held = hold();
+    await using proxy = pageProxy(stage.url);
+    await visitor.open(proxy.url);
+    await runUntil(held.url("never"));
+    expect(await visitor.text(".status")).toStartWith("Running");
+    expect(await visitor.violations()).toEqual([]);
+    await visitor.click("Cancel");
+    await visitor.comesTo("Canceled");
+    expect(proxy.paths.filter((path) => /^\/demo\/[^/]+$/.test(path))).toEqual([]);
+    expect(proxy.paths.filter((path) => /^\/demo\/[^/]+\/events$/.test(path))).toHaveLength(1);
+  });
+
+  test("outputs are seen as they come", async () => {
+    const { visitor, kinds } = given();
+    await using held = hold();
+    await visitor.open(kinds.url);
+    await visitor.click("Duplicate");
+    await visitor.add("Before", "/0/before");
+    await visitor.browser.view.type(held.url("first"));
+    await visitor.write("/1/said", "I am the second");
+    await visitor.run();
+    await visitor.until(`document.querySelector(".result .item")?.innerText.includes("I am the second")`);
+    expect(await visitor.text(".status")).toStartWith("Running");
+    expect(await visitor.browser.evaluate<number>(`document.querySelector("progress").value`)).toBe(0.5);
+    held.release("first");
+    await visitor.comesTo("Done");
+    await visitor.until(`document.querySelector(".result .item").innerText.includes("hello")`);
+  });
+
+  test("a run goes on where it was when its connection broke off", async () => {
+    const { visitor, stage } = given();
+    await using held = hold();
+    await using proxy = pageProxy(stage.url);
+    await visitor.open(proxy.url);
+    await runUntil(held.url("later"));
+    await proxy.leave();
+    await visitor.says("The server does not answer.");
+    proxy.comeBack();
+    held.release("later");
+    await visitor.comesTo("Done");
+    await visitor.until(`!document.body.innerText.includes("does not answer")`);
+    expect(await visitor.text(".logs pre")).toMatch(/^begin 1\.5\nsaid hello.*\n.* again\n/);
+  });
+
+  test("behind a proxy that holds events back a run ends all the same", async () => {
+    const { visitor, stage } = given();
+    await using proxy = pageProxy(stage.url, { eatsEvents: true });
+    await using held = hold();
+    await visitor.open(proxy.url);
+    await runUntil(held.url("soon"));
+    held.release("soon");
+    await visitor.comesTo("Done");
+  });
+
+  /** Starts a server of kinds whose set-up takes until it is released. */
+  const settingUp = async (held: Hold, port: number) => {
+    process.env.SCONCE_TEST_SETUP = held.url("setup");
+    const starting = given().store.serve("kinds", { port });
+    await held.arrived("setup");
+    delete process.env.SCONCE_TEST_SETUP;
+    return {
+      ready: starting,
+      [Symbol.asyncDispose]: async () => {
+        held.release("setup");
+        await (await starting).stop();
+      },
+    };
+  };
+
+  test("a server that went away is found again while it is set up, and that it has another build then is said", async () => {
+    const { visitor, store } = given();
+    const first = await store.serve("stage");
+    await visitor.open(first.url);
+    await first.stop();
+    await visitor.run();
+    await visitor.says("The server does not answer.");
+    await using held = hold();
+    await using second = await settingUp(held, Number(first.url.port));
+    await visitor.says("The model is being set up.");
+    held.release("setup");
+    await second.ready;
+    await visitor.says("The server has another build of this model now");
+    expect(await visitor.violations()).toEqual([]);
+    await visitor.click("Reload the page");
+    await visitor.until(`document.querySelector("h1")?.textContent === "kinds"`);
+  });
+
+  test("while the model is set up a browser gets a page that says so and becomes the model's, programs a problem", async () => {
+    const { visitor } = given();
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}/`;
+    await using held = hold();
+    await using _ = await settingUp(held, port);
+    const response = await fetch(url, { headers: { Accept: "text/html" } });
+    expect([response.status, response.headers.get("retry-after"), response.url]).toEqual([503, "1", `${url}demo`]);
+    for (const path of ["", "demo"]) {
+      expect((await fetch(url + path)).headers.get("content-type")).toBe("application/problem+json");
+    }
+    await visitor.goTo(url);
+    await visitor.says("The model is being set up.");
+    expect(await visitor.violations()).toEqual([]);
+    held.release("setup");
+    await visitor.until(`document.querySelector("form") !== null`);
+    expect(await visitor.browser.evaluate<string>("document.title")).toBe("kinds");
+  });
+}
+
+/** One that a server had a moment ago. */
+async function freePort(): Promise<number> {
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+  const { port } = server.url;
+  await server.stop(true);
+  return Number(port);
+}
