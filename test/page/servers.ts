@@ -1,5 +1,6 @@
 /** The page beside servers that come and go, and what stands between it and them. */
 import { expect, test } from "bun:test";
+import { freePort } from "../helpers/free-port.ts";
 import { type Hold, hold } from "../helpers/hold.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import type { TestServer, TestStore } from "../helpers/server.ts";
@@ -97,7 +98,7 @@ export function serverTests(given: () => Servers): void {
 
   test("a server that went away is found again while it is set up, and that it has another build then is said", async () => {
     const { visitor, store } = given();
-    const first = await store.serve("stage");
+    const first = await store.serve("stage", { port: freePort() });
     await visitor.open(first.url);
     await first.stop();
     await visitor.run();
@@ -115,7 +116,7 @@ export function serverTests(given: () => Servers): void {
 
   test("while the model is set up a browser gets a page that says so and becomes the model's, programs a problem", async () => {
     const { visitor } = given();
-    const port = await freePort();
+    const port = freePort();
     const url = `http://127.0.0.1:${port}/`;
     await using held = hold();
     await using _ = await settingUp(held, port);
@@ -131,12 +132,4 @@ export function serverTests(given: () => Servers): void {
     await visitor.until(`document.querySelector("form") !== null`);
     expect(await visitor.browser.evaluate<string>("document.title")).toBe("kinds");
   });
-}
-
-/** One that a server had a moment ago. */
-async function freePort(): Promise<number> {
-  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-  const { port } = server.url;
-  await server.stop(true);
-  return Number(port);
 }
