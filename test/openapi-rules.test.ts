@@ -43,7 +43,7 @@ function documentFor({ name, description, input, output, demo }: Model) {
     outputSchema: wireSchema(output, "output"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
-  describeRoutes(app, schemas, { example: undefined, hasLinks: true });
+  describeRoutes(app, { schemas, example: undefined, hasLinks: true });
   return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, "1.2.3"));
 }
 
