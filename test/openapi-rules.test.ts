@@ -50,7 +50,9 @@ function documentFor({ name, description, input, output, demo }: Model) {
 type Document = ReturnType<typeof documentFor>;
 
 function operationsOf({ paths = {} }: Document) {
-  return Object.values(paths).flatMap(({ get, post }) => [get, post].filter((operation) => operation !== undefined));
+  return Object.values(paths).flatMap(({ get, post, put }) =>
+    [get, post, put].filter((operation) => operation !== undefined),
+  );
 }
 
 test.each(documents)("Redocly's recommended rules find nothing in the document of %s", async (_, make) => {
@@ -116,4 +118,12 @@ test.each(documents)("each operation of %s takes a request's id and trace, and a
     expect(names).toEqual(expect.arrayContaining(["X-Request-Id", "traceparent"]));
     for (const response of Object.values(responses)) expect(response.headers).toHaveProperty("X-Request-Id");
   }
+});
+
+test.each(documents)("webhooks of %s have no tag of a route, whose file generators would write over", (_, make) => {
+  const document = make();
+  const ofRoutes = new Set(operationsOf(document).flatMap(({ tags = [] }) => tags));
+  const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) => ("post" in item ? item.post?.tags : []));
+  expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
+  expect(ofRoutes).not.toContain("Webhooks");
 });

@@ -28,6 +28,8 @@ export function documentOf(
     tags: [
       { name: "Model", description: "What is served" },
       ...families.map(({ tag, description }) => ({ name: tag, description })),
+      // A tag of their own: generators write a file for each, and would write those of the routes over.
+      { name: "Webhooks", description: "What the server sends by itself" },
       { name: "Operations", description: "For those who run the server" },
     ],
   };
@@ -51,18 +53,22 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
   });
   for (const family of families) {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
-    const { kind, name, tag, noun } = family;
-    for (const event of webhookEvents.filter((each) => kind === "demo" || each !== "log")) {
-      const message = z.object({
-        type: z.literal(`${kind}.${event}`),
+    const { kind, name, noun } = family;
+    const events = webhookEvents.filter((each) => kind === "demo" || each !== "log");
+    // A component: receivers read it by this name.
+    const message = z
+      .object({
+        type: z.enum(events.map((event) => `${kind}.${event}`)),
         timestamp: z.iso.datetime(),
         data: schemas.records[kind],
-      });
+      })
+      .openapi(`${name}Message`);
+    for (const event of events) {
       app.openAPIRegistry.registerWebhook({
         method: "post",
         path: `${kind}.${event}`,
         operationId: `${event}${name}`,
-        tags: [tag],
+        tags: ["Webhooks"],
         summary: `What the Webhook-URL of a ${noun} is told`,
         description:
           "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes beyond 1 MiB are left out, with `truncated` in their place.",
