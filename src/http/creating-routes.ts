@@ -1,6 +1,7 @@
 /** The routes by which predictions are created and canceled, as OpenAPI paths. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { chosenId } from "./chosen-id.ts";
+import { referenceTo } from "./component.ts";
 import { fails, json } from "./documented-answers.ts";
 import type { Family } from "./families.ts";
 import { creation, idempotencyKey, linked, prefer, sampleKey, traced } from "./header-schemas.ts";
@@ -21,7 +22,9 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
   const schema = schemas.records[kind];
   const asked = { ...prefer(hasLinks), ...creation };
   const inputs = { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) };
-  const body = { required: true, content: { "application/json": inputs } };
+  const form = { schema: { ...referenceTo("InputForm") } };
+  // JSON first: generators that take one of them take that.
+  const body = { required: true, content: { "application/json": inputs, "multipart/form-data": form } };
   const made = json(
     schema,
     `The ${noun} as it stands: pending, or ended if the client asked to wait`,

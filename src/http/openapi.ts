@@ -5,6 +5,7 @@ import { creatingRoutes, type Described } from "./creating-routes.ts";
 import { fails, json } from "./documented-answers.ts";
 import { families } from "./families.ts";
 import { answered, signed, traced } from "./header-schemas.ts";
+import { formSchema } from "./input-form.ts";
 import { readingRoutes } from "./reading-routes.ts";
 import { healthSchema } from "./schemas.ts";
 
@@ -38,9 +39,12 @@ export function documentOf(
 const request = { headers: z.object(traced) };
 
 export function describeRoutes(app: OpenAPIHono, described: Described): void {
-  const { schemas } = described;
+  const { schemas, example } = described;
   const register = (route: RouteConfig) => app.openAPIRegistry.registerPath(createRoute(route));
-  for (const [name, schema] of schemas.definitions) app.openAPIRegistry.registerComponent("schemas", name, schema);
+  const form = formSchema(schemas.definitions.get("Input") ?? {}, example);
+  for (const [name, schema] of [...schemas.definitions, ["InputForm", form] as const]) {
+    app.openAPIRegistry.registerComponent("schemas", name, schema);
+  }
   register({
     method: "get",
     path: "/",
