@@ -163,6 +163,11 @@ describe("/openapi.json", () => {
         "#/components/schemas/Problem",
       );
     }
+    const shown = Object.values(responses).flatMap((response) => {
+      const examples = at(response, "/content/application~1problem+json/examples");
+      return isObject(examples) ? Object.keys(examples) : [];
+    });
+    expect(shown).toEqual(expect.arrayContaining(["not_json", "prediction_differs", "webhook_refused", "queue_full"]));
   });
 
   test("brings the model's example, which the server takes as it is", async () => {

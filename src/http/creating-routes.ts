@@ -2,9 +2,9 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { chosenId } from "./chosen-id.ts";
 import { referenceTo } from "./component.ts";
-import { fails, json } from "./documented-answers.ts";
+import { fails, json, unreadable } from "./documented-answers.ts";
 import type { Family } from "./families.ts";
-import { creation, idempotencyKey, linked, prefer, sampleKey, traced } from "./header-schemas.ts";
+import { creation, idempotencyKey, linked, prefer, sampleKey, text, traced } from "./header-schemas.ts";
 import { recordSamples } from "./record-samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
@@ -16,6 +16,20 @@ export interface Described {
   /** Whether outputs may be links. */
   readonly hasLinks: boolean;
 }
+
+const creatingProblems = [
+  "not_json",
+  "body_incomplete",
+  "body_too_slow",
+  "body_too_large",
+  "unsupported_media_type",
+  "inputs_invalid",
+  "prediction_differs",
+  "webhook_refused",
+  "queue_full",
+  ...unreadable,
+  "predictions_unwritable",
+] as const;
 
 export function creatingRoutes(family: Family, { schemas, example, hasLinks }: Described): RouteConfig[] {
   const { path, kind, idName, name, tag, noun } = family;
@@ -29,9 +43,9 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
     schema,
     `The ${noun} as it stands: pending, or ended if the client asked to wait`,
     { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
-    { Location: z.string().openapi({ description: `The path of the ${noun}` }), ...(hasLinks ? linked : {}) },
+    { Location: text(`The path of the ${noun}`), ...(hasLinks ? linked : {}) },
   );
-  const responses = { 200: made, ...fails(400, 408, 413, 415, 422, 429, 500, 503) };
+  const responses = { 200: made, ...fails(...creatingProblems) };
   return [
     {
       method: "post",
@@ -54,7 +68,10 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
       request: {
         body,
         params: z.object({
-          [idName]: z.string().regex(chosenId).openapi({ description: "Hard to guess", example: sampleKey }),
+          [idName]: z
+            .string()
+            .regex(chosenId)
+            .openapi({ description: "Hard to guess", example: `${kind}-${sampleKey}` }),
         }),
         headers: z.object({ ...asked, ...traced }),
       },
@@ -72,7 +89,7 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
         200: json(schema, `The ${noun} as it now stands; one that had ended stays as it is`, {
           examples: recordSamples(family, schemas.samples, ["canceled", "success"]),
         }),
-        ...fails(400, 404, 500, 503),
+        ...fails("prediction_not_found", "queue_full", ...unreadable, "predictions_unwritable"),
       },
     },
   ];

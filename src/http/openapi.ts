@@ -51,9 +51,13 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     operationId: "getModel",
     tags: ["Model"],
     summary: "The model, and the schemas of its inputs and outputs",
-    description: "The schemas are JSON Schema 2020-12, each a document of its own.",
+    description:
+      "The schemas are JSON Schema 2020-12, each a document of its own. Browsers (`Accept: text/html`) are sent to the page.",
     request,
-    responses: { 200: json(schemas.description, "The model"), ...fails(400, 500, 503) },
+    responses: {
+      200: json(schemas.description, "The model", {}, { Vary: z.literal("Accept") }),
+      ...fails("not_ready"),
+    },
   });
   for (const family of families) {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
@@ -92,7 +96,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     summary: "Whether the process runs",
     description: "True from the start, also while the model is set up.",
     request,
-    responses: { 200: json(healthSchema, "It runs", { example: { status: "live" } }), ...fails(400, 500) },
+    responses: { 200: json(healthSchema, "It runs", { example: { status: "live" } }), ...fails() },
   });
   register({
     method: "get",
@@ -102,7 +106,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     summary: "Whether predictions are taken",
     description: "Not before the model is set up, nor when the server stops.",
     request,
-    responses: { 200: json(healthSchema, "They are taken", { example: { status: "ready" } }), ...fails(400, 500, 503) },
+    responses: { 200: json(healthSchema, "They are taken", { example: { status: "ready" } }), ...fails("not_ready") },
   });
   register({
     method: "get",
@@ -120,7 +124,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
           "text/plain": { schema: z.string(), example: 'sconce_predictions_total{status="success"} 1\n' },
         },
       },
-      ...fails(400, 500, 503),
+      ...fails("not_ready"),
     },
   });
 }
