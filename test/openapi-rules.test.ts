@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
+import Ajv from "ajv/dist/2020";
 import digits from "../examples/digits/model.ts";
 import minilm from "../examples/minilm/model.ts";
 import upscale from "../examples/upscale/model.ts";
@@ -126,4 +127,21 @@ test.each(documents)("webhooks of %s have no tag of a route, whose file generato
   const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) => ("post" in item ? item.post?.tags : []));
   expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
   expect(ofRoutes).not.toContain("Webhooks");
+});
+
+test("a prediction has what its status says", () => {
+  const ajv = new Ajv({ strict: false, validateFormats: false });
+  ajv.addSchema(documentFor(minilm), "openapi");
+  const fits = ajv.compile({ $ref: "openapi#/components/schemas/Prediction" });
+  const times = { created_at: "2026-01-01T12:00:00Z", finished_at: "2026-01-01T12:00:00Z" };
+  const verdicts = [
+    { status: "pending" },
+    { status: "running" },
+    { status: "success" },
+    { status: "success", truncated: true },
+    { status: "success", outputs: [] },
+    { status: "failed" },
+    { status: "failed", error_message: "Canceled" },
+  ].map((members) => fits({ prediction_id: "a", ...times, ...members }));
+  expect(verdicts).toEqual([true, false, false, true, true, false, true]);
 });
