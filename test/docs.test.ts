@@ -163,6 +163,11 @@ describe("/openapi.json", () => {
         "#/components/schemas/Problem",
       );
     }
+    const shown = Object.values(responses).flatMap((response) => {
+      const examples = at(response, "/content/application~1problem+json/examples");
+      return isObject(examples) ? Object.keys(examples) : [];
+    });
+    expect(shown).toEqual(expect.arrayContaining(["not_json", "prediction_differs", "webhook_refused", "queue_full"]));
   });
 
   test("brings the model's example, which the server takes as it is", async () => {
@@ -173,12 +178,16 @@ describe("/openapi.json", () => {
     expect((await server.client.predict(example as unknown[])).outputs?.[0]?.y).toBe(4);
   });
 
-  test("brings the example's files as data URIs", async () => {
+  test("brings the example's files as data URIs, and as bytes in forms, which come second", async () => {
     await using pictures = await store.serve("picture");
-    const example = at(
-      await documentOf(pictures),
-      "/paths/~1predictions/post/requestBody/content/application~1json/example",
-    );
+    const ofPictures = await documentOf(pictures);
+    const content = at(ofPictures, "/paths/~1predictions/post/requestBody/content");
+    expect(Object.keys(content as Json)).toEqual(["application/json", "multipart/form-data"]);
+    expect(at(ofPictures, "/components/schemas/InputForm")).toMatchObject({
+      properties: { image: { type: "string", format: "binary" } },
+      required: ["image"],
+    });
+    const example = at(content, "/application~1json/example");
     expect(example).toEqual([{ image: expect.stringMatching(/^data:image\/png;base64,/) }]);
     expect((await pictures.client.predict(example as unknown[])).status).toBe("success");
   });

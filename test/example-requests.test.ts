@@ -1,8 +1,9 @@
-/** Bad requests to the examples as they are served: each is refused alone, and a neighbour that is under way never notices. */
+/** Requests to the examples as they are served: those of their document are answered as it says; bad ones are refused alone, and a neighbour that is under way never notices. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import type { ServeConfig } from "../src/config.ts";
+import { ApiDocument } from "./helpers/api-document.ts";
 import { badRequests } from "./helpers/bad-requests.ts";
 import { problemOf } from "./helpers/client.ts";
 import { type Answer, Family, paths } from "./helpers/family.ts";
@@ -85,6 +86,21 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
   afterAll(async () => {
     await server[Symbol.asyncDispose]();
     await gate[Symbol.asyncDispose]();
+  });
+
+  test("answers the requests of its document as the document says", async () => {
+    await using own = waitsForBatch ? await store.serve(name, limits) : undefined;
+    const { client } = own ?? server;
+    const document = new ApiDocument(client, await (await client.fetch("/openapi.json")).json());
+    const { requests } = document;
+    expect(requests.length).toBeGreaterThan(15);
+    for (const request of requests) {
+      const { operationId } = request.operation;
+      const faults = await document.faultsOf(request);
+      // A model without files in its outputs has no example of a file.
+      if (faults === undefined) expect(operationId).toEndWith("OutputFile");
+      else expect({ operationId, body: request.mediaType, faults }).toMatchObject({ faults: [] });
+    }
   });
 
   /** An input that stays under way until it is let go. */

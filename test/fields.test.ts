@@ -62,10 +62,10 @@ describe("the wire", () => {
   test("outputs are data URIs", () => {
     const output = z.object({ images: z.array(image()), sound: file().optional() });
     const made = new Image({ bytes: Uint8Array.of(1, 2, 3), mediaType: "image/png" });
-    const sound = new ModelFile({ bytes: Uint8Array.of(4), mediaType: "Audio/WAV; codecs=1" });
+    const sound = new ModelFile({ bytes: Uint8Array.of(4), mediaType: 'Audio/WAV; codecs="1"; note="a, b"' });
     expect(z.encode(output, { images: [made], sound })).toEqual({
       images: ["data:image/png;base64,AQID"],
-      sound: "data:audio/wav;base64,BA==",
+      sound: "data:audio/wav;codecs=1;base64,BA==",
     });
   });
 

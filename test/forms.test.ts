@@ -108,6 +108,28 @@ describe("a form is", () => {
     expect(await inputsOf(parts)).toEqual(inputs);
   });
 
+  const part = async (head: string, name = "text", content = "abc") => {
+    const text = `--b\r\nContent-Disposition: form-data; name="${name}"${head}\r\n\r\n${content}\r\n--b--\r\n`;
+    const body = await inputsOfForm([new TextEncoder().encode(text)], "b", expectedKinds(input));
+    return JSON.parse(String(body))[0][name];
+  };
+
+  test.each([
+    ['; filename="a.png"\r\ncontent-type: TEXT/Plain; Charset=utf-8; x="1"; y="a, b"', "text/plain;Charset=utf-8;x=1"],
+    ['; filename="; name=other"\r\nContent-Type: audio/webm', "audio/webm"],
+    ["; filename=a.png", "application/octet-stream"],
+    ['; filename=a\r\nContent-Type: a/b","x":"', "application/octet-stream"],
+    ["\r\nContent-Type: image/png", "image/png"],
+  ])("files with the media type that they came with (%#)", async (head, mediaType) => {
+    expect(await part(head)).toBe(`data:${mediaType};base64,YWJj`);
+  });
+
+  test.each(['; filename="blob"', ""])("JSON with its type, where that is no text (%p)", async (filename) => {
+    const head = `${filename}\r\nContent-Type: application/json`;
+    expect(await part(head, "note", '{"text": "a"}')).toEqual({ text: "a" });
+    expect(await part(head, "box", "[1, 2]")).toEqual([1, 2]);
+  });
+
   test("a large file whole", async () => {
     const bytes = crypto.getRandomValues(new Uint8Array(60_000));
     const file = new Blob(Array.from({ length: 20 }, () => bytes));
@@ -182,7 +204,8 @@ test("too many parts, and too many bytes, are a 413", async () => {
 
 test("what is no form, or ends too early, is a 400", async () => {
   const headers = { "Content-Type": "multipart/form-data; boundary=b" };
-  for (const body of ["", "[1]", '--b\r\nContent-Disposition: form-data; name="x"\r\n\r\n1']) {
+  const long = `--b\r\nX: ${"y".repeat(20_000)}\r\n\r\n1\r\n--b--`;
+  for (const body of ["", "[1]", long, '--b\r\nContent-Disposition: form-data; name="x"\r\n\r\n1']) {
     const response = await lab.client.fetch("/predictions", { method: "POST", headers, body });
     expect(await problemOf(response)).toMatchObject({ status: 400 });
   }

@@ -43,6 +43,13 @@ export async function roundTrip(baseUrl: string) {
   const logs: string = shown.data.logs;
   const again = await GET("/demo/{demo_id}", { params: { path: { demo_id: shown.data.demo_id } } });
 
+  const bodySerializer = (fields: object) => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
+    return form;
+  };
+  const formed = await POST("/predictions", { body: { x: 2, steps: 0 }, bodySerializer, params: { header } });
+
   // @ts-expect-error: x is a number
   const refused = await POST("/predictions", { body: [{ x: "one", steps: 0 }] });
   const problem: components["schemas"]["Problem"]["type"] | undefined = refused.error?.type;
@@ -58,6 +65,7 @@ export async function roundTrip(baseUrl: string) {
     demo: demoOutputs.map((output) => output.y),
     logs,
     again: again.data?.status,
+    formed: formed.data?.outputs?.[0]?.y,
     problem,
     pointers: refused.error?.errors?.map(({ pointer }) => pointer),
     other,
@@ -164,7 +172,7 @@ test("compiles under strict types", async () => {
   expect(await Promise.all([compile(dir.path), compile(dir.join("hey"))])).toEqual(["", ""]);
 });
 
-test("is answered as its types say, with a demo, a partial failure and refusals", async () => {
+test("is answered as its types say, with a demo, a partial failure, a form and refusals", async () => {
   const { roundTrip }: { roundTrip: (url: string) => Promise<unknown> } = await import(dir.join("client.ts"));
   expect(await roundTrip(server.url.href)).toEqual({
     y: 4,
@@ -174,6 +182,7 @@ test("is answered as its types say, with a demo, a partial failure and refusals"
     demo: [4],
     logs: "",
     again: "success",
+    formed: 5,
     problem: "urn:sconce:problem:inputs_invalid",
     pointers: ["/0/x"],
     other: false,

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
+import Ajv from "ajv/dist/2020";
 import digits from "../examples/digits/model.ts";
 import minilm from "../examples/minilm/model.ts";
 import upscale from "../examples/upscale/model.ts";
@@ -43,14 +44,16 @@ function documentFor({ name, description, input, output, demo }: Model) {
     outputSchema: wireSchema(output, "output"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
-  describeRoutes(app, schemas, { example: undefined, hasLinks: true });
+  describeRoutes(app, { schemas, example: undefined, hasLinks: true });
   return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, "1.2.3"));
 }
 
 type Document = ReturnType<typeof documentFor>;
 
 function operationsOf({ paths = {} }: Document) {
-  return Object.values(paths).flatMap(({ get, post }) => [get, post].filter((operation) => operation !== undefined));
+  return Object.values(paths).flatMap(({ get, post, put }) =>
+    [get, post, put].filter((operation) => operation !== undefined),
+  );
 }
 
 test.each(documents)("Redocly's recommended rules find nothing in the document of %s", async (_, make) => {
@@ -116,4 +119,29 @@ test.each(documents)("each operation of %s takes a request's id and trace, and a
     expect(names).toEqual(expect.arrayContaining(["X-Request-Id", "traceparent"]));
     for (const response of Object.values(responses)) expect(response.headers).toHaveProperty("X-Request-Id");
   }
+});
+
+test.each(documents)("webhooks of %s have no tag of a route, whose file generators would write over", (_, make) => {
+  const document = make();
+  const ofRoutes = new Set(operationsOf(document).flatMap(({ tags = [] }) => tags));
+  const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) => ("post" in item ? item.post?.tags : []));
+  expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
+  expect(ofRoutes).not.toContain("Webhooks");
+});
+
+test("a prediction has what its status says", () => {
+  const ajv = new Ajv({ strict: false, validateFormats: false });
+  ajv.addSchema(documentFor(minilm), "openapi");
+  const fits = ajv.compile({ $ref: "openapi#/components/schemas/Prediction" });
+  const times = { created_at: "2026-01-01T12:00:00Z", finished_at: "2026-01-01T12:00:00Z" };
+  const verdicts = [
+    { status: "pending" },
+    { status: "running" },
+    { status: "success" },
+    { status: "success", truncated: true },
+    { status: "success", outputs: [] },
+    { status: "failed" },
+    { status: "failed", error_message: "Canceled" },
+  ].map((members) => fits({ prediction_id: "a", ...times, ...members }));
+  expect(verdicts).toEqual([true, false, false, true, true, false, true]);
 });

@@ -25,7 +25,7 @@ const model = modelText({
   postprocess: `(_, { input: { x } }) => {
     if (x < 0) throw new Error("no such page");
     const page = btoa("<p>" + "0123456789".repeat(x / 10) + "</p>");
-    return { pages: [{ page: "data:text/html;base64," + page }], text: 'a "data:" \\\\\\\\' };
+    return { pages: [{ page: "data:text/html;charset=utf-8;base64," + page }], text: 'a "data:" \\\\\\\\' };
   }`,
 });
 
@@ -55,7 +55,7 @@ test("a file has its bytes, its media type, and headers that let no script of it
   const response = await get(`${await pathFor(0, 10)}/1/pages/0/page`);
   expect(await response.text()).toBe(smallPage);
   expect(Object.fromEntries(response.headers)).toMatchObject({
-    "content-type": "text/html",
+    "content-type": "text/html;charset=utf-8",
     "content-length": `${smallPage.length}`,
     "content-disposition": 'inline; filename="page-1.htm"',
     "x-content-type-options": "nosniff",

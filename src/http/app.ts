@@ -59,7 +59,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
   const schemas = modelSchemas(model);
-  describeRoutes(app, schemas, { example: model.example, hasLinks: options.links !== undefined });
+  describeRoutes(app, { schemas, example: model.example, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
   addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle, isReady);

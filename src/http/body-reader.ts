@@ -6,7 +6,8 @@ import { type InputDecoder, utf8 } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { decoderOf, type Parts } from "./decoded-body.ts";
-import { boundaryOf, inputsOfForm } from "./form-body.ts";
+import { inputsOfForm } from "./form-body.ts";
+import { boundaryOf } from "./form-parts.ts";
 import { ProblemError } from "./problem.ts";
 import type { Upload, Uploads } from "./uploads.ts";
 

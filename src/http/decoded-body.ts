@@ -15,7 +15,7 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map([
   ["zstd", () => zlib.createZstdDecompress(options)],
 ]);
 
-export const contentEncodings = "gzip, deflate, br, zstd, identity";
+export const contentEncodings = ["gzip", "deflate", "br", "zstd", "identity"] as const;
 
 /** As the reader of a stream has them. */
 export interface Parts {
@@ -32,8 +32,9 @@ export function decoderOf(encoding: string | null): ((body: ReadableStream<Uint8
   if (name === "identity") return undefined;
   const decoder = decoders.get(name);
   if (decoder === undefined) {
-    const detail = `expected one Content-Encoding of ${contentEncodings}, received ${JSON.stringify(encoding)}`;
-    const headers = { "Accept-Encoding": contentEncodings };
+    const known = contentEncodings.join(", ");
+    const detail = `expected one Content-Encoding of ${known}, received ${JSON.stringify(encoding)}`;
+    const headers = { "Accept-Encoding": known };
     throw new ProblemError({ status: 415, code: "unsupported_media_type", detail, headers });
   }
   return (body) => {

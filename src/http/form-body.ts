@@ -2,17 +2,15 @@
 import type { SconceError } from "../errors.ts";
 import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything, type Expected } from "../inputs/expected-kinds.ts";
-import { notJson, unfit } from "../inputs/input-decoder.ts";
+import { unfit, utf8 } from "../inputs/input-decoder.ts";
 import { pointerTo } from "../json.ts";
-import { ProblemError } from "./problem.ts";
+import { type FilePart, type Part, partsOf } from "./form-parts.ts";
 
-/** Each is a file or a text of its own: what can be made of 64 MB of empty ones would hold the server for seconds. */
-const MAX_PARTS = 10_000;
 const MAX_LEVELS = 32;
 /** Bytes of a file that are made text in one turn of the loop: without a remainder in base64. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
-type Value = string | Blob;
+type Value = Part["value"];
 
 /** A place of an input: what lies at it, and in it by name. */
 class Place {
@@ -29,12 +27,6 @@ class Place {
   }
 }
 
-/** The boundary of a form; undefined for another media type. */
-export function boundaryOf(mediaType: string): string | undefined {
-  const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(mediaType);
-  return match?.[1] ?? match?.[2];
-}
-
 /**
  * A part's name is the way to its place: `image`, `box.0` or `note[text]`; where all begin with numbers these are the inputs. A text is
  * what the schema has there, a file is a data URL.
@@ -48,9 +40,8 @@ export async function inputsOfForm(
   expected: Expected,
 ): Promise<Body> {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
-  countParts(bytes, `--${boundary}`);
   const root = new Place();
-  for (const [name, value] of await formOf(bytes, boundary)) {
+  for (const { name, value } of partsOf(bytes, boundary)) {
     const names = name.split(/[.[\]]+/).filter((each) => each !== "");
     if (names.length === 0 || names.length > MAX_LEVELS)
       throw misplaced([], `a part has the name ${JSON.stringify(name.slice(0, 100))}`);
@@ -63,30 +54,6 @@ export async function inputsOfForm(
   return bodyOf(hasSeveral ? jsonOf(root, several, []) : inList(jsonOf(root, expected, ["0"])));
 }
 
-/** Before they are made values. */
-function countParts(bytes: Uint8Array, delimiter: string): void {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  let count = -1;
-  for (let at = text.indexOf(delimiter); at >= 0; at = text.indexOf(delimiter, at + delimiter.length)) {
-    count += 1;
-    if (count <= MAX_PARTS) continue;
-    const detail = `a form may have at most ${MAX_PARTS} parts`;
-    throw new ProblemError({ status: 413, code: "body_too_large", detail });
-  }
-}
-
-async function formOf(
-  bytes: Uint8Array<ArrayBuffer>,
-  boundary: string,
-): Promise<Awaited<ReturnType<Response["formData"]>>> {
-  const headers = { "Content-Type": `multipart/form-data; boundary="${boundary}"` };
-  try {
-    return await new Response(bytes, { headers }).formData();
-  } catch (error) {
-    throw notJson("the body is not the form that its Content-Type announces", error);
-  }
-}
-
 type Pieces = Generator<Value>;
 
 function* inList(pieces: Pieces): Pieces {
@@ -97,8 +64,10 @@ function* inList(pieces: Pieces): Pieces {
 
 /** JSON, in which a file stands for the text of its data URL. */
 function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
-  const { values, within } = place;
+  const { within } = place;
   const { kinds, items = anything } = expected;
+  const takesText = kinds.has("string") || (kinds.has("array") && items.kinds.has("string"));
+  const values = place.values.map((value) => (isJsonFile(value) && !takesText ? utf8(value.bytes) : value));
   const [first] = values;
   if (within.size === 0 && first !== undefined) {
     const isList = kinds.has("array") && !kinds.has("string") && !isJsonList(first);
@@ -135,6 +104,11 @@ function* valueJson(value: Value, { kinds }: Expected): Pieces {
   else yield kinds.has("string") || !isJson(value) ? JSON.stringify(value) : value;
 }
 
+/** As browsers send JSON with its type. */
+function isJsonFile(value: Value): value is FilePart {
+  return typeof value !== "string" && value.isJson;
+}
+
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -164,9 +138,11 @@ async function bodyOf(pieces: Pieces): Promise<Body> {
       add(piece);
       continue;
     }
-    add(JSON.stringify(`data:${piece.type || "application/octet-stream"};base64,`).slice(0, -1));
-    for (let at = 0; at < piece.size; at += SLICE_BYTES) {
-      add((await piece.slice(at, at + SLICE_BYTES).bytes()).toBase64());
+    const { mediaType, bytes } = piece;
+    add(`"data:${mediaType};base64,`);
+    for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
+      add(bytes.subarray(at, at + SLICE_BYTES).toBase64());
+      if (at > 0) await new Promise((resolve) => setImmediate(resolve));
     }
     add('"');
   }

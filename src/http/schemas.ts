@@ -43,6 +43,9 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
   const input = own("Input", model.inputSchema);
   const output = own("Output", model.outputSchema);
   const demoOutput = own("DemoOutput", model.demoOutputSchema);
+  const truncated = z.boolean().optional().openapi({
+    description: "Only in messages to webhooks: the outcome is left out, because it has more than 1 MiB",
+  });
   const fields = {
     status,
     outputs: z
@@ -53,6 +56,7 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     created_at: time,
     started_at: time.optional(),
     finished_at: time.optional(),
+    truncated,
   };
   const errors = {
     errors: z
@@ -78,8 +82,12 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     inputs: z.array(input).min(1),
     samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },
     records: {
-      prediction: z.object({ prediction_id: z.string(), ...fields, ...errors, ...partial }).openapi("Prediction"),
-      demo: z.object({ demo_id: z.string(), ...fields, ...errors, ...demo }).openapi("DemoPrediction"),
+      prediction: z
+        .object({ prediction_id: z.string(), ...fields, ...errors, ...partial })
+        .openapi("Prediction", byStatus(["outputs"])),
+      demo: z
+        .object({ demo_id: z.string(), ...fields, ...errors, ...demo })
+        .openapi("DemoPrediction", byStatus(["outputs", "demo_outputs"])),
     },
     description: z
       .object({
@@ -94,4 +102,22 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
       })
       .openapi("Model"),
   };
+}
+
+/**
+ * What a record of each status has. No union by `status`: in the Python and Go clients of openapi-generator a prediction would lose its own
+ * fields (`created.actual_instance.outputs`, `created.SuccessPrediction.Outputs`), and Go need another package. Conditions change none.
+ */
+function byStatus(outputs: readonly string[]): object {
+  const when = (status: string, then: object, otherwise: object) => ({
+    if: { properties: { status: { const: status } } },
+    then,
+    else: otherwise,
+  });
+  const ended = (members: readonly string[]) => ({
+    required: ["finished_at"],
+    anyOf: [{ required: members }, { required: ["truncated"] }],
+  });
+  const running = when("running", { required: ["started_at"] }, {});
+  return when("success", ended(outputs), when("failed", ended(["error_message"]), running));
 }

@@ -1,14 +1,16 @@
 /** Decodes data URIs (RFC 2397), strictly: what browsers quietly repair or cut is an error that names the fault. */
 import { SconceError } from "../errors.ts";
+import { isEssence, mediaTypeOf } from "./media-type.ts";
 import { dataLabel } from "./url-label.ts";
 
 export interface DecodedData {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** In lower case and without parameters; `text/plain` where the URI names none. */
   readonly mediaType: string;
+  /** Of the media type, as `;charset=utf-8`. */
+  readonly parameters: string;
 }
 
-const mediaTypePattern = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/;
 const maxHeadLength = 1024;
 
 export function isDataUrl(url: string): boolean {
@@ -25,15 +27,16 @@ export function isDataUrl(url: string): boolean {
 export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
   const comma = uri.slice(0, maxHeadLength).indexOf(",");
   if (comma < 0) throw malformed(uri, "there is no comma between the media type and the content");
-  const parts = uri.slice("data:".length, comma).split(";");
-  const isBase64 = parts.length > 1 && parts.at(-1)?.trim().toLowerCase() === "base64";
-  const mediaType = parts[0]?.trim().toLowerCase() || "text/plain";
-  if (!mediaTypePattern.test(mediaType)) throw malformed(uri, `${JSON.stringify(mediaType)} is not a media type`);
+  const head = uri.slice("data:".length, comma);
+  const isBase64 = /;\s*base64\s*$/i.test(head);
+  const { essence, parameters } = mediaTypeOf(head);
+  const mediaType = essence || "text/plain";
+  if (!isEssence(mediaType)) throw malformed(uri, `${JSON.stringify(mediaType)} is not a media type`);
   const content = uri.slice(comma + 1);
   if (content.includes("#")) throw malformed(uri, "it has a '#', which is written %23");
   const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : decodePercent(uri, content, maxBytes);
   if (bytes.length > maxBytes) throw tooLarge(uri, maxBytes);
-  return { bytes, mediaType };
+  return { bytes, mediaType, parameters };
 }
 
 function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {

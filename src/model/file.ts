@@ -1,5 +1,6 @@
 /** Files as model code sees them: made from a URL on the wire, or from bytes by the model itself. */
 import { SconceError } from "../errors.ts";
+import { mediaTypeOf } from "./media-type.ts";
 import { urlLabel } from "./url-label.ts";
 
 /** What one field allows. Travels with the file, so that whoever fetches or decodes it needs no schema. */
@@ -17,7 +18,7 @@ export const defaultLimits: FileLimits = { maxBytes: 32 * 2 ** 20, maxPixels: 50
 
 export interface FileContent {
   readonly bytes: Uint8Array;
-  /** As in a Content-Type header; parameters are dropped. */
+  /** As in a Content-Type header. Clients are told its parameters, too. */
   readonly mediaType: string;
 }
 
@@ -35,7 +36,7 @@ export class ModelFile {
   /** Where the file comes from; undefined when model code made it. */
   readonly url: string | undefined;
   #limits: FileLimits;
-  #content: FileContent | undefined;
+  #content: (FileContent & { readonly parameters: string }) | undefined;
   #ended: (() => AbortSignal) | undefined;
 
   constructor(source: FileContent | RemoteFile) {
@@ -44,7 +45,7 @@ export class ModelFile {
       this.#limits = { ...defaultLimits, ...source.limits };
     } else {
       this.#limits = defaultLimits;
-      this.#content = { bytes: source.bytes, mediaType: essenceOf(source.mediaType) };
+      this.#content = contentOf(source);
     }
   }
 
@@ -75,8 +76,8 @@ export class ModelFile {
 
   /** `data:<media type>;base64,<bytes>` */
   toDataUri(): string {
-    const { bytes, mediaType } = this.#filled();
-    return `data:${mediaType};base64,${bytes.toBase64()}`;
+    const { bytes, mediaType, parameters } = this.#filled();
+    return `data:${mediaType}${parameters};base64,${bytes.toBase64()}`;
   }
 
   /**
@@ -110,7 +111,8 @@ export class ModelFile {
    * @internal
    */
   fill(content: FileContent): void {
-    const mediaType = essenceOf(content.mediaType);
+    const filled = contentOf(content);
+    const { mediaType } = filled;
     const { maxBytes, mediaTypes } = this.limits;
     if (content.bytes.length > maxBytes) {
       throw new SconceError(
@@ -121,10 +123,10 @@ export class ModelFile {
     if (!takesMediaType(mediaTypes, mediaType)) {
       throw new SconceError("file_invalid", `${this.label} is ${mediaType}; this field takes ${mediaTypes.join(", ")}`);
     }
-    this.#content = { bytes: content.bytes, mediaType };
+    this.#content = filled;
   }
 
-  #filled(): FileContent {
+  #filled() {
     if (this.#content !== undefined) return this.#content;
     throw new SconceError(
       "file_unavailable",
@@ -157,9 +159,9 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-function essenceOf(mediaType: string): string {
-  const essence = (mediaType.split(";", 1)[0] ?? "").trim().toLowerCase();
-  return essence === "" ? "application/octet-stream" : essence;
+function contentOf({ bytes, mediaType }: FileContent) {
+  const { essence, parameters } = mediaTypeOf(mediaType);
+  return { bytes, mediaType: essence || "application/octet-stream", parameters };
 }
 
 /** Many stores serve everything as `octet-stream`, which says nothing: such files are taken and left to the model's code. */

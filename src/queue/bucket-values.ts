@@ -52,8 +52,8 @@ export class BucketValues implements LargeValues, Disposable {
   }
 
   /** Keeps a file, and links to it for so many seconds. @throws SconceError `queue_unavailable` */
-  async link(name: string, { bytes, mediaType }: LinkedFile, seconds: number): Promise<string> {
-    await this.put(name, bytes, mediaType);
+  async link(name: string, { bytes, mediaType, parameters }: LinkedFile, seconds: number): Promise<string> {
+    await this.put(name, bytes, `${mediaType}${parameters}`);
     return this.#options.bucket.link(name, seconds);
   }
 
@@ -82,6 +82,8 @@ export class BucketValues implements LargeValues, Disposable {
 export interface LinkedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly mediaType: string;
+  /** Of the media type, as `;charset=utf-8`. */
+  readonly parameters: string;
 }
 
 function logFault(error: unknown): void {

@@ -44,13 +44,13 @@ export function addOutputFileRoutes(
         using _charge = memory.add("answers", 2 * text.length);
         const fields = fieldsOf(raw.url);
         const uri = fileIn(text, fields);
-        const { bytes, mediaType } = decoded(uri);
+        const { bytes, mediaType, parameters } = decoded(uri);
         const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
         const name = `${fields.at(-1) ?? "output"}-${index}`.replaceAll(/[^\w.-]/g, "_");
         const extension = getExtension(mediaType);
         const headers = {
           ...fileHeaders,
-          "Content-Type": mediaType,
+          "Content-Type": `${mediaType}${parameters}`,
           "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
           ETag: `"${digest}"`,
         };

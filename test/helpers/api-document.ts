@@ -1,0 +1,121 @@
+/** /openapi.json as a client reads it: requests made of its examples, and whether answers are as it says. */
+import Ajv from "ajv/dist/2020";
+import { z } from "zod";
+import type { Client } from "./client.ts";
+
+const parameter = z.object({
+  name: z.string(),
+  in: z.enum(["path", "header"]),
+  schema: z.object({ example: z.unknown().optional() }),
+});
+const media = z.object({ schema: z.unknown(), example: z.unknown().optional() });
+const response = z.object({
+  headers: z.record(z.string(), z.object({ required: z.boolean().optional() })),
+  content: z.record(z.string(), media).default({}),
+});
+const operation = z.object({
+  operationId: z.string(),
+  parameters: z.array(parameter),
+  requestBody: z.object({ content: z.record(z.string(), media) }).optional(),
+  responses: z.record(z.string(), response),
+});
+const shape = z.looseObject({
+  paths: z.record(z.string(), z.record(z.string(), operation)),
+  components: z.object({
+    schemas: z.looseObject({ InputForm: z.object({ examples: z.array(z.record(z.string(), z.unknown())) }) }),
+  }),
+});
+
+/** Headers that are HTTP's own, which no document lists. */
+const transport = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"]);
+
+interface Asked {
+  readonly path: string;
+  readonly method: string;
+  readonly operation: z.infer<typeof operation>;
+  /** Of the body, if there is one. */
+  readonly mediaType: string | undefined;
+}
+
+export class ApiDocument {
+  readonly #client: Client;
+  readonly #document: z.infer<typeof shape>;
+  readonly #ajv = new Ajv({ strict: false, validateFormats: false, validateSchema: false });
+  /** By name, of what was created. */
+  readonly #ids = new Map<string, string>();
+
+  constructor(client: Client, document: unknown) {
+    this.#client = client;
+    this.#document = shape.parse(document);
+    this.#ajv.addSchema(this.#document, "openapi");
+  }
+
+  /** Each operation, once for each kind of body. */
+  get requests(): Asked[] {
+    return Object.entries(this.#document.paths).flatMap(([path, operations]) =>
+      Object.entries(operations).flatMap(([method, operation]) =>
+        Object.keys(operation.requestBody?.content ?? { none: 0 }).map((type) => ({
+          path,
+          method,
+          operation,
+          mediaType: operation.requestBody && type,
+        })),
+      ),
+    );
+  }
+
+  /**
+   * Sends what the document shows, with ids of what was created before.
+   * @returns where the answer is not as documented; undefined where there is no example of a place in the path
+   */
+  async faultsOf({ path, method, operation, mediaType }: Asked): Promise<string[] | undefined> {
+    const headers = new Headers();
+    let url = path;
+    for (const { name, in: place, schema } of operation.parameters) {
+      const value = schema.example ?? this.#ids.get(name);
+      if (place === "header" && value !== undefined) headers.set(name, String(value));
+      if (place === "path" && value === undefined) return undefined;
+      if (place === "path") url = url.replace(`{${name}}`, encodeURIComponent(String(value)));
+    }
+    const body = this.#bodyOf(operation, mediaType);
+    // A form announces its boundary itself.
+    if (mediaType !== undefined && typeof body === "string") headers.set("Content-Type", mediaType);
+    const answer = await this.#client.fetch(url, { method: method.toUpperCase(), headers, ...(body ? { body } : {}) });
+    return this.#check(answer, { path, method, operation, mediaType });
+  }
+
+  #bodyOf({ requestBody }: Asked["operation"], mediaType: string | undefined): string | FormData | undefined {
+    if (mediaType === undefined) return undefined;
+    if (mediaType === "application/json") return JSON.stringify(requestBody?.content[mediaType]?.example);
+    const form = new FormData();
+    const [fields = {}] = this.#document.components.schemas.InputForm.examples;
+    for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
+    return form;
+  }
+
+  async #check(answer: Response, { path, method, operation }: Asked): Promise<string[]> {
+    const { status } = answer;
+    const text = await answer.text();
+    const documented = operation.responses[status];
+    if (status >= 300 || documented === undefined) return [`${status}: ${text}`];
+    const faults: string[] = [];
+    const names = Object.entries(documented.headers).map(
+      ([name, { required }]) => [name.toLowerCase(), required] as const,
+    );
+    for (const [name, required] of names) if (required && !answer.headers.has(name)) faults.push(`lacks ${name}`);
+    for (const [name] of answer.headers) {
+      if (!transport.has(name) && !names.some(([known]) => known === name)) faults.push(`has ${name}`);
+    }
+    const [type = ""] = answer.headers.get("content-type")?.split(";") ?? [];
+    if (!(type in documented.content) && !("*/*" in documented.content)) faults.push(`is ${type}`);
+    if (type !== "application/json") return faults;
+    const value: unknown = JSON.parse(text);
+    for (const [name, id] of Object.entries(z.record(z.string(), z.unknown()).parse(value))) {
+      if (name.endsWith("_id")) this.#ids.set(name, String(id));
+    }
+    const place = ["paths", path, method, "responses", `${status}`, "content", type, "schema"];
+    const pointer = place.map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/");
+    const validate = this.#ajv.compile({ $ref: `openapi#/${pointer}` });
+    return validate(value) ? faults : [...faults, this.#ajv.errorsText(validate.errors)];
+  }
+}
