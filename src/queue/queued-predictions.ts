@@ -3,7 +3,7 @@ import { SconceError } from "../errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
-import { checkSame, type Once } from "../predictions/once.ts";
+import { Creations } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
@@ -32,6 +32,7 @@ export class QueuedPredictions implements Predictions {
   readonly #options: QueuedPredictionsOptions;
   readonly #awaited = new Map<string, Awaited>();
   readonly #waits = new Waits();
+  readonly #creations: Creations;
   /** Given up by their clients while the queue was away, by id. */
   readonly #forsaken = new Map<string, Kind>();
   #isDraining = false;
@@ -39,6 +40,11 @@ export class QueuedPredictions implements Predictions {
 
   constructor(options: QueuedPredictionsOptions) {
     this.#options = options;
+    const { own } = options.queues;
+    this.#creations = new Creations(async (id) => {
+      const record = await own.read(id, { isAwaited: false });
+      return record && { record, digest: await own.digestOf(id) };
+    });
     options.mailbox.listen({
       ended: (record) => this.#awaited.get(record.id)?.end(record),
       endedLong: (id) => {
@@ -61,22 +67,8 @@ export class QueuedPredictions implements Predictions {
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { once, kind, charge, waitMs, client } = request;
     if (once === undefined) return this.#create(request);
-    using unused = new DisposableStack();
-    unused.use(charge);
-    let record = await this.#known(once);
-    if (record === undefined) {
-      unused.move();
-      record = await this.#create({ ...request, waitMs: 0 });
-    }
+    const record = await this.#creations.run(once, charge, () => this.#create({ ...request, waitMs: 0 }));
     return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
-  }
-
-  /** @throws SconceError `prediction_differs` */
-  async #known(once: Once): Promise<PredictionRecord | undefined> {
-    const { own } = this.#options.queues;
-    const record = await own.read(once.id, { isAwaited: false });
-    if (record !== undefined) checkSame(await own.digestOf(once.id), once);
-    return record;
   }
 
   async #create(request: NewPrediction): Promise<PredictionRecord> {
@@ -107,7 +99,7 @@ export class QueuedPredictions implements Predictions {
       const created = await queues.own.create(asked);
       if ("limit" in created) {
         // Another replica was faster.
-        const known = once && (await this.#known(once));
+        const known = once && (await this.#creations.known(once));
         if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }

@@ -7,7 +7,7 @@ import { urlLabel } from "../model/url-label.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { Progress } from "./progress.ts";
-import type { Webhook } from "./webhook.ts";
+import { type Webhook, webhookOf, webhookText } from "./webhook.ts";
 import type { WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 import type { WebhookStore } from "./webhook-store.ts";
 
@@ -66,6 +66,28 @@ export class Webhooks {
     throw new SconceError("queue_full", `${MAX_WAITING} webhooks wait to be told; try again later`);
   }
 
+  /** @throws SconceError `predictions_unwritable` */
+  async keep(id: string, webhook: Webhook): Promise<void> {
+    await this.#options.store?.keep(id, webhookText(webhook));
+  }
+
+  forget(id: string): void {
+    this.#options.store?.forget(id);
+  }
+
+  /** Goes on with what earlier processes with these owners have not told. */
+  async resume(owners: (owner: string) => boolean, liveOf: (id: string) => LivePrediction | undefined): Promise<void> {
+    for (const { id, webhook: text } of (await this.#options.store?.left(owners)) ?? []) {
+      const webhook = webhookOf(text);
+      const live = liveOf(id);
+      if (live === undefined) this.ended(id, webhook);
+      else {
+        live.webhook = webhook;
+        this.watch(live, webhook);
+      }
+    }
+  }
+
   /** Tells what happens before its end. */
   watch(live: LivePrediction, webhook: Webhook): void {
     const wanted = webhook.events.filter((event) => event !== "completed");
@@ -111,7 +133,7 @@ export class Webhooks {
   }
 
   async #complete(id: string, { url, events }: Webhook): Promise<void> {
-    const { sender, store, metrics } = this.#options;
+    const { sender, metrics } = this.#options;
     await this.#progress.get(id)?.ended();
     this.#progress.delete(id);
     const receiver = new URL(url);
@@ -132,7 +154,7 @@ export class Webhooks {
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
-    store?.forget(id);
+    this.forget(id);
   }
 
   /** Undefined where the prediction can be read no longer, or not now. */
