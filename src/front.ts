@@ -137,7 +137,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
-  const webhooks = openWebhooks(config, { store, metrics, json });
+  const webhooks = openWebhooks(config, { store, metrics, memory, json });
   opened.defer(() => webhooks?.stop());
   const work =
     running &&

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/families.ts";
 import { LargeAnswers } from "../src/http/large-answers.ts";
-import { SentOutputs } from "../src/http/sent-outputs.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { SentOutputs } from "../src/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";

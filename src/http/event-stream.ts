@@ -1,13 +1,13 @@
 /** A prediction as server-sent events: each is made when its reader takes it, of what is there then, and nothing is queued for readers that lag. */
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { LargeText } from "../predictions/large-text.ts";
-import { listIn } from "../predictions/outcome-list.ts";
+import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
-import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Family } from "./families.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
 import { largeRecord, recordJson } from "./record-json.ts";
-import { SentOutputs } from "./sent-outputs.ts";
 
 /** Of the last event: who has had it is answered 204, which tells an EventSource not to come back. */
 export const END_ID = "end";
@@ -108,7 +108,8 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      if (hasEnded(record)) ended ??= outputsOf(record);
+      // Of a large record none: its end tells all of it, and nobody is sent so much twice.
+      if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
       const next = this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
         yield* this.#pause();
@@ -181,13 +182,6 @@ export class EventStream {
     this.#wake = undefined;
     if (!isChanged) yield ":\n\n";
   }
-}
-
-/** What succeeded; of a large record nothing: its end tells all of it, and nobody is sent so much twice. */
-function outputsOf({ outcome: { members } }: EndedRecord): (string | undefined)[] {
-  if (members.length >= LARGE_ANSWER_LENGTH) return [];
-  const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));
-  return listIn(members, "outputs") ?? partial ?? [];
 }
 
 /** Where a part of a text may end at the latest, so that no character is torn. */

@@ -341,7 +341,8 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
       },
     });
     for (const event of webhookEvents.filter((each) => kind === "demo" || each !== "log")) {
-      const message = z.object({ type: z.literal(`${kind}.${event}`), timestamp: z.iso.datetime(), data: schema });
+      const data = event === "output" ? z.object({ [idName]: z.string(), outputs: schemas.newOutputs }) : schema;
+      const message = z.object({ type: z.literal(`${kind}.${event}`), timestamp: z.iso.datetime(), data });
       app.openAPIRegistry.registerWebhook({
         method: "post",
         path: `${kind}.${event}`,
@@ -349,7 +350,7 @@ export function describeRoutes(app: OpenAPIHono, schemas: Schemas, { example, ha
         tags: [tag],
         summary: `What the Webhook-URL of a ${noun} is told`,
         description:
-          "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes beyond 1 MiB are left out, with `truncated` in their place.",
+          "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes and outputs beyond 1 MiB are left out, with `truncated` in their place.",
         request: { headers: signed, body: { required: true, content: { "application/json": { schema: message } } } },
         responses: { 200: { description: "Heard" }, 410: { description: "Nothing more is to be told of it" } },
       });

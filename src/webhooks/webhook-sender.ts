@@ -1,9 +1,15 @@
 /** Sends one message to one receiver, signed, and says what became of it. */
 import { messageOf } from "../errors.ts";
 import type { GuardedRequests } from "../fetching/guarded-requests.ts";
+import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import { boundedBytes, chunksOf } from "../registry/bounded-body.ts";
 import { Gate } from "../serving/gate.ts";
 import { signatures } from "./signature.ts";
+
+/** Of what a message says: what is longer is left out, and the receiver reads it. */
+export const MAX_DATA_LENGTH = 2 ** 20;
+/** In its place. */
+export const TRUNCATED = '"truncated":true';
 
 export interface WebhookMessage {
   /** The same at every try. */
@@ -31,6 +37,7 @@ export class WebhookSender {
   readonly #requests: GuardedRequests;
   readonly #secrets: readonly string[];
   readonly #userAgent: string;
+  readonly #memory: MemoryAccount;
   readonly #all = new Gate(MAX_OF_ALL);
   readonly #hosts = new Map<string, { readonly gate: Gate; users: number }>();
   readonly #stopping = new AbortController();
@@ -39,10 +46,12 @@ export class WebhookSender {
     readonly requests: GuardedRequests;
     readonly secrets: readonly string[];
     readonly userAgent: string;
+    readonly memory: MemoryAccount;
   }) {
     this.#requests = options.requests;
     this.#secrets = options.secrets;
     this.#userAgent = options.userAgent;
+    this.#memory = options.memory;
   }
 
   /** @param message is asked for once it is its turn; undefined where there is nothing to say any more */
@@ -70,6 +79,8 @@ export class WebhookSender {
       const told = await message();
       if (told === undefined) return undefined;
       const { id, type, occurredAtMs, data } = told;
+      using charge = this.#memory.take("answers", HELD_PER_OUTPUT_BYTE * data.length);
+      if (charge === undefined) return { result: "failed", why: "there is no memory for the message", afterMs: 0 };
       const body = `{"type":"${type}","timestamp":"${new Date(occurredAtMs).toISOString()}","data":${data}}`;
       const seconds = Math.floor(Date.now() / 1000);
       const response = await this.#requests.send(url, {

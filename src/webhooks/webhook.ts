@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { SconceError } from "../errors.ts";
 
-export const webhookEvents = ["start", "log", "completed"] as const;
+export const webhookEvents = ["start", "log", "output", "completed"] as const;
 export type WebhookEvent = (typeof webhookEvents)[number];
 
 const schema = z.object({ url: z.string(), events: z.array(z.enum(webhookEvents)) });
