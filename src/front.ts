@@ -144,7 +144,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     openService({ config, model, running, unfinished, others, bodies, store, metrics, memory, owner, webhooks });
   const { flow, service } = work ?? {};
   const front =
-    config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config) });
+    config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks });
+  if (webhooks !== undefined) replica?.tell(webhooks);
   const batchSize = () => engine?.maxBatchSize ?? config.batchSize ?? model.settings.batchSize ?? 1;
   metrics.watch(() => ({
     active: service?.unfinished.predictions ?? 0,
@@ -235,8 +236,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     }
     lifecycle.phase = "draining";
     engine?.hurry();
-    if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
-    else if (service !== undefined) await drainAlone(service, webhooks, config);
+    if (replica !== undefined) {
+      await replica.drain(1000 * (drainTimeout ?? Infinity));
+      await replica.leaveWebhooks(1000 * config.linger);
+    } else if (service !== undefined) await drainAlone(service, webhooks, config);
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };

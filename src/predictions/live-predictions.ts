@@ -154,6 +154,7 @@ export class LivePredictions {
     const live = this.#live.get(id);
     if (live === undefined) return;
     live.isOvertaken = true;
+    live.webhook = undefined;
     live.end("Canceled", "canceled");
   }
 

@@ -3,7 +3,7 @@ import { codedError, SconceError } from "../errors.ts";
 import { type Bodies, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { noInputs } from "../inputs/input-list.ts";
 import { isLogged } from "../log.ts";
-import { noWebhooks } from "../webhooks/webhook.ts";
+import { admitWebhook } from "../webhooks/webhooks.ts";
 import type { Unfinished } from "./admission.ts";
 import { newId } from "./ids.ts";
 import type { LivePrediction } from "./live.ts";
@@ -53,11 +53,7 @@ export class PredictionService implements Predictions {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
     const { bytes, timeoutMs = Infinity, waitMs, webhook } = asked;
-    if (webhook !== undefined) {
-      const { webhooks } = this.#options;
-      if (webhooks === undefined) throw noWebhooks();
-      webhooks.admit(webhook);
-    }
+    if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
     this.#live.admission.check({ items, bytes, waitMs, timeLimitMs });
   }

@@ -7,7 +7,7 @@ import { Creations } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
-import { noWebhooks } from "../webhooks/webhook.ts";
+import { admitWebhook, type Webhooks } from "../webhooks/webhooks.ts";
 import { Awaited } from "./awaited.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
@@ -21,6 +21,8 @@ export interface QueuedPredictionsOptions {
   readonly metrics: Metrics;
   readonly maxInputs: Readonly<Record<Kind, number>>;
   readonly timeoutMs: number;
+  /** Undefined where nobody can be told. */
+  readonly webhooks: Webhooks | undefined;
 }
 
 /** How long a cancelled prediction's worker may take to say what outputs there are. */
@@ -56,10 +58,10 @@ export class QueuedPredictions implements Predictions {
   }
 
   admit({ timeoutMs = Infinity, waitMs, webhook }: AskedPrediction): void {
-    if (webhook !== undefined) throw noWebhooks();
     if (this.#isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
+    if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
     checkWait(this.#options.state.waitMs, Math.min(timeLimitMs, waitMs > 0 ? waitMs : Infinity));
   }
@@ -72,7 +74,7 @@ export class QueuedPredictions implements Predictions {
   }
 
   async #create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once } = request;
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
     const { bodies, queues, metrics, maxInputs, state } = this.#options;
     const id = once?.id ?? queues.newId();
     using awaited = waitMs > 0 ? this.#await(id) : undefined;
@@ -95,6 +97,7 @@ export class QueuedPredictions implements Predictions {
         body: whole,
         origin,
         digest: once?.digest,
+        webhook,
       };
       const created = await queues.own.create(asked);
       if ("limit" in created) {
@@ -115,8 +118,8 @@ export class QueuedPredictions implements Predictions {
     if (awaited === undefined) return pending;
     // Accepted is accepted: where the queue is away now its client is told the id.
     const record = await this.#end(awaited, client, waitMs).catch(() => pending);
-    // A client that left was never told the id: nobody can read the outcome.
-    if (!awaited.isOver && client.signal.aborted) await this.#forsake(kind, id);
+    // A client that left was never told the id: nobody can read the outcome, unless somebody is told of it.
+    if (webhook === undefined && !awaited.isOver && client.signal.aborted) await this.#forsake(kind, id);
     if (record === undefined) throw lost();
     return record;
   }

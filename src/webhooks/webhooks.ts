@@ -61,6 +61,18 @@ export class Webhooks {
     return endedMs === undefined ? 0 : performance.now() - endedMs;
   }
 
+  /** Of their predictions. */
+  get ids(): readonly string[] {
+    return [...this.#waiting.keys()];
+  }
+
+  /** Whether more may wait. */
+  get hasRoom(): boolean {
+    const { store, memory } = this.#options;
+    const isFull = Math.max(this.waiting, store?.count ?? 0) >= MAX_WAITING.count;
+    return !isFull && this.#charge.bytes <= MAX_WAITING.ofMemory * memory.maxBytes;
+  }
+
   /** @throws SconceError `webhook_refused`, `queue_full` */
   admit({ url }: Webhook): void {
     try {
@@ -68,9 +80,7 @@ export class Webhooks {
     } catch (error) {
       throw new SconceError("webhook_refused", error instanceof SconceError ? error.message : "", { cause: error });
     }
-    const { count, ofMemory } = MAX_WAITING;
-    if (this.waiting < count && this.#charge.bytes <= ofMemory * this.#options.memory.maxBytes) return;
-    throw new SconceError("queue_full", `${this.waiting} webhooks wait to be told; try again later`);
+    if (!this.hasRoom) throw new SconceError("queue_full", "too many webhooks wait to be told; try again later");
   }
 
   /** @throws SconceError `predictions_unwritable` */
@@ -123,6 +133,7 @@ export class Webhooks {
 
   /** Tells the end of a prediction that can be read from now on. Never throws. */
   ended(id: string, webhook: Webhook): void {
+    if (this.#waiting.has(id)) return;
     const bytes = WAITING_BYTES + webhook.url.length;
     this.#charge.grow(bytes);
     this.#waiting.set(id, performance.now());
@@ -175,10 +186,11 @@ export class Webhooks {
     this.forget(id);
   }
 
-  /** Undefined where the prediction can be read no longer, or not now. */
+  /** Undefined where the prediction can be read no longer. */
   async #ending(id: string): Promise<WebhookMessage | undefined> {
     const record = await this.#options.read(id);
-    if (record === undefined || !hasEnded(record)) return undefined;
+    if (record === undefined) return undefined;
+    if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
     const isLarge = outcome.members.length > MAX_DATA_LENGTH;
     const shown = isLarge ? { ...record, outcome: { ...outcome, members: TRUNCATED } } : record;
@@ -189,6 +201,15 @@ export class Webhooks {
       data: this.#options.json(shown),
     };
   }
+}
+
+/** @throws SconceError `webhook_refused`, `queue_full` */
+export function admitWebhook(webhooks: Webhooks | undefined, webhook: Webhook): void {
+  if (webhooks === undefined) {
+    const message = "this server tells nobody of predictions: it has no --webhook-secret to sign messages with";
+    throw new SconceError("webhook_refused", message);
+  }
+  webhooks.admit(webhook);
 }
 
 const results = { failed: "tried again", given_up: "given up" } as const;
