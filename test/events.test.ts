@@ -96,11 +96,19 @@ function followed(keepAliveMs = 60_000) {
   const large = new LargeAnswers(memory);
   const live = livePrediction({ count: 2 });
   const texts: (string | undefined)[] = [];
+  const overs: boolean[] = [];
   live.begin({ outputs: texts, failure: () => "", release: () => {} });
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
-    const stream = new EventStream({ family, large, memory, keepAliveMs, onEnd() {} });
+    const stream = new EventStream({
+      family,
+      large,
+      memory,
+      keepAliveMs,
+      onOver: () => overs.push(live.isOver),
+      onEnd() {},
+    });
     const stop = live.watch(stream.changed);
     const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };
     const reader = stream.body(watched).getReader();
@@ -110,7 +118,7 @@ function followed(keepAliveMs = 60_000) {
     };
     return { next, leave: () => reader.cancel() };
   };
-  return { live, texts, memory, read };
+  return { live, texts, memory, overs, read };
 }
 
 test("a client that nothing happens for is told that the server is there", async () => {
@@ -136,6 +144,17 @@ test("readers that lag hold one copy of one output, and are not sent a large end
     for (let part = await reader.next(); part !== undefined; part = await reader.next()) rest += part;
     expect(rest.match(/^event: .*$/gm)).toEqual(["event: completed"]);
   }
+  expect(memory.parts.answers).toBe(0);
+});
+
+test("an end that its reader does not take counts as memory, and its connection is as idle as any other", async () => {
+  const { live, memory, overs, read } = followed();
+  const readers = [read(), read()];
+  await readers[0]?.next();
+  live.finish({ status: "success", members: `"outputs":["${"a".repeat(1_000_000)}"]` });
+  expect(overs).toEqual([true, true]);
+  expect(memory.parts.answers).toBeWithin(1_000_000, 1_100_000);
+  for (const reader of readers) await reader.leave();
   expect(memory.parts.answers).toBe(0);
 });
 

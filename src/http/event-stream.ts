@@ -3,7 +3,7 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import { LargeText } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
-import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Family } from "./families.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
@@ -23,6 +23,8 @@ export interface EventStreamOptions {
   readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
+  /** Called once, when the prediction has ended: from then on its reader alone is waited for. */
+  readonly onOver: () => void;
   /** Called once. */
   readonly onEnd: (hasLeft: boolean) => void;
 }
@@ -49,6 +51,10 @@ export class EventStream {
   #isChanged = false;
   #hasLeft = false;
   #wake: (() => void) | undefined;
+  #watched: Watched | undefined;
+  /** What is there of an end that its reader has not taken. */
+  readonly #held = new DisposableStack();
+  #hasEnded = false;
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
@@ -61,16 +67,22 @@ export class EventStream {
   /** To be called when what is watched has changed. */
   readonly changed = (): void => {
     this.#isChanged = true;
+    const record = this.#watched?.record;
+    if (record !== undefined && hasEnded(record) && !this.#hasEnded) this.#over(record);
     this.#wake?.();
   };
 
   /** The bytes of the events; disposes of what is watched. */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const events = this.#events(watched);
+    this.#watched = watched;
+    this.changed();
     let isOver = false;
     const end = () => {
       if (isOver) return;
       isOver = true;
+      this.#watched = undefined;
+      this.#held.dispose();
       watched[Symbol.dispose]();
       this.#options.onEnd(this.#hasLeft);
     };
@@ -122,6 +134,13 @@ export class EventStream {
         if (next.index === undefined) return;
       }
     }
+  }
+
+  #over(record: EndedRecord): void {
+    const { large, family, onOver } = this.#options;
+    this.#hasEnded = true;
+    if (record.outcome.members.length >= LARGE_ANSWER_LENGTH) this.#held.use(large.hold(record, family));
+    onOver();
   }
 
   /** Without outputs and logs, which have events of their own. */
