@@ -162,7 +162,7 @@ describe("POST", () => {
   test("is answered with events from the start", async () => {
     const response = await lab.client.post([{ x: 1 }, { x: 2, fail: "postprocess" }], accept);
     expect(Object.fromEntries(response.headers)).toMatchObject({
-      "cache-control": "no-cache",
+      "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
       location: expect.stringMatching(/^\/predictions\/.+/),
     });

@@ -171,10 +171,10 @@ interface Streamed {
   readonly isKnown?: boolean;
 }
 
-/** Proxies must neither keep events nor hold them back. */
+/** Proxies must neither keep events, nor hold them back, nor compress them. */
 const eventHeaders = {
   "Content-Type": "text/event-stream",
-  "Cache-Control": "no-cache",
+  "Cache-Control": "no-cache, no-transform",
   "X-Accel-Buffering": "no",
 };
 
