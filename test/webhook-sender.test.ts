@@ -6,14 +6,17 @@ import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
+import { Webhooks } from "../src/webhooks/webhooks.ts";
+import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 
 const message = async () => ({ id: "msg_1", type: "prediction.completed", occurredAtMs: 0, data: "{}" });
-const sending = (options: { guard?: AddressGuard; memory?: MemoryAccount; timeoutMs?: number } = {}) => {
+const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; timeoutMs?: number } = {}) => {
   const { guard = new AddressGuard({ allowPrivate: true }), memory = new MemoryAccount(), timeoutMs } = options;
   const requests = new GuardedRequests(guard);
   const sender = new WebhookSender({ requests, secrets: [secret], userAgent: "test", memory, timeoutMs });
   return {
+    sender,
     send: (url: string) => sender.send(new URL(url), message),
     [Symbol.dispose]() {
       sender.stop();
@@ -34,7 +37,7 @@ test("a receiver that never answers, or never ends its answer, is waited for as 
   using silent = raw(() => {});
   const closed = Promise.withResolvers<void>();
   using endless = raw((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), closed.resolve);
-  using to = sending({ timeoutMs: 50 });
+  using to = sendingTo({ timeoutMs: 50 });
   expect(await to.send(silent.url())).toMatchObject({ result: "failed", why: "The operation timed out." });
   expect(await to.send(endless.url())).toEqual({ result: "told" });
   await closed.promise;
@@ -43,7 +46,7 @@ test("a receiver that never answers, or never ends its answer, is waited for as 
 test("a receiver that answers is told at once, however many others never do", async () => {
   using silent = raw(() => {});
   await using good = receiver();
-  using to = sending();
+  using to = sendingTo();
   expect(await to.send(good.url())).toEqual({ result: "told" });
   const stuck = Array.from({ length: 150 }, (_, i) => to.send(silent.url(`127.1.0.${i + 1}`)));
   expect(await to.send(good.url())).toEqual({ result: "told" });
@@ -58,7 +61,7 @@ test("a receiver whose name leads to a private address the second time is not co
     isAllowed: (address) => address === "127.0.0.9",
     resolver: async () => found.splice(0, 1),
   });
-  using to = sending({ guard });
+  using to = sendingTo({ guard });
   const url = inside.url().replace("127.0.0.1", "rebound.example");
   expect(await to.send(url)).toMatchObject({ result: "failed", why: expect.stringContaining("Unable to connect") });
   expect(await to.send(url)).toMatchObject({ result: "failed", why: expect.stringContaining("no public address") });
@@ -68,13 +71,39 @@ test("a receiver whose name leads to a private address the second time is not co
 test("a receiver is told later where there is no memory for the message", async () => {
   await using good = receiver();
   const memory = new MemoryAccount({ maxBytes: 1000 });
-  using to = sending({ memory });
+  using to = sendingTo({ memory });
   {
     using _full = memory.add("results", 1000);
     using _held = memory.add("bodies", 1000);
     expect(await to.send(good.url())).toMatchObject({ result: "failed", why: "there is no memory for the message" });
   }
   expect(await to.send(good.url())).toEqual({ result: "told" });
+});
+
+test("where those that wait have their part of the memory more are refused, until some were told", async () => {
+  const answer = Promise.withResolvers<Response>();
+  await using to = receiver(() => answer.promise);
+  const memory = new MemoryAccount({ maxBytes: 100_000 });
+  using sending = sendingTo({ memory });
+  const webhook = { url: to.url(), events: ["completed" as const] };
+  const live = livePrediction();
+  live.finish({ status: "success", members: '"outputs":[1]' });
+  const webhooks = new Webhooks({
+    ...sending,
+    memory,
+    store: undefined,
+    read: async () => live.record,
+    json: () => "{}",
+    check() {},
+    metrics: { webhook() {} },
+  });
+  for (let i = 0; webhooks.hasRoom; i++) webhooks.ended(`${i}`, webhook);
+  expect(webhooks.waiting).toBe(4);
+  expect(() => webhooks.admit(webhook)).toThrow("too many webhooks wait");
+  answer.resolve(new Response());
+  await webhooks.settled(10_000);
+  webhooks.admit(webhook);
+  expect(memory.used).toBe(0);
 });
 
 test.each(["short", `whsec_${"A".repeat(28)}`, `whsec_${"A".repeat(100)}`, `whsec_${"-".repeat(44)}`])(
