@@ -99,6 +99,7 @@ test("where those that wait have their part of the memory more are refused, unti
   });
   for (let i = 0; webhooks.hasRoom; i++) webhooks.ended(`${i}`, webhook);
   expect(webhooks.waiting).toBe(4);
+  expect(memory.hasRoom("bodies", 90_000)).toBe(true);
   expect(() => webhooks.admit(webhook)).toThrow("too many webhooks wait");
   answer.resolve(new Response());
   await webhooks.settled(10_000);

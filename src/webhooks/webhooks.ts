@@ -47,7 +47,8 @@ export class Webhooks {
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
-    this.#charge = options.memory.add("answers", 0);
+    // With what is kept while nothing is done: a request that has to be alone need not wait until all are told.
+    this.#charge = options.memory.add("results", 0);
   }
 
   /** Ends that are not told. */
