@@ -173,8 +173,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
     processes: { ...options.processes(), ...(engine?.pid === undefined ? {} : { engine: engine.pid }) },
   }));
-  const siblings = options.siblings && new Siblings(options.siblings);
   let listener = early;
+  // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
+  const onHold = (request: Request, isHeld: boolean) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout);
+  const siblings = options.siblings && new Siblings(options.siblings, onHold);
   const isReady = () => (engine?.isReady ?? true) && (replica?.isConnected ?? true) && decodings.stuckForMs < STUCK_MS;
   const predictions = replica === undefined ? service : front;
   const app =
@@ -209,8 +211,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           corsOrigin: config.corsOrigin,
           onInternalError: (error, context) =>
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
-          // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
-          onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
+          onHold,
           peerOf: (request) => listener?.peerOf(request),
         });
   if (options.siblings !== undefined) {
