@@ -241,6 +241,7 @@ export const serveOptions = {
   webhookSecret: listOption<string>({
     description: "Sign webhooks with whsec_ and 24 to 64 bytes in base64; the old and the new one while it is changed",
     valueHint: "secret",
+    isSecret: true,
     described: "none: webhooks are refused",
     parse: webhookSecret,
   }),

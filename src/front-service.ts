@@ -6,7 +6,8 @@ import { type LogFields, log } from "./log.ts";
 import { logLimit } from "./log-limit.ts";
 import { messageWithLine } from "./model/author-line.ts";
 import type { Model } from "./model/define.ts";
-import { type Logged, PredictionService, type ServiceOptions } from "./predictions/service.ts";
+import type { Logged } from "./predictions/live-predictions.ts";
+import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
 import { ItemFlow } from "./serving/item-flow.ts";
 import type { RunningModel } from "./serving/set-up.ts";
 

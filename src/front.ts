@@ -140,14 +140,15 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
-  const webhooks = openWebhooks(config, { store, metrics, json });
+  const webhooks = openWebhooks(config, { store, metrics, memory, json });
   opened.defer(() => webhooks?.stop());
   const work =
     running &&
     openService({ config, model, running, unfinished, others, bodies, store, metrics, memory, owner, webhooks });
   const { flow, service } = work ?? {};
   const front =
-    config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config) });
+    config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks });
+  if (webhooks !== undefined) replica?.tell(webhooks);
   const batchSize = () => engine?.maxBatchSize ?? config.batchSize ?? model.settings.batchSize ?? 1;
   metrics.watch(() => ({
     active: service?.unfinished.predictions ?? 0,
@@ -175,8 +176,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
     processes: { ...options.processes(), ...(engine?.pid === undefined ? {} : { engine: engine.pid }) },
   }));
-  const siblings = options.siblings && new Siblings(options.siblings);
   let listener = early;
+  // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
+  const onHold = (request: Request, isHeld: boolean) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout);
+  const siblings = options.siblings && new Siblings(options.siblings, onHold);
   const isReady = () => (engine?.isReady ?? true) && (replica?.isConnected ?? true) && decodings.stuckForMs < STUCK_MS;
   const predictions = replica === undefined ? service : front;
   const app =
@@ -211,8 +214,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           corsOrigin: config.corsOrigin,
           onInternalError: (error, context) =>
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
-          // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
-          onHold: (request, isHeld) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout),
+          onHold,
           peerOf: (request) => listener?.peerOf(request),
         });
   if (options.siblings !== undefined) {
@@ -238,8 +240,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     }
     lifecycle.phase = "draining";
     engine?.hurry();
-    if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
-    else if (service !== undefined) await drainAlone(service, webhooks, config);
+    if (replica !== undefined) {
+      await replica.drain(1000 * (drainTimeout ?? Infinity));
+      await replica.leaveWebhooks(1000 * config.linger);
+    } else if (service !== undefined) await drainAlone(service, webhooks, config);
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };

@@ -11,6 +11,8 @@ export interface Option<T> {
   readonly described?: string;
   /** May be given several times; `parse` gets one text with a line each. */
   readonly isList?: boolean;
+  /** Its text is not repeated, as logs keep what is. */
+  readonly isSecret?: boolean;
   /** Its variable, where that of its name means something else for another command. */
   readonly variable?: string;
   /** Reads the text of a flag or variable. */

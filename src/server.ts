@@ -58,15 +58,12 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 }
 
 /** @throws SconceError `usage` */
-function checkReplica({ queue, role, store, bucket, webhookSecret }: ServeConfig): void {
+function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
   if (bucket !== undefined && queue === undefined) {
     throw new SconceError("usage", "--bucket is for replicas, which share their queue: name it with --queue");
   }
   if (role !== "both" && queue === undefined) {
     throw new SconceError("usage", `--role ${role} shares its work with other replicas: name their queue with --queue`);
-  }
-  if (queue !== undefined && webhookSecret.length > 0) {
-    throw new SconceError("usage", "replicas send no webhooks: leave --webhook-secret out, or --queue");
   }
   if (queue !== undefined && store !== undefined && store !== "memory") {
     throw new SconceError("usage", "with --queue predictions are kept there: leave --store out");

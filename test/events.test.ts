@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/families.ts";
 import { LargeAnswers } from "../src/http/large-answers.ts";
-import { SentOutputs } from "../src/http/sent-outputs.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { SentOutputs } from "../src/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
@@ -111,11 +111,19 @@ function followed(keepAliveMs = 60_000) {
   const large = new LargeAnswers(memory);
   const live = livePrediction({ count: 2 });
   const texts: (string | undefined)[] = [];
+  const overs: boolean[] = [];
   live.begin({ outputs: texts, failure: () => "", release: () => {} });
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
-    const stream = new EventStream({ family, large, memory, keepAliveMs, onEnd() {} });
+    const stream = new EventStream({
+      family,
+      large,
+      memory,
+      keepAliveMs,
+      onOver: () => overs.push(live.isOver),
+      onEnd() {},
+    });
     const stop = live.watch(stream.changed);
     const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };
     const reader = stream.body(watched).getReader();
@@ -125,7 +133,7 @@ function followed(keepAliveMs = 60_000) {
     };
     return { next, leave: () => reader.cancel() };
   };
-  return { live, texts, memory, read };
+  return { live, texts, memory, overs, read };
 }
 
 test("a client that nothing happens for is told that the server is there", async () => {
@@ -154,11 +162,22 @@ test("readers that lag hold one copy of one output, and are not sent a large end
   expect(memory.parts.answers).toBe(0);
 });
 
+test("an end that its reader does not take counts as memory, and its connection is as idle as any other", async () => {
+  const { live, memory, overs, read } = followed();
+  const readers = [read(), read()];
+  await readers[0]?.next();
+  live.finish({ status: "success", members: `"outputs":["${"a".repeat(1_000_000)}"]` });
+  expect(overs).toEqual([true, true]);
+  expect(memory.parts.answers).toBeWithin(1_000_000, 1_100_000);
+  for (const reader of readers) await reader.leave();
+  expect(memory.parts.answers).toBe(0);
+});
+
 describe("POST", () => {
   test("is answered with events from the start", async () => {
     const response = await lab.client.post([{ x: 1 }, { x: 2, fail: "postprocess" }], accept);
     expect(Object.fromEntries(response.headers)).toMatchObject({
-      "cache-control": "no-cache",
+      "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
       location: expect.stringMatching(/^\/predictions\/.+/),
     });

@@ -118,9 +118,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const body = JSON.stringify("x".repeat(100_000));
     await one.queue.create({ ...request, bytes: body.length, body });
     expect((await one.take()).requests).toMatchObject([{ id: "p", body, origin: { requestId: "r" } }]);
-    expect(await redis.client.exists("sconce:2:{bodies}:b:p")).toBe(1);
+    expect(await redis.client.exists("sconce:3:{bodies}:b:p")).toBe(1);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.exists("sconce:2:{bodies}:b:p")).toBe(0);
+    expect(await redis.client.exists("sconce:3:{bodies}:b:p")).toBe(0);
   });
 
   test("ends what nobody runs in the order of deadlines, also behind longer ones", async () => {

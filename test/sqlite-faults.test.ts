@@ -141,6 +141,8 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       expect(await failure(store.create(requestOf("b2", { body: `["${"x".repeat(100_000)}"]` })))).toContain(
         "(ENOSPC)",
       );
+      const untold = await failureOf(store.webhooks.keep("b3", "x".repeat(60_000)));
+      expect(untold.code).toBe("predictions_unwritable");
       const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
       for (const end of ends) store.finish(end);
       expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
@@ -148,13 +150,14 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       expect(warn).toHaveBeenCalledTimes(1);
 
       await Bun.file(`${disk.path}/filler`).delete();
-      await store.create(requestOf("b3"));
+      await Promise.all([store.create(requestOf("b3")), store.webhooks.keep("b3", "whom")]);
       await store.flush();
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
       const next = await SqliteStore.open({ path, retention: keepAll });
       for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);
       expect((await Array.fromAsync(next.left(() => true))).map(({ id }) => id)).toEqual(["a3", "b3"]);
+      expect(await next.webhooks.left(() => true)).toEqual([{ id: "b3", webhook: "whom" }]);
       await next.close();
     } finally {
       warn.mockRestore();

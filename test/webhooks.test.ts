@@ -3,10 +3,13 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import type { ServeConfig } from "../src/config.ts";
 import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { Progress } from "../src/webhooks/progress.ts";
 import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
+import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -93,7 +96,7 @@ describe("the end of a prediction", () => {
     await using to = receiver(() => new Response(null, { status: 503, headers: { "Retry-After": "7" } }));
     const secrets = [`whsec_${"A".repeat(44)}`, secret];
     using requests = new GuardedRequests(new AddressGuard({ allowPrivate: true }));
-    const sender = new WebhookSender({ requests, secrets, userAgent: "test" });
+    const sender = new WebhookSender({ requests, secrets, userAgent: "test", memory: new MemoryAccount() });
     const message = { id: "msg_1", type: "prediction.completed", occurredAtMs: 0, data: "{}" };
     const sent = await sender.send(new URL(to.url()), async () => message);
     expect(sent).toEqual({ result: "failed", why: "it answered 503", afterMs: 7000 });
@@ -193,6 +196,58 @@ describe("what happens before the end", () => {
     expect(end?.type).toBe("demo.completed");
     expect(end?.data).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }, { half: 2.5 }] });
     expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
+  });
+
+  test("tells outputs as they come, those that came meanwhile together, each once, and the last ones before the end", async () => {
+    const first = Promise.withResolvers<Response>();
+    await using to = receiver((_, index) => (index === 0 ? first.promise : new Response()));
+    await using gate = hold();
+    const inputs = [1, 2, 3].map((x) => ({ x, before: gate.url(`${x}`) }));
+    const { prediction_id: id } = await client.create(inputs, told(to.url(), "output, completed"));
+    gate.release("2");
+    const [message] = await to.until(1);
+    expect(message).toMatchObject({
+      type: "prediction.output",
+      data: { prediction_id: id, outputs: [{ index: 1, output: { y: 5 } }] },
+    });
+    gate.release("1");
+    gate.release("3");
+    const ended = await client.end(id);
+    expect(to.received).toHaveLength(1);
+    first.resolve(new Response());
+    const [, last, end] = await to.until(3);
+    expect(last?.data).toMatchObject({ outputs: [{ index: 0 }, { index: 2 }] });
+    expect(end).toMatchObject({ type: "prediction.completed", data: ended });
+    await quiet();
+    expect(to.received).toHaveLength(3);
+  });
+
+  test("is told in a few messages of bounded size, one after the other, however many outputs there are", async () => {
+    const live = livePrediction({ count: 10_000 });
+    const outputs = Array.from({ length: 10_000 }, (_, i) => `"${i}${"-".repeat(80)}"`);
+    const messages: string[] = [];
+    let open = 0;
+    const progress = new Progress(live, {
+      wanted: ["output"],
+      json: () => "",
+      read: async () => live.record,
+      tell: async (_, data) => {
+        open += 1;
+        const text = await data();
+        expect(open).toBe(1);
+        open -= 1;
+        if (text !== undefined) messages.push(text);
+        return text === undefined ? undefined : { result: "told" };
+      },
+    });
+    live.begin({ outputs: outputs.slice(0, 9000), failure: () => "", release() {} });
+    for (let i = 0; i < 9000; i++) live.itemDone();
+    live.finish({ status: "success", members: `"outputs":[${outputs.join(",")}]` });
+    await progress.ended();
+    const told = messages.flatMap((text) => (JSON.parse(text) as { outputs: { index: number }[] }).outputs);
+    expect(told.map(({ index }) => index)).toEqual(outputs.map((_, i) => i));
+    expect(messages.length).toBeLessThan(6);
+    expect(Math.max(...messages.map(({ length }) => length))).toBeLessThan(500_000);
   });
 
   test("alone is told where the end is not asked for", async () => {

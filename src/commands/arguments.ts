@@ -109,7 +109,8 @@ function readOptions<O extends OptionTable>(
     const { success, data, error } = option.parse.safeParse(text);
     if (success) return [key, data];
     const name = flag === undefined ? variableName(key, option) : `--${flagName(key)}`;
-    onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${JSON.stringify(text)}`);
+    const shown = option.isSecret ? `a text of ${text.length} characters` : JSON.stringify(text);
+    onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
     return [key, option.default];
   });
   // Every key of the table was read by its own schema.

@@ -1,13 +1,13 @@
 /** A prediction as server-sent events: each is made when its reader takes it, of what is there then, and nothing is queued for readers that lag. */
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { LargeText } from "../predictions/large-text.ts";
-import { listIn } from "../predictions/outcome-list.ts";
+import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Family } from "./families.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
 import { largeRecord, recordJson } from "./record-json.ts";
-import { SentOutputs } from "./sent-outputs.ts";
 
 /** Of the last event: who has had it is answered 204, which tells an EventSource not to come back. */
 export const END_ID = "end";
@@ -23,6 +23,8 @@ export interface EventStreamOptions {
   readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
+  /** Called once, when the prediction has ended: from then on its reader alone is waited for. */
+  readonly onOver: () => void;
   /** Called once. */
   readonly onEnd: (hasLeft: boolean) => void;
 }
@@ -49,6 +51,10 @@ export class EventStream {
   #isChanged = false;
   #hasLeft = false;
   #wake: (() => void) | undefined;
+  #watched: Watched | undefined;
+  /** What is there of an end that its reader has not taken. */
+  readonly #held = new DisposableStack();
+  #hasEnded = false;
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
@@ -61,16 +67,22 @@ export class EventStream {
   /** To be called when what is watched has changed. */
   readonly changed = (): void => {
     this.#isChanged = true;
+    const record = this.#watched?.record;
+    if (record !== undefined && hasEnded(record) && !this.#hasEnded) this.#over(record);
     this.#wake?.();
   };
 
   /** The bytes of the events; disposes of what is watched. */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const events = this.#events(watched);
+    this.#watched = watched;
+    this.changed();
     let isOver = false;
     const end = () => {
       if (isOver) return;
       isOver = true;
+      this.#watched = undefined;
+      this.#held.dispose();
       watched[Symbol.dispose]();
       this.#options.onEnd(this.#hasLeft);
     };
@@ -108,7 +120,8 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      if (hasEnded(record)) ended ??= outputsOf(record);
+      // Of a large record none: its end tells all of it, and nobody is sent so much twice.
+      if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
       const next = this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
         yield* this.#pause();
@@ -121,6 +134,13 @@ export class EventStream {
         if (next.index === undefined) return;
       }
     }
+  }
+
+  #over(record: EndedRecord): void {
+    const { large, family, onOver } = this.#options;
+    this.#hasEnded = true;
+    if (record.outcome.members.length >= LARGE_ANSWER_LENGTH) this.#held.use(large.hold(record, family));
+    onOver();
   }
 
   /** Without outputs and logs, which have events of their own. */
@@ -181,13 +201,6 @@ export class EventStream {
     this.#wake = undefined;
     if (!isChanged) yield ":\n\n";
   }
-}
-
-/** What succeeded; of a large record nothing: its end tells all of it, and nobody is sent so much twice. */
-function outputsOf({ outcome: { members } }: EndedRecord): (string | undefined)[] {
-  if (members.length >= LARGE_ANSWER_LENGTH) return [];
-  const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));
-  return listIn(members, "outputs") ?? partial ?? [];
 }
 
 /** Where a part of a text may end at the latest, so that no character is torn. */

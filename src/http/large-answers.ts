@@ -71,6 +71,17 @@ export class LargeAnswers {
     return new ReadableStream({ pull, cancel: leave }, { highWaterMark: 0 });
   }
 
+  /** Counts what is there for a reader that takes it later, or never, until this is disposed: the store may have forgotten it by then. */
+  hold(record: EndedRecord, family: Family): Disposable {
+    const path = `${family.path}/${record.id}`;
+    const held = new DisposableStack();
+    held.adopt(
+      this.#join(path, () => largeRecord(record, family)),
+      (shared) => this.#leave(path, shared),
+    );
+    return held;
+  }
+
   #join(path: string, open: () => LargeText): Shared {
     let shared = this.#shared.get(path);
     if (shared === undefined) {

@@ -61,16 +61,19 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
   });
   for (const family of families) {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
-    const { kind, name, noun } = family;
+    const { kind, name, idName, noun } = family;
     const events = webhookEvents.filter((each) => kind === "demo" || each !== "log");
-    // A component: receivers read it by this name.
-    const message = z
+    // Components: receivers read them by these names.
+    const timestamp = z.iso.datetime();
+    const type = z.enum(events.filter((event) => event !== "output").map((event) => `${kind}.${event}`));
+    const message = z.object({ type, timestamp, data: schemas.records[kind] }).openapi(`${name}Message`);
+    const outputMessage = z
       .object({
-        type: z.enum(events.map((event) => `${kind}.${event}`)),
-        timestamp: z.iso.datetime(),
-        data: schemas.records[kind],
+        type: z.literal(`${kind}.output`),
+        timestamp,
+        data: z.object({ [idName]: z.string(), outputs: schemas.newOutputs }),
       })
-      .openapi(`${name}Message`);
+      .openapi(`${name}OutputMessage`);
     for (const event of events) {
       app.openAPIRegistry.registerWebhook({
         method: "post",
@@ -79,10 +82,13 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
         tags: ["Webhooks"],
         summary: `What the Webhook-URL of a ${noun} is told`,
         description:
-          "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes beyond 1 MiB are left out, with `truncated` in their place.",
+          "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes and outputs beyond 1 MiB are left out, with `truncated` in their place.",
         request: {
           headers: z.object(signed),
-          body: { required: true, content: { "application/json": { schema: message } } },
+          body: {
+            required: true,
+            content: { "application/json": { schema: event === "output" ? outputMessage : message } },
+          },
         },
         responses: { 200: { description: "Heard" }, 410: { description: "Nothing more is to be told of it" } },
       });

@@ -16,9 +16,12 @@ export const metricsPath = "/sibling/metrics";
 
 export class Siblings {
   readonly #options: SiblingsOptions;
+  readonly #onHold: (request: Request, isHeld: boolean) => void;
 
-  constructor(options: SiblingsOptions) {
+  /** @param onHold told when the connection of a request waits for another front, and when no longer: it is silent, but not idle */
+  constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
     this.#options = options;
+    this.#onHold = onHold;
   }
 
   /**
@@ -36,6 +39,8 @@ export class Siblings {
     // What is sent as it comes has no length.
     if (body !== null) headers.delete("Content-Length");
     headers.set("X-Request-Id", context.requestId);
+    const release = () => this.#onHold(request, false);
+    this.#onHold(request, true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socketOf(owner),
@@ -45,8 +50,13 @@ export class Siblings {
         body,
       });
       context.isNamed = true;
+      // That front says how long its reader may be silent.
+      const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
+      if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);
+      release();
       return answer;
     } catch (error) {
+      release();
       if (signal.aborted) throw error;
       if (body !== null) throw away(error);
       return undefined;

@@ -5,7 +5,7 @@ import { ProblemError } from "./problem.ts";
 export const MAX_WEBHOOK_URL = 2048;
 
 /**
- * `Webhook-URL` and `Webhook-Events: start, log, completed`, by default the last alone; undefined without a URL.
+ * `Webhook-URL` and `Webhook-Events: start, log, output, completed`, by default the last alone; undefined without a URL.
  * @throws ProblemError 400
  */
 export function webhookOf(headers: Headers): Webhook | undefined {

@@ -9,7 +9,7 @@ import { Charge } from "./charge.ts";
 /**
  * What bytes are held for: request bodies and what is parsed of them; files that were fetched, from their first byte; pictures while they are decoded or
  * encoded; tensors that wait for a batch, and rows that wait for `postprocess`; outputs and logs of predictions that have not ended; results that can
- * still be read; answers being sent.
+ * still be read, and webhooks that are to be told of them; answers being sent.
  */
 export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
 export type Part = (typeof parts)[number];

@@ -1,5 +1,6 @@
 /** Finds the elements of a list among the members of an outcome without parsing or joining these: one may be a large file. */
 import { type Text, textsOf } from "./large-text.ts";
+import type { Outcome } from "./record.ts";
 
 /** What matters in a string, around names and elements, and deep in an element. */
 const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
@@ -51,4 +52,11 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
     at -= piece.length;
   }
   return undefined;
+}
+
+/** What succeeded, by the index of its input; nothing where the outcome has so many characters. */
+export function outputsOf({ members }: Outcome, limit: number): (string | undefined)[] {
+  if (members.length >= limit) return [];
+  const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));
+  return listIn(members, "outputs") ?? partial ?? [];
 }

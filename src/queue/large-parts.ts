@@ -3,7 +3,7 @@ import { messageOf } from "../errors.ts";
 import { log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
-import type { End, QueuedRequest } from "./queue.ts";
+import type { End, QueuedRequest } from "./queue-messages.ts";
 
 /** After an outcome that could not be put there: each try may take seconds, in which no other end is told. */
 const PAUSE_MS = 10_000;

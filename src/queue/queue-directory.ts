@@ -1,6 +1,7 @@
 /** The queues of one repository: each prediction's id names the queue that it is in, so that fronts of every build find it there. */
 import { createHash } from "node:crypto";
 import { newId } from "../predictions/ids.ts";
+import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { LuaScript, type RedisLink } from "./redis-link.ts";
 import { listOf, textOf } from "./replies.ts";
@@ -47,6 +48,20 @@ export class QueueDirectory {
     this.own = options.open(options.name);
     this.#ownTag = tagOf(options.name);
     this.#queues = new Map([[this.#ownTag, this.own]]);
+  }
+
+  /** That of this process first. */
+  get all(): readonly Queue[] {
+    return [this.own, ...[...this.#queues.values()].filter((queue) => queue !== this.own)];
+  }
+
+  /** A prediction of whichever queue; one whose client chose the id may be in any. @throws SconceError `queue_unavailable` */
+  async read(id: string): Promise<PredictionRecord | undefined> {
+    for (const queue of this.all) {
+      const record = await queue.read(id, { isAwaited: false });
+      if (record !== undefined) return record;
+    }
+    return undefined;
   }
 
   /** For a prediction of this process's queue. */

@@ -3,7 +3,8 @@ import { codedError, messageOf, oneLine } from "../errors.ts";
 import { log } from "../log.ts";
 import { DrainRate } from "../serving/drain-rate.ts";
 import type { Mailbox } from "./mailbox.ts";
-import type { Queue, QueueFacts } from "./queue.ts";
+import type { Queue } from "./queue.ts";
+import type { QueueFacts } from "./queue-messages.ts";
 
 const TICK_MS = 1000;
 

@@ -5,7 +5,8 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Mailbox } from "./mailbox.ts";
-import type { Queue, Taken } from "./queue.ts";
+import type { Queue } from "./queue.ts";
+import type { Taken } from "./queue-messages.ts";
 import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
 import type { TakenWork } from "./taken-work.ts";
 

@@ -1,12 +1,23 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
 import { SconceError } from "../errors.ts";
 import { LargeText } from "../predictions/large-text.ts";
-import type { Origin } from "../predictions/predictions.ts";
-import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
+import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
 import { originText } from "../predictions/stored-origin.ts";
+import { webhookText } from "../webhooks/webhook.ts";
+import type { KeptWebhook } from "../webhooks/webhook-store.ts";
 import { LargeParts } from "./large-parts.ts";
 import type { LargeValues } from "./large-values.ts";
+import type {
+  Created,
+  End,
+  Progress,
+  QueuedRequest,
+  QueueFacts,
+  Taken,
+  WebhooksTaken,
+  WebhookTurn,
+} from "./queue-messages.ts";
 import type { Argument, RedisLink } from "./redis-link.ts";
 import {
   entriesOf,
@@ -40,67 +51,12 @@ export interface QueueOptions {
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
   /** By default everything lies in Redis. */
   readonly large?: LargeValues | undefined;
-}
-
-export interface QueuedRequest {
-  readonly id: string;
-  readonly kind: Kind;
-  readonly count: number;
-  readonly bytes: number;
-  readonly timeoutMs: number;
-  readonly isWaitedFor: boolean;
-  readonly body: string | Uint8Array<ArrayBuffer>;
-  readonly origin: Origin;
-  /** Where its client chose the id: it is created only where there is none with it. */
-  readonly digest?: string | undefined;
+  /** Whether this process tells the webhooks of what it ends. */
+  readonly tells?: boolean;
 }
 
 interface Kept extends QueuedRequest {
   readonly place: Place;
-}
-
-/** When it was created, or which limit refused it, the first where there is one with its id already; with what had not ended then. */
-export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
-
-/** How a prediction ended, and what the queue has to know for that. */
-export interface End {
-  readonly record: EndedRecord;
-  readonly bytes: number;
-  /** Whether its body may lie where large values do. */
-  readonly hasLargeBody: boolean;
-}
-
-export interface Progress {
-  readonly id: string;
-  readonly startedAtMs: number | undefined;
-  readonly itemsDone: number;
-  /** Bytes of the logs that were told before, and what came since. */
-  readonly logBytes: number;
-  readonly logs: string;
-}
-
-export interface QueueFacts {
-  /** Of all that has not ended. */
-  readonly items: number;
-  readonly bytes: number;
-  /** Inputs that have ended since the queue was made. */
-  readonly endedItems: number;
-  /** Predictions that no worker has, and that one has. */
-  readonly waiting: number;
-  readonly taken: number;
-  /** Of the oldest that no worker has. */
-  readonly ageMs: number;
-  readonly workers: number;
-  /** Ended ones that can be read, and their bytes. */
-  readonly kept: number;
-  readonly keptBytes: number;
-}
-
-/** What a worker is given. */
-export interface Taken {
-  readonly requests: readonly LeftRequest[];
-  /** Given up, as it was in the hands of too many workers that ended. */
-  readonly givenUp: number;
 }
 
 /** The least that an end can be read: who waits may have to fetch it. */
@@ -125,14 +81,14 @@ export class Queue {
   /** By how much the clock of Redis is ahead of `performance.now()`. */
   #aheadMs: number | undefined;
 
-  constructor({ link, name, node, leaseMs, retention, timeoutMs, limits, large }: QueueOptions) {
+  constructor({ link, name, node, leaseMs, retention, timeoutMs, limits, large, tells = false }: QueueOptions) {
     this.#link = link;
     this.node = node;
     this.leaseMs = leaseMs;
     this.#base = `${KEY_PREFIX}{${name}}:`;
     this.#work = `${this.#base}work`;
     const { ms, count = NO_LIMIT, bytes } = retention;
-    this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes}`, node];
+    this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes} ${tells ? leaseMs : 0}`, node];
     this.#timeoutMs = timeoutMs;
     this.#large = new LargeParts(name, large);
     this.#creates = new TurnBatch({
@@ -269,6 +225,16 @@ export class Queue {
     return { items, bytes, endedItems, waiting, taken, ageMs, workers, kept, keptBytes };
   }
 
+  /** Lets go of webhooks that were told, goes on telling others, and takes those that nobody tells. */
+  async webhooks({ leaseMs, most, told, ours }: WebhookTurn): Promise<WebhooksTaken> {
+    const [count, ...taken] = listOf(
+      await this.#run(scripts.webhookScript, [leaseMs, most, told.length, ...told, ...ours]),
+    );
+    const due: KeptWebhook[] = [];
+    for (let i = 0; i < taken.length; i += 2) due.push({ id: textOf(taken[i]), webhook: textOf(taken[i + 1]) });
+    return { count: numberOf(count), due };
+  }
+
   /** A record with its members, wherever they are. */
   async #whole(read: ReadRecord | null): Promise<PredictionRecord | undefined> {
     if (read === null) return undefined;
@@ -309,9 +275,11 @@ export class Queue {
 
   #addTo(args: Argument[], request: Kept): void {
     const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place, digest = "" } = request;
-    const line = `${originText(origin)}\n`;
+    const webhook = request.webhook === undefined ? "" : webhookText(request.webhook);
+    const line = `${originText(origin)}\t${webhook}\n`;
     const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, `${place} ${isWaitedFor ? this.node : ""} ${digest}`, data);
+    const asker = `${place} ${isWaitedFor ? this.node : ""} ${digest}`;
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, asker, data, webhook);
   }
 
   #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {

@@ -3,11 +3,11 @@ import { SconceError } from "../errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
-import { checkSame, type Once } from "../predictions/once.ts";
+import { Creations } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
 import { Waits } from "../predictions/waits.ts";
-import { noWebhooks } from "../webhooks/webhook.ts";
+import { admitWebhook, type Webhooks } from "../webhooks/webhooks.ts";
 import { Awaited } from "./awaited.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
@@ -21,6 +21,8 @@ export interface QueuedPredictionsOptions {
   readonly metrics: Metrics;
   readonly maxInputs: Readonly<Record<Kind, number>>;
   readonly timeoutMs: number;
+  /** Undefined where nobody can be told. */
+  readonly webhooks: Webhooks | undefined;
 }
 
 /** How long a cancelled prediction's worker may take to say what outputs there are. */
@@ -32,6 +34,7 @@ export class QueuedPredictions implements Predictions {
   readonly #options: QueuedPredictionsOptions;
   readonly #awaited = new Map<string, Awaited>();
   readonly #waits = new Waits();
+  readonly #creations: Creations;
   /** Given up by their clients while the queue was away, by id. */
   readonly #forsaken = new Map<string, Kind>();
   #isDraining = false;
@@ -39,6 +42,11 @@ export class QueuedPredictions implements Predictions {
 
   constructor(options: QueuedPredictionsOptions) {
     this.#options = options;
+    const { own } = options.queues;
+    this.#creations = new Creations(async (id) => {
+      const record = await own.read(id, { isAwaited: false });
+      return record && { record, digest: await own.digestOf(id) };
+    });
     options.mailbox.listen({
       ended: (record) => this.#awaited.get(record.id)?.end(record),
       endedLong: (id) => {
@@ -50,10 +58,10 @@ export class QueuedPredictions implements Predictions {
   }
 
   admit({ timeoutMs = Infinity, waitMs, webhook }: AskedPrediction): void {
-    if (webhook !== undefined) throw noWebhooks();
     if (this.#isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
+    if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
     checkWait(this.#options.state.waitMs, Math.min(timeLimitMs, waitMs > 0 ? waitMs : Infinity));
   }
@@ -61,26 +69,12 @@ export class QueuedPredictions implements Predictions {
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { once, kind, charge, waitMs, client } = request;
     if (once === undefined) return this.#create(request);
-    using unused = new DisposableStack();
-    unused.use(charge);
-    let record = await this.#known(once);
-    if (record === undefined) {
-      unused.move();
-      record = await this.#create({ ...request, waitMs: 0 });
-    }
+    const record = await this.#creations.run(once, charge, () => this.#create({ ...request, waitMs: 0 }));
     return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
   }
 
-  /** @throws SconceError `prediction_differs` */
-  async #known(once: Once): Promise<PredictionRecord | undefined> {
-    const { own } = this.#options.queues;
-    const record = await own.read(once.id, { isAwaited: false });
-    if (record !== undefined) checkSame(await own.digestOf(once.id), once);
-    return record;
-  }
-
   async #create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once } = request;
+    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
     const { bodies, queues, metrics, maxInputs, state } = this.#options;
     const id = once?.id ?? queues.newId();
     using awaited = waitMs > 0 ? this.#await(id) : undefined;
@@ -103,11 +97,12 @@ export class QueuedPredictions implements Predictions {
         body: whole,
         origin,
         digest: once?.digest,
+        webhook,
       };
       const created = await queues.own.create(asked);
       if ("limit" in created) {
         // Another replica was faster.
-        const known = once && (await this.#known(once));
+        const known = once && (await this.#creations.known(once));
         if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }
@@ -123,8 +118,8 @@ export class QueuedPredictions implements Predictions {
     if (awaited === undefined) return pending;
     // Accepted is accepted: where the queue is away now its client is told the id.
     const record = await this.#end(awaited, client, waitMs).catch(() => pending);
-    // A client that left was never told the id: nobody can read the outcome.
-    if (!awaited.isOver && client.signal.aborted) await this.#forsake(kind, id);
+    // A client that left was never told the id: nobody can read the outcome, unless somebody is told of it.
+    if (webhook === undefined && !awaited.isOver && client.signal.aborted) await this.#forsake(kind, id);
     if (record === undefined) throw lost();
     return record;
   }

@@ -5,6 +5,7 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics, QueueGauges } from "../metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionService } from "../predictions/service.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Bucket } from "./bucket.ts";
 import { BucketValues } from "./bucket-values.ts";
 import { Mailbox } from "./mailbox.ts";
@@ -31,6 +32,8 @@ export interface ReplicaOptions {
 
 /** Of values in the bucket, and of the queue's name, beyond the time in which a prediction runs and can be read. */
 const MARGIN_S = 600;
+/** How often webhooks are looked for that nobody tells. */
+const LOOK_MS = 1000;
 /** How long a start waits for the queue. */
 const START_MS = 2000;
 
@@ -49,6 +52,7 @@ export class Replica implements Disposable {
   readonly #found = Promise.withResolvers<void>();
   #predictions: QueuedPredictions | undefined;
   #worker: QueueWorker | undefined;
+  #webhooks: Webhooks | undefined;
 
   /** @throws SconceError `usage` for an address that is none; one that nobody is at is tried again for ever */
   constructor(options: ReplicaOptions) {
@@ -76,13 +80,14 @@ export class Replica implements Disposable {
       timeoutMs: 1000 * config.timeout,
       limits: config,
       large: this.bucket,
+      tells: config.webhookSecret.length > 0,
     };
     const open = (queue: string) => new Queue({ ...ofQueues, name: queue });
     this.#directory = new QueueDirectory({ link, repository, name, lifetimeS, open });
     this.#queue = this.#directory.own;
     this.#mailbox = new Mailbox({ queue: this.#queue, link: this.#blockingLink() });
     this.#state = new QueueState(this.#queue, this.#mailbox);
-    this.taken = new TakenWork(this.#queue, memory);
+    this.taken = new TakenWork(this.#directory, memory);
   }
 
   /** Whether the queue answers. */
@@ -100,7 +105,7 @@ export class Replica implements Disposable {
   }
 
   /** Answers clients. */
-  front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs">): QueuedPredictions {
+  front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs" | "webhooks">): QueuedPredictions {
     const { config, metrics } = this.#options;
     this.#predictions = new QueuedPredictions({
       ...options,
@@ -111,6 +116,17 @@ export class Replica implements Disposable {
       timeoutMs: 1000 * config.timeout,
     });
     return this.#predictions;
+  }
+
+  /** Tells webhooks what ended, wherever it did. */
+  tell(webhooks: Webhooks): void {
+    this.#webhooks = webhooks;
+    const timer = setInterval(
+      () => void this.taken.webhooks.look(webhooks),
+      Math.min(LOOK_MS, this.#queue.leaseMs / 3),
+    );
+    timer.unref();
+    this.#links.defer(() => clearInterval(timer));
   }
 
   /** Runs predictions, whichever replica accepted them. */
@@ -143,6 +159,16 @@ export class Replica implements Disposable {
     const leftMs = this.#state.facts.workers > 0 && this.isConnected ? maxMs - (performance.now() - beganMs) : 0;
     await Promise.race([answered, ...(leftMs === Infinity ? [] : [Bun.sleep(Math.max(0, leftMs))])]);
     this.#predictions?.release();
+  }
+
+  /** Leaves to others what was not told after about `maxMs`. */
+  async leaveWebhooks(maxMs: number): Promise<void> {
+    const webhooks = this.#webhooks;
+    if (webhooks === undefined) return;
+    await webhooks.settled(maxMs);
+    const { ids } = webhooks;
+    webhooks.stop();
+    await this.taken.webhooks.release(ids);
   }
 
   [Symbol.dispose](): void {

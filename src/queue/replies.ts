@@ -3,6 +3,7 @@ import { LARGE_BYTES } from "../inputs/bodies.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
 import { originOf } from "../predictions/stored-origin.ts";
+import { webhookOf } from "../webhooks/webhook.ts";
 
 const LINE_BREAK = 10;
 
@@ -88,10 +89,11 @@ export function takenOf({ fields }: StreamEntry, nowMs: number): TakenRequest {
   return { request, place: place === "redis" || place === "bucket" ? place : "" };
 }
 
-/** @param reply origin, a line break, body */
-export function keptOf(reply: unknown): Pick<LeftRequest, "origin" | "body"> {
-  const [origin, body] = partsOf(bytesOf(reply));
-  return { origin: originOf(origin), body: bodyOf(body) };
+/** @param reply origin, a tab, webhook, a line break, body */
+export function keptOf(reply: unknown): Pick<LeftRequest, "origin" | "webhook" | "body"> {
+  const [head, body] = partsOf(bytesOf(reply));
+  const [origin = "", webhook = ""] = head.split("\t");
+  return { origin: originOf(origin), webhook: webhook === "" ? undefined : webhookOf(webhook), body: bodyOf(body) };
 }
 
 /** A copy: a large one's memory may be given away, and is one with that of other answers. */

@@ -5,21 +5,25 @@
  *   limit, place of a large body, whether it is waited for, when it was created, deadline, deliveries before this entry), `request` (origin, a line
  *   break, body). The group `workers` reads it, and knows which worker has an entry
  * - `p:SECOND`: a hash of predictions by id, those whose ids were made in one second. Of one that has not ended: `~`, kind, count, bytes, time limit,
- *   place of a large body, when it was created, deadline, entry, nodes that wait for the end. Else its record (`recordOf` in replies.ts reads it)
+ *   place of a large body, when it was created, deadline, entry, nodes that wait for the end, with `!` among them where a webhook does. Else its
+ *   record (`recordOf` in replies.ts reads it)
  * - `b:ID`: a large body
  * - `d:ID`: of one whose client chose the id, the digest of its body
  * - `t:ID`: a hash, what a worker told of one that runs for long: `done`, `logs`, `started`; and `cancelled`
  * - `soon`: a sorted set by deadline of what has not ended and is not in the order of its deadline in `work`
  * - `kept`: a list of what ended together: when, how many, bytes, whether one is long, ids
  * - `totals`: `items` and `bytes` of all that has not ended, items `ended` so far, ended predictions `kept`, `keptBytes`
+ * - `hooks`: a hash of webhooks by the id of their prediction, until they were told its end
+ * - `due`: a sorted set of those that have ended, by when another node is to tell them than the one that does
  * - `mail:NODE`: a stream that a node reads: ends that it waits for, cancelled predictions that it has
  *
  * What a script costs is its commands, and keys, members and texts that it makes: there are few for each prediction. Times are those of Redis, in
- * milliseconds. The first two arguments of each script are for how long ended ones are kept, how many and how many bytes; and the node that asks.
+ * milliseconds. The first two arguments of each script are for how long ended ones are kept, how many and how many bytes, and for how long it is left to
+ * this node to tell the webhooks of what it ends; and the node that asks.
  */
 
 /** Names the layout of all that is written: with another one comes another number, so that what replicas of an older sconce keep is left to them. */
-export const KEY_PREFIX = "sconce:2:";
+export const KEY_PREFIX = "sconce:3:";
 /** An end that is longer is fetched by those that wait for it. */
 const MAX_MAIL_BYTES = 65_536;
 /** Longest that mail for a node that is gone stays, and how much. */
@@ -38,15 +42,15 @@ export const NO_LIMIT = 1e15;
 
 export const prelude = `
 local base, me = string.sub(KEYS[1], 1, -5), ARGV[2]
-local work, soon, kept, totals = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals'
-local retainMs, maxKept, maxKeptBytes = string.match(ARGV[1], '(%S+) (%S+) (%S+)')
+local work, soon, kept, totals, hooks, due = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals', base .. 'hooks', base .. 'due'
+local retainMs, maxKept, maxKeptBytes, tellMs = string.match(ARGV[1], '(%S+) (%S+) (%S+) (%S+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function textOf(number) return string.format('%.0f', number) end
 local nowText = textOf(now)
 
 local items, bytes, ended, size, hasLong = 0, 0, 0, 0, 0
-local lives, done, closed, gone, fields, mails = {}, {}, {}, {}, {}, {}
+local lives, done, closed, gone, fields, mails, told = {}, {}, {}, {}, {}, {}, {}
 
 -- A write that frees memory, or does nothing: after it Redis takes what follows even when its memory is full.
 local function freeing() redis.call('HDEL', totals, '-') end
@@ -122,6 +126,7 @@ local function finish(id, status, members, inputs, logs, large, started)
   if not isOpen(id) then return end
   local meta, count, size_, place, created, entry, fronts =
     string.match(lives[id], '^~ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
+  local isOwn = inputs
   if not inputs then
     local h = redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started')
     inputs, logs, large, started = h[1] or 0, h[2] or '', '', h[3] or ''
@@ -140,7 +145,10 @@ local function finish(id, status, members, inputs, logs, large, started)
   local isLong = #record > ${MAX_MAIL_BYTES}
   if isLong then hasLong = 1 end
   for node in string.gmatch(fronts, '[^,]+') do
-    if isLong then mail(node, 'long', id) else mail(node, 'end', record) end
+    if node == '!' then
+      told[#told + 1] = textOf(now + (isOwn and tellMs or 0))
+      told[#told + 1] = id
+    elseif isLong then mail(node, 'long', id) else mail(node, 'end', record) end
   end
 end
 
@@ -183,6 +191,7 @@ local function settle(most)
     redis.call('HSET', totals, 'items', textOf(h[1] + items), 'bytes', textOf(h[2] + bytes), 'ended', textOf(h[3] + ended),
       'kept', textOf(h[4]), 'keptBytes', textOf(h[5]))
   end
+  if #told > 0 then redis.call('ZADD', due, unpack(told)) end
   for node, letter in pairs(mails) do
     local key = base .. 'mail:' .. node
     redis.call('XADD', key, 'MAXLEN', '~', ${MAX_MAILS}, '*', unpack(letter))

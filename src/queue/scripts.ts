@@ -12,7 +12,8 @@ const MAX_FORGOTTEN = 500;
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front and digest, request.
+ * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front and digest, request,
+ * webhook.
  * One with a digest is created only where there is none with its id.
  * @returns items that had not ended, the time now, then for each 0, or -1 for too many items, -2 for too many bytes, -3 for one that is there
  */
@@ -21,7 +22,7 @@ local h = redis.call('HMGET', totals, 'items', 'bytes')
 local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
 local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local answer, deadlines, hashes = { allItems, now }, {}, {}
-for i = 6, #ARGV, 7 do
+for i = 6, #ARGV, 8 do
   local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
   local place, front, digest = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*)$')
   if digest ~= '' and not lives[id] then look({ id }) end
@@ -43,6 +44,10 @@ for i = 6, #ARGV, 7 do
     end
     local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
     local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
+    if ARGV[i + 7] ~= '' then
+      redis.call('HSET', hooks, id, ARGV[i + 7])
+      front = front == '' and '!' or front .. ',!'
+    end
     set(id, '~ ' .. meta .. times .. entry .. ' ' .. front)
     if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
     if digest ~= '' then redis.call('SET', base .. 'd:' .. id, digest, 'PX', lifetimeOf(limit)) end
@@ -274,6 +279,33 @@ if not groups.err and groups[1] then
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
-for _, key in ipairs({ work, soon, kept, totals }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
+for _, key in ipairs({ work, soon, kept, totals, hooks, due }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
 return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5] }
+`);
+
+/**
+ * For how long this node tells those that it takes, how many it takes at most, how many ids follow of those that were told; these, and ids of those
+ * that it goes on telling.
+ * @returns how many there are, then id and webhook of each that this node is to tell now
+ */
+export const webhookScript = script(`
+freeing()
+local until_, last = textOf(now + ARGV[3]), 5 + ARGV[5]
+for i = 6, last do
+  redis.call('ZREM', due, ARGV[i])
+  redis.call('HDEL', hooks, ARGV[i])
+end
+for i = last + 1, #ARGV do redis.call('ZADD', due, 'XX', until_, ARGV[i]) end
+local answer = { redis.call('HLEN', hooks) }
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[4])) do
+  local webhook = redis.call('HGET', hooks, id)
+  if webhook then
+    redis.call('ZADD', due, until_, id)
+    answer[#answer + 1] = id
+    answer[#answer + 1] = webhook
+  else
+    redis.call('ZREM', due, id)
+  end
+end
+return answer
 `);

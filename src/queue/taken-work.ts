@@ -5,7 +5,10 @@ import { byteLengthOf } from "../predictions/large-text.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest, PredictionStore } from "../predictions/store.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
-import type { End, Progress, Queue } from "./queue.ts";
+import type { Queue } from "./queue.ts";
+import type { QueueDirectory } from "./queue-directory.ts";
+import type { End, Progress } from "./queue-messages.ts";
+import { QueuedWebhooks } from "./queued-webhooks.ts";
 
 /** Of one call, which holds up everybody else's. */
 const MAX_ENDS = 64;
@@ -33,6 +36,8 @@ export interface Held {
   /** The model's code was called for it. */
   hasBegun: boolean;
   isOver: boolean;
+  /** Called when the queue was told its end. */
+  readonly onTold: (() => void)[];
   /** What the queue was told so far. */
   told: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
 }
@@ -44,7 +49,9 @@ interface Untold extends End {
 
 export class TakenWork implements PredictionStore {
   readonly retained = { count: 0, bytes: 0 };
+  readonly webhooks: QueuedWebhooks;
   readonly #queue: Queue;
+  readonly #queues: QueueDirectory;
   readonly #memory: MemoryAccount;
   readonly #held = new Map<string, Held>();
   #untold: Untold[] = [];
@@ -54,8 +61,10 @@ export class TakenWork implements PredictionStore {
   /** Called when there is room for more, or nothing is left. */
   onRoom: () => void = () => {};
 
-  constructor(queue: Queue, memory: MemoryAccount) {
-    this.#queue = queue;
+  constructor(queues: QueueDirectory, memory: MemoryAccount) {
+    this.#queue = queues.own;
+    this.#queues = queues;
+    this.webhooks = new QueuedWebhooks(() => queues.all);
     this.#memory = memory;
   }
 
@@ -90,6 +99,7 @@ export class TakenWork implements PredictionStore {
       hasLargeBody: body.length > LARGE_VALUE_BYTES,
       hasBegun: false,
       isOver: false,
+      onTold: [],
       told: { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 },
     });
   }
@@ -165,8 +175,11 @@ export class TakenWork implements PredictionStore {
 
   interrupted(): void {}
 
-  get(): Promise<undefined> {
-    return Promise.resolve(undefined);
+  /** As the queue has it: of what has ended here once it was told that. */
+  async get(id: string): Promise<PredictionRecord | undefined> {
+    const held = this.#held.get(id);
+    if (held?.isOver) await new Promise<void>((resolve) => held.onTold.push(resolve));
+    return this.#queues.read(id);
   }
 
   async *left(): AsyncGenerator<LeftRequest> {}
@@ -210,7 +223,9 @@ export class TakenWork implements PredictionStore {
 
   #forget(count: number): void {
     for (const { record, charge } of this.#untold.splice(0, count)) {
+      const held = this.#held.get(record.id);
       this.#held.delete(record.id);
+      for (const resolve of held?.onTold ?? []) resolve();
       charge[Symbol.dispose]();
     }
   }

@@ -1,6 +1,8 @@
 /** Where it is kept over restarts who is still to be told. */
 
 export interface WebhookStore {
+  /** How many there are, where other processes tell some of them. */
+  readonly count?: number;
   /**
    * Keeps whom to tell of a prediction, as text.
    * @throws SconceError `predictions_unwritable`

@@ -1,8 +1,7 @@
 /** Whom a client wants told of a prediction, and of what. */
 import { z } from "zod";
-import { SconceError } from "../errors.ts";
 
-export const webhookEvents = ["start", "log", "completed"] as const;
+export const webhookEvents = ["start", "log", "output", "completed"] as const;
 export type WebhookEvent = (typeof webhookEvents)[number];
 
 const schema = z.object({ url: z.string(), events: z.array(z.enum(webhookEvents)) });
@@ -15,10 +14,4 @@ export function webhookText({ url, events }: Webhook): string {
 
 export function webhookOf(text: string): Webhook {
   return schema.parse(JSON.parse(text));
-}
-
-/** Of servers without a secret, and of replicas. */
-export function noWebhooks(): SconceError {
-  const message = "this server tells nobody of predictions: it has no --webhook-secret to sign messages with";
-  return new SconceError("webhook_refused", message);
 }

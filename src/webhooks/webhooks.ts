@@ -2,13 +2,16 @@
 import { oneLine, SconceError } from "../errors.ts";
 import { LogFields, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
+import type { Charge } from "../memory/charge.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics.ts";
 import { urlLabel } from "../model/url-label.ts";
+import { newId } from "../predictions/ids.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { Progress } from "./progress.ts";
-import type { Webhook } from "./webhook.ts";
-import type { WebhookMessage, WebhookSender } from "./webhook-sender.ts";
+import { type Webhook, webhookOf, webhookText } from "./webhook.ts";
+import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, type WebhookSender } from "./webhook-sender.ts";
 import type { WebhookStore } from "./webhook-store.ts";
 
 export interface WebhooksOptions {
@@ -22,26 +25,30 @@ export interface WebhooksOptions {
   /** @throws SconceError for the host of a URL that must not be connected to */
   readonly check: (hostname: string) => void;
   readonly metrics: Pick<Metrics, "webhook">;
+  readonly memory: MemoryAccount;
 }
 
-/** Ends that are not told; beyond them new predictions with webhooks are refused. */
-const MAX_WAITING = 100_000;
+/** Ends that are not told; beyond them, or this part of the memory, new predictions with webhooks are refused. */
+const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
+/** Of each, beside its URL. */
+const WAITING_BYTES = 2000;
 /** Before the second try; doubled before each one after it. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
-/** Larger outcomes are left out of messages: the receiver reads them. */
-const MAX_MEMBERS_LENGTH = 2 ** 20;
 
 export class Webhooks {
   readonly #options: WebhooksOptions;
   /** When the predictions ended whose end is not told, in that order. */
   readonly #waiting = new Map<string, number>();
+  readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
   #isStopped = false;
   #settled: (() => void) | undefined;
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
+    // With what is kept while nothing is done: a request that has to be alone need not wait until all are told.
+    this.#charge = options.memory.add("results", 0);
   }
 
   /** Ends that are not told. */
@@ -55,6 +62,18 @@ export class Webhooks {
     return endedMs === undefined ? 0 : performance.now() - endedMs;
   }
 
+  /** Of their predictions. */
+  get ids(): readonly string[] {
+    return [...this.#waiting.keys()];
+  }
+
+  /** Whether more may wait. */
+  get hasRoom(): boolean {
+    const { store, memory } = this.#options;
+    const isFull = Math.max(this.waiting, store?.count ?? 0) >= MAX_WAITING.count;
+    return !isFull && this.#charge.bytes <= MAX_WAITING.ofMemory * memory.maxBytes;
+  }
+
   /** @throws SconceError `webhook_refused`, `queue_full` */
   admit({ url }: Webhook): void {
     try {
@@ -62,31 +81,65 @@ export class Webhooks {
     } catch (error) {
       throw new SconceError("webhook_refused", error instanceof SconceError ? error.message : "", { cause: error });
     }
-    if (this.#waiting.size < MAX_WAITING) return;
-    throw new SconceError("queue_full", `${MAX_WAITING} webhooks wait to be told; try again later`);
+    if (!this.hasRoom) throw new SconceError("queue_full", "too many webhooks wait to be told; try again later");
+  }
+
+  /** @throws SconceError `predictions_unwritable` */
+  async keep(id: string, webhook: Webhook): Promise<void> {
+    await this.#options.store?.keep(id, webhookText(webhook));
+  }
+
+  forget(id: string): void {
+    this.#options.store?.forget(id);
+  }
+
+  /** Goes on with what earlier processes with these owners have not told. */
+  async resume(owners: (owner: string) => boolean, liveOf: (id: string) => LivePrediction | undefined): Promise<void> {
+    for (const { id, webhook: text } of (await this.#options.store?.left(owners)) ?? []) {
+      const webhook = webhookOf(text);
+      const live = liveOf(id);
+      if (live === undefined) this.ended(id, webhook);
+      else {
+        live.webhook = webhook;
+        this.watch(live, webhook);
+      }
+    }
   }
 
   /** Tells what happens before its end. */
-  watch(live: LivePrediction, webhook: Webhook): void {
-    const wanted = webhook.events.filter((event) => event !== "completed");
+  watch(live: LivePrediction, { url, events }: Webhook): void {
+    const wanted = events.filter((event) => event !== "completed");
     if (wanted.length === 0) return;
-    const url = new URL(webhook.url);
-    const progress = new Progress(live.record, wanted, async (event, number) => {
-      const { record } = live;
-      const message = { id: `msg_${live.id}_${number}`, type: `${live.kind}.${event}`, occurredAtMs: Date.now() };
-      const sent = await this.#options.sender.send(url, async () =>
-        live.isOver ? undefined : { ...message, data: this.#options.json(record) },
-      );
-      if (sent !== undefined) this.#options.metrics.webhook(sent.result === "told" ? "told" : "given_up");
+    const { id, kind } = live;
+    const { json, read, sender, metrics } = this.#options;
+    const receiver = new URL(url);
+    const progress = new Progress(live, {
+      wanted,
+      json,
+      read,
+      tell: async (event, dataOf) => {
+        const sent = await sender.send(receiver, async () => {
+          const data = await dataOf();
+          if (data === undefined) return undefined;
+          return { id: `msg_${newId("")}`, type: `${kind}.${event}`, occurredAtMs: Date.now(), data };
+        });
+        if (sent !== undefined) metrics.webhook(sent.result === "told" ? "told" : "given_up");
+        return sent;
+      },
     });
-    this.#progress.set(live.id, progress);
-    live.watch(() => progress.changed());
+    this.#progress.set(id, progress);
+    // Where it ends elsewhere, nothing is told here.
+    live.onceOver(() => this.#progress.delete(id));
   }
 
   /** Tells the end of a prediction that can be read from now on. Never throws. */
   ended(id: string, webhook: Webhook): void {
+    if (this.#waiting.has(id)) return;
+    const bytes = WAITING_BYTES + webhook.url.length;
+    this.#charge.grow(bytes);
     this.#waiting.set(id, performance.now());
     void this.#complete(id, webhook).finally(() => {
+      this.#charge.grow(-bytes);
       this.#waiting.delete(id);
       if (this.#waiting.size === 0) this.#settled?.();
     });
@@ -111,9 +164,8 @@ export class Webhooks {
   }
 
   async #complete(id: string, { url, events }: Webhook): Promise<void> {
-    const { sender, store, metrics } = this.#options;
+    const { sender, metrics } = this.#options;
     await this.#progress.get(id)?.ended();
-    this.#progress.delete(id);
     const receiver = new URL(url);
     for (let failures = 0; events.includes("completed"); failures++) {
       const sent = await sender.send(receiver, () => this.#ending(id));
@@ -132,16 +184,17 @@ export class Webhooks {
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
-    store?.forget(id);
+    this.forget(id);
   }
 
-  /** Undefined where the prediction can be read no longer, or not now. */
+  /** Undefined where the prediction can be read no longer. */
   async #ending(id: string): Promise<WebhookMessage | undefined> {
     const record = await this.#options.read(id);
-    if (record === undefined || !hasEnded(record)) return undefined;
+    if (record === undefined) return undefined;
+    if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
-    const isLarge = outcome.members.length > MAX_MEMBERS_LENGTH;
-    const shown = isLarge ? { ...record, outcome: { ...outcome, members: '"truncated":true' } } : record;
+    const isLarge = outcome.members.length > MAX_DATA_LENGTH;
+    const shown = isLarge ? { ...record, outcome: { ...outcome, members: TRUNCATED } } : record;
     return {
       id: `msg_${id}`,
       type: `${kind}.completed`,
@@ -149,6 +202,15 @@ export class Webhooks {
       data: this.#options.json(shown),
     };
   }
+}
+
+/** @throws SconceError `webhook_refused`, `queue_full` */
+export function admitWebhook(webhooks: Webhooks | undefined, webhook: Webhook): void {
+  if (webhooks === undefined) {
+    const message = "this server tells nobody of predictions: it has no --webhook-secret to sign messages with";
+    throw new SconceError("webhook_refused", message);
+  }
+  webhooks.admit(webhook);
 }
 
 const results = { failed: "tried again", given_up: "given up" } as const;

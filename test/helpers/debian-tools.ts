@@ -10,7 +10,7 @@ import { withLock } from "../../scripts/setup/lock.ts";
 import { state } from "../../scripts/setup/step.ts";
 
 /** Named alike as packages and as programs. */
-export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell"] as const;
+export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell", "nginx"] as const;
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {
@@ -37,8 +37,8 @@ export function debianTool(name: string, options: DebianToolOptions = {}): Debia
   const installed = ignoreSystem ? null : Bun.which(name);
   if (installed !== null) return { command: installed, env: {} };
   const folder = join(home, name);
-  const command = join(folder, "usr", "bin", name);
-  if (!existsSync(command)) return undefined;
+  const command = ["bin", "sbin"].map((part) => join(folder, "usr", part, name)).find(existsSync);
+  if (command === undefined) return undefined;
   const libraries = ["usr/lib", "lib"].flatMap((part) => librariesIn(join(folder, part)));
   return { command, env: libraries.length === 0 ? {} : { LD_LIBRARY_PATH: libraries.join(":") } };
 }

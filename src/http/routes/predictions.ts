@@ -78,18 +78,20 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const { kind, path } = family;
     const lastEventId = made === undefined ? raw.headers.get("last-event-id") : null;
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
+    // Its reader may be silent while nothing happens, and no longer.
+    const onOver = () => onHold(raw, false);
     const onEnd = (hasLeft: boolean) => {
-      onHold(raw, false);
+      onOver();
       // As with `Prefer: wait`: nobody else was told the id, or is told of the end. What has ended stays as it is.
       if (hasLeft && !isKnown) predictions.cancel(kind, id).catch(() => {});
     };
-    const stream = new EventStream({ family, lastEventId, large, memory, onEnd });
+    const stream = new EventStream({ family, lastEventId, large, memory, onOver, onEnd });
     const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
     if (watched === undefined) throw unknownPrediction();
+    onHold(raw, true);
     const body = stream.body(watched);
     // Nobody reads it, nor would ever cancel it: its client is gone, or asked for the headers alone.
     if (raw.signal.aborted || raw.method === "HEAD") await body.cancel();
-    onHold(raw, true);
     const location = made === undefined ? {} : { Location: `${path}/${id}` };
     context.isNamed = true;
     const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
@@ -169,10 +171,10 @@ interface Streamed {
   readonly isKnown?: boolean;
 }
 
-/** Proxies must neither keep events nor hold them back. */
+/** Proxies must neither keep events, nor hold them back, nor compress them. */
 const eventHeaders = {
   "Content-Type": "text/event-stream",
-  "Cache-Control": "no-cache",
+  "Cache-Control": "no-cache, no-transform",
   "X-Accel-Buffering": "no",
 };
 

@@ -1,0 +1,110 @@
+/** Webhooks of replicas: whichever of them ends a prediction, and whichever is killed before it has told so. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { hold } from "./helpers/hold.ts";
+import { receiver, secret } from "./helpers/receiver.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+setDefaultTimeout(60_000);
+
+describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+  let store: TestStore;
+
+  beforeAll(async () => {
+    [redis, store] = await Promise.all([startRedis(), storeWith("lab")]);
+  });
+
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
+  });
+
+  const serve = (config: Parameters<TestStore["serve"]>[1]) =>
+    store.serve("lab", { queue: redis.url, queueLease: 1, webhookSecret: [secret], allowPrivateUrls: true, ...config });
+  const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
+  /** Resolves when all that was told is forgotten. */
+  const forgotten = (name: string) =>
+    until(async () => (await redis.client.exists(`sconce:3:{${name}}:hooks`, `sconce:3:{${name}}:due`)) === 0);
+
+  test("tell what a worker does of what a front accepted, each once, and its end last", async () => {
+    await using to = receiver();
+    await using gate = hold();
+    await using front = await serve({ queueName: "told", role: "front" });
+    await using _worker = await serve({ queueName: "told", role: "worker" });
+    const inputs = [{ x: 1 }, { x: 2, before: gate.url("a") }];
+    const { prediction_id: id } = await front.client.create(inputs, told(to.url(), "start, output, completed"));
+    await gate.arrived("a");
+    await to.until(1);
+    gate.release("a");
+    const ended = await front.client.end(id);
+    await until(async () => to.received.at(-1)?.type === "prediction.completed");
+    expect(to.received.at(-1)).toMatchObject({ id: `msg_${id}`, data: ended });
+    expect(to.received[0]?.type).toBe("prediction.start");
+    const outputs = to.received.flatMap(({ data }) => (data.outputs as { index?: number }[] | undefined) ?? []);
+    expect(outputs.flatMap(({ index }) => index ?? []).toSorted()).toEqual([0, 1]);
+    await forgotten("told");
+    expect(to.received.filter(({ type }) => type === "prediction.completed")).toHaveLength(1);
+  });
+
+  test("tell what nobody ran: cancelled, or late", async () => {
+    await using to = receiver();
+    await using front = await serve({ queueName: "alone", role: "front" });
+    const canceled = await front.client.create([{ x: 1 }], told(to.url("/canceled")));
+    await front.client.create([{ x: 1 }], { ...told(to.url("/late")), "Cancel-After": "0.1" });
+    await front.client.cancel(canceled.prediction_id);
+    const messages = await to.until(2);
+    expect(messages.map(({ path, data }) => [path, data.error_message]).toSorted()).toEqual([
+      ["/canceled", "Canceled"],
+      ["/late", "Timed out after 0.1 s"],
+    ]);
+    await forgotten("alone");
+  });
+
+  test("refuse them without a secret, and a worker without one leaves them to others", async () => {
+    await using to = receiver();
+    await using front = await serve({ queueName: "secret", role: "front" });
+    await using other = await serve({ queueName: "secret", webhookSecret: [] });
+    expect(await other.client.refused([{ x: 1 }], told(to.url()))).toMatchObject({ status: 422 });
+    const { prediction_id: id } = await front.client.create([{ x: 1 }], told(to.url()));
+    expect((await to.until(1))[0]).toMatchObject({ id: `msg_${id}`, data: { status: "success" } });
+  });
+
+  test("tell while the queue's memory is full", async () => {
+    await using to = receiver();
+    await using gate = hold();
+    await using server = await serve({ queueName: "full" });
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }], told(to.url()));
+    await gate.arrived("a");
+    await redis.client.config("SET", "maxmemory", "1");
+    gate.release("a");
+    expect((await to.until(1))[0]?.id).toBe(`msg_${id}`);
+    await forgotten("full");
+    await redis.client.config("SET", "maxmemory", "0");
+  });
+
+  test("take over from one that was killed while it told, and from the last of a build when it stops", async () => {
+    const answers = [Promise.withResolvers<Response>(), Promise.withResolvers<Response>()];
+    await using to = receiver((_, index) => answers[index]?.promise ?? new Response());
+    const env = { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" };
+    const options = ["--no-isolate", "--host", "127.0.0.1", "-p", "0", "--queue-name", "killed", "--queue-lease", "1"];
+    await using killed = startCli(["serve", "lab", "--queue", redis.url, ...options], { env });
+    const client = await clientOf(killed);
+    const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url()));
+    await to.until(1);
+    const fronts: TestServer[] = [await serve({ queueName: "killed", role: "front" })];
+    killed.kill("SIGKILL");
+    await to.until(2);
+    fronts.push(await serve({ queueName: "next", role: "front" }));
+    await fronts[0]?.stop();
+    const messages = await to.until(3);
+    expect(messages.map((message) => [message.id, message.data.status])).toEqual(
+      Array(3).fill([`msg_${id}`, "success"]),
+    );
+    await forgotten("killed");
+    await fronts[1]?.stop();
+    for (const { resolve } of answers) resolve(new Response());
+  });
+});

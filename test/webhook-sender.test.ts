@@ -1,0 +1,117 @@
+/** Messages to receivers that are slow, silent or not what they say: each holds up itself alone. */
+import { expect, test } from "bun:test";
+import { checkArguments } from "../src/commands/arguments.ts";
+import { serveOptions } from "../src/config.ts";
+import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
+import { Webhooks } from "../src/webhooks/webhooks.ts";
+import { livePrediction } from "./helpers/live.ts";
+import { receiver, secret } from "./helpers/receiver.ts";
+
+const message = async () => ({ id: "msg_1", type: "prediction.completed", occurredAtMs: 0, data: "{}" });
+const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; timeoutMs?: number } = {}) => {
+  const { guard = new AddressGuard({ allowPrivate: true }), memory = new MemoryAccount(), timeoutMs } = options;
+  const requests = new GuardedRequests(guard);
+  const sender = new WebhookSender({ requests, secrets: [secret], userAgent: "test", memory, timeoutMs });
+  return {
+    sender,
+    send: (url: string) => sender.send(new URL(url), message),
+    [Symbol.dispose]() {
+      sender.stop();
+      requests[Symbol.dispose]();
+    },
+  };
+};
+/** Listens on all addresses of loopback, and does with requests as it is told. */
+const raw = (answer: (socket: Bun.Socket) => void, closed = () => {}) => {
+  const listener = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data: answer, close: closed } });
+  return {
+    url: (host = "127.0.0.1") => `http://${host}:${listener.port}/`,
+    [Symbol.dispose]: () => listener.stop(true),
+  };
+};
+
+test("a receiver that never answers, or never ends its answer, is waited for as long as all", async () => {
+  using silent = raw(() => {});
+  const closed = Promise.withResolvers<void>();
+  using endless = raw((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), closed.resolve);
+  using to = sendingTo({ timeoutMs: 50 });
+  expect(await to.send(silent.url())).toMatchObject({ result: "failed", why: "The operation timed out." });
+  expect(await to.send(endless.url())).toEqual({ result: "told" });
+  await closed.promise;
+});
+
+test("a receiver that answers is told at once, however many others never do", async () => {
+  using silent = raw(() => {});
+  await using good = receiver();
+  using to = sendingTo();
+  expect(await to.send(good.url())).toEqual({ result: "told" });
+  const stuck = Array.from({ length: 150 }, (_, i) => to.send(silent.url(`127.1.0.${i + 1}`)));
+  expect(await to.send(good.url())).toEqual({ result: "told" });
+  to[Symbol.dispose]();
+  await Promise.all(stuck);
+});
+
+test("a receiver whose name leads to a private address the second time is not connected to", async () => {
+  await using inside = receiver();
+  const found = ["127.0.0.9", "127.0.0.1"];
+  const guard = new AddressGuard({
+    isAllowed: (address) => address === "127.0.0.9",
+    resolver: async () => found.splice(0, 1),
+  });
+  using to = sendingTo({ guard });
+  const url = inside.url().replace("127.0.0.1", "rebound.example");
+  expect(await to.send(url)).toMatchObject({ result: "failed", why: expect.stringContaining("Unable to connect") });
+  expect(await to.send(url)).toMatchObject({ result: "failed", why: expect.stringContaining("no public address") });
+  expect(inside.received).toEqual([]);
+});
+
+test("a receiver is told later where there is no memory for the message", async () => {
+  await using good = receiver();
+  const memory = new MemoryAccount({ maxBytes: 1000 });
+  using to = sendingTo({ memory });
+  {
+    using _full = memory.add("results", 1000);
+    using _held = memory.add("bodies", 1000);
+    expect(await to.send(good.url())).toMatchObject({ result: "failed", why: "there is no memory for the message" });
+  }
+  expect(await to.send(good.url())).toEqual({ result: "told" });
+});
+
+test("where those that wait have their part of the memory more are refused, until some were told", async () => {
+  const answer = Promise.withResolvers<Response>();
+  await using to = receiver(() => answer.promise);
+  const memory = new MemoryAccount({ maxBytes: 100_000 });
+  using sending = sendingTo({ memory });
+  const webhook = { url: to.url(), events: ["completed" as const] };
+  const live = livePrediction();
+  live.finish({ status: "success", members: '"outputs":[1]' });
+  const webhooks = new Webhooks({
+    ...sending,
+    memory,
+    store: undefined,
+    read: async () => live.record,
+    json: () => "{}",
+    check() {},
+    metrics: { webhook() {} },
+  });
+  for (let i = 0; webhooks.hasRoom; i++) webhooks.ended(`${i}`, webhook);
+  expect(webhooks.waiting).toBe(4);
+  expect(memory.hasRoom("bodies", 90_000)).toBe(true);
+  expect(() => webhooks.admit(webhook)).toThrow("too many webhooks wait");
+  answer.resolve(new Response());
+  await webhooks.settled(10_000);
+  webhooks.admit(webhook);
+  expect(memory.used).toBe(0);
+});
+
+test.each(["short", `whsec_${"A".repeat(28)}`, `whsec_${"A".repeat(100)}`, `whsec_${"-".repeat(44)}`])(
+  "a secret like %s is refused, and not repeated",
+  (given) => {
+    const rawArgs = ["--webhook-secret", given];
+    const refused = () => checkArguments({ args: { _: [], "webhook-secret": given }, rawArgs }, serveOptions);
+    expect(refused).toThrow(/^--webhook-secret must .* not a text of \d+ characters$/);
+  },
+);
