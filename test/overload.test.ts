@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
+import { receiver, secret } from "./helpers/receiver.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
@@ -17,19 +18,26 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 test("once a client has left a queue that stands, the others are told to come back, and who comes then goes first", async () => {
   await using gate = hold();
+  await using hooks = receiver();
   // Room for two inputs that are being prepared.
-  await using server = await store.serve("lab", { maxReadyBytes: 20 });
+  const config = { maxReadyBytes: 20, webhookSecret: [secret], allowPrivateUrls: true };
+  await using server = await store.serve("lab", config);
   const { client } = server;
   const polled = [];
   for (let x = 0; x < 8; x++) polled.push(await client.create([{ x, before: gate.url("a") }]));
   const waiting = Array.from({ length: 20 }, () => client.post([{ x: 1 }], { Prefer: "wait" }));
+  const told = client.predict([{ x: 1 }], { "Webhook-URL": hooks.url() });
   const leaving = client.post([{ x: 2 }], { Prefer: "wait" }, AbortSignal.timeout(600));
   expect(await leaving.catch(({ name }) => name)).toBe("TimeoutError");
   for (const response of await Promise.all(waiting)) {
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
   }
-  // Nothing is kept of those, and they count as refused, not as failed.
+  // One that somebody else is to be told of was accepted, and fails.
+  const failed = { status: "failed", error_message: expect.stringContaining("the queue is too long") };
+  expect(await told).toMatchObject(failed);
+  expect((await hooks.until(1))[0]?.data).toMatchObject(failed);
+  // Nothing is kept of the others, and they count as refused, not as failed.
   expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
   expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(waiting.length);
   expect(await client.metric('sconce_predictions_total{status="failed",reason="canceled"}')).toBe(1);

@@ -186,8 +186,13 @@ export class LivePredictions {
       onEncoded: (ms) => metrics.took("encode", ms),
       onBegun: () => this.#hasBegun(live),
       onRefused: (why) => {
-        live.isOvertaken = why === "overload";
-        this.#expire(live);
+        if (why === "late") this.#expire(live);
+        // Others than its client wait for the end of one that is kept.
+        else if (live.isKept) live.end(this.admission.overtaken().message, "timeout");
+        else {
+          live.isOvertaken = true;
+          this.#expire(live);
+        }
       },
       onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
       memory: new OutputMemory({ live, memory, maxResultBytes: limits.maxResultBytes }),
