@@ -1,13 +1,13 @@
 /** JSON text of large values, made in pieces: of a million numbers at once it would hold up everybody for a tenth of a second. */
 
-/** Numbers, or about as much else, that are made text at once: two or three milliseconds. */
-const MAX_AT_ONCE = 16_384;
+/** Numbers, or about as much else, that are made text at once: a millisecond. */
+const MAX_AT_ONCE = 8192;
 /** Characters of a string that cost as much as a number. */
 const CHARACTERS = 128;
 /** What lies deeper is small, or is made text with what holds it. */
 const MAX_DEPTH = 8;
-/** Longest time spent on pieces before the event loop turns. */
-const MAX_HOLD_MS = 4;
+/** Time after which the event loop turns: a small request beside takes several turns. */
+const MAX_HOLD_MS = 1;
 
 /** Texts are made one after the other, so that however many are under way each turn of the loop is short. */
 export class LargeJson {
