@@ -15,3 +15,7 @@ declare module "#page/page.css" {
   const path: string;
   export default path;
 }
+declare module "#pixels" {
+  const path: string;
+  export default path;
+}

@@ -1,0 +1,129 @@
+// The addon's exports, which need no libtorch. src/native/pixels.ts types them; nothing else calls them.
+#include <napi.h>
+
+#include <functional>
+#include <string>
+
+#include "bitmap.h"
+#include "resample.h"
+#include "stored_png.h"
+
+namespace pixels {
+namespace {
+
+/** Work on the memory of two arrays, which it holds, on another thread; its promise gives nothing. */
+class Work : public Napi::AsyncWorker {
+ public:
+  using Task = std::function<void()>;
+
+  static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
+    // It deletes itself when it is done.
+    auto* work = new Work(info, std::move(task));
+    const Napi::Promise promise = work->promise_.Promise();
+    work->Queue();
+    return promise;
+  }
+
+ private:
+  Work(const Napi::CallbackInfo& info, Task task)
+      : AsyncWorker(info.Env(), "sconce pixels"),
+        promise_(Napi::Promise::Deferred::New(info.Env())),
+        from_(Napi::Persistent(info[0].As<Napi::Object>())),
+        to_(Napi::Persistent(info[1].As<Napi::Object>())),
+        task_(std::move(task)) {}
+
+  void Execute() override { task_(); }
+  void OnOK() override { promise_.Resolve(Env().Undefined()); }
+  void OnError(const Napi::Error& error) override { promise_.Reject(error.Value()); }
+
+  Napi::Promise::Deferred promise_;
+  Napi::ObjectReference from_;
+  Napi::ObjectReference to_;
+  Task task_;
+};
+
+int64_t number(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Number>().Int64Value(); }
+
+bool flag(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Boolean>().Value(); }
+
+std::vector<float> floats(const Napi::Object& given, const char* name, size_t count) {
+  const auto list = given.Get(name).As<Napi::Array>();
+  if (list.Length() != count) throw Napi::RangeError::New(given.Env(), std::string(name) + " has another length");
+  std::vector<float> values;
+  for (uint32_t i = 0; i < list.Length(); ++i) values.push_back(list.Get(i).As<Napi::Number>().FloatValue());
+  return values;
+}
+
+void require_length(const Napi::TypedArray& array, int64_t expected) {
+  if (static_cast<int64_t>(array.ElementLength()) == expected) return;
+  throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
+}
+
+/** toTensor(png, result, target) → Promise; `png` is written over. */
+Napi::Value ToTensor(const Napi::CallbackInfo& info) {
+  auto png = info[0].As<Napi::Uint8Array>();
+  const auto result = info[1].As<Napi::TypedArray>();
+  const auto given = info[2].As<Napi::Object>();
+  const auto background = floats(given, "background", 3);
+  Target target{
+      .width = number(given, "width"),
+      .height = number(given, "height"),
+      .x = number(given, "x"),
+      .y = number(given, "y"),
+      .channels = static_cast<int>(number(given, "channels")),
+      .is_bgr = flag(given, "isBgr"),
+      .is_planar = flag(given, "isPlanar"),
+      .background = {},
+      .mean = {},
+      .std = {},
+  };
+  for (size_t i = 0; i < 3; ++i) target.background[i] = static_cast<uint8_t>(background[i]);
+  require_length(result, target.width * target.height * target.channels);
+  std::variant<uint8_t*, float*> to;
+  if (result.TypedArrayType() == napi_float32_array) {
+    target.mean = floats(given, "mean", target.channels);
+    target.std = floats(given, "std", target.channels);
+    to = result.As<Napi::Float32Array>().Data();
+  } else {
+    to = result.As<Napi::Uint8Array>().Data();
+  }
+  const int64_t width = number(given, "scaledWidth");
+  const int64_t height = number(given, "scaledHeight");
+  const auto filter = static_cast<Filter>(number(given, "filter"));
+  return Work::start(info, [=, file = png.Data(), size = png.ByteLength()] {
+    const Raster whole = read_stored_png(file, size);
+    if (whole.width == width && whole.height == height) return write_target(whole, target, to);
+    const Resampled scaled = resample(whole, width, height, filter, is_opaque(whole));
+    write_target(scaled.raster, target, to);
+  });
+}
+
+/** toBitmap(pixels, file, picture) → Promise; the pixels are copied at once, since their array may be transferred meanwhile. */
+Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
+  const auto pixels = info[0].As<Napi::Uint8Array>();
+  auto file = info[1].As<Napi::Uint8Array>();
+  const auto given = info[2].As<Napi::Object>();
+  Picture picture{
+      .data = std::vector<uint8_t>(pixels.Data(), pixels.Data() + pixels.ByteLength()),
+      .width = number(given, "width"),
+      .height = number(given, "height"),
+      .channels = static_cast<int>(number(given, "channels")),
+      .is_planar = flag(given, "isPlanar"),
+      .is_opaque = flag(given, "isOpaque"),
+  };
+  require_length(pixels, picture.width * picture.height * picture.channels);
+  require_length(file, kBitmapHeader + picture.width * picture.height * 4);
+  return Work::start(info, [picture = std::move(picture), to = file.Data()] { write_bitmap(picture, to); });
+}
+
+Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  exports.Set("toTensor", Napi::Function::New(env, ToTensor));
+  exports.Set("toBitmap", Napi::Function::New(env, ToBitmap));
+  return exports;
+}
+
+}  // namespace
+}  // namespace pixels
+
+static Napi::Object Init(Napi::Env env, Napi::Object exports) { return pixels::Init(env, exports); }
+NODE_API_MODULE(pixels, Init)
