@@ -15,7 +15,3 @@ declare module "#page/page.css" {
   const path: string;
   export default path;
 }
-declare module "#pixels" {
-  const path: string;
-  export default path;
-}

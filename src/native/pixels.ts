@@ -1,6 +1,8 @@
 /** The only place that loads the small addon: pixels between `Bun.Image` and tensors, on other threads. It needs no libtorch. */
-import { closeSync, writeSync } from "node:fs";
+/// <reference path="./pixels-file.d.ts" />
+
 import { dlopen, FFIType } from "bun:ffi";
+import { closeSync, writeSync } from "node:fs";
 import { messageOf, SconceError } from "../errors.ts";
 
 /** The places are the filters' codes in native/pixels/resample.h. */
