@@ -1,7 +1,10 @@
 // The addon's exports, which need no libtorch. src/native/pixels.ts types them; nothing else calls them.
 #include <napi.h>
 
+#include <array>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "bitmap.h"
@@ -11,35 +14,58 @@
 namespace pixels {
 namespace {
 
-/** Work on the memory of two arrays, which it holds, on another thread; its promise gives nothing. */
-class Work : public Napi::AsyncWorker {
- public:
-  using Task = std::function<void()>;
+using Task = std::function<void()>;
 
+/** Work on the memory of two arrays, which it holds, on another thread; its promise gives nothing. */
+class Work {
+ public:
   static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
-    // It deletes itself when it is done.
-    auto* work = new Work(info, std::move(task));
-    const Napi::Promise promise = work->promise_.Promise();
-    work->Queue();
-    return promise;
+    const Napi::Env env = info.Env();
+    auto work = std::make_unique<Work>();
+    work->task_ = std::move(task);
+    for (size_t i = 0; i < 2; ++i) work->arrays_[i] = Napi::Persistent(info[i].As<Napi::Object>());
+    napi_value promise = nullptr;
+    check(env, napi_create_promise(env, &work->promise_, &promise));
+    check(env, napi_create_async_work(env, nullptr, Napi::String::New(env, "pixels"), run, end, work.get(), &work->work_));
+    check(env, napi_queue_async_work(env, work->work_));
+    work.release();
+    return {env, promise};
   }
 
  private:
-  Work(const Napi::CallbackInfo& info, Task task)
-      : AsyncWorker(info.Env(), "sconce pixels"),
-        promise_(Napi::Promise::Deferred::New(info.Env())),
-        from_(Napi::Persistent(info[0].As<Napi::Object>())),
-        to_(Napi::Persistent(info[1].As<Napi::Object>())),
-        task_(std::move(task)) {}
+  static void check(Napi::Env env, napi_status status) {
+    if (status != napi_ok) throw Napi::Error::New(env);
+  }
 
-  void Execute() override { task_(); }
-  void OnOK() override { promise_.Resolve(Env().Undefined()); }
-  void OnError(const Napi::Error& error) override { promise_.Reject(error.Value()); }
+  static void run(napi_env, void* data) {
+    auto* work = static_cast<Work*>(data);
+    try {
+      work->task_();
+    } catch (const std::exception& error) {
+      work->error_ = error.what();
+    }
+  }
 
-  Napi::Promise::Deferred promise_;
-  Napi::ObjectReference from_;
-  Napi::ObjectReference to_;
+  /** Throws nothing: where a Worker is being terminated a promise can't be settled, and nobody waits for it. */
+  static void end(napi_env env, napi_status, void* data) {
+    const std::unique_ptr<Work> work(static_cast<Work*>(data));
+    napi_delete_async_work(env, work->work_);
+    napi_value value = nullptr;
+    if (work->error_.empty()) {
+      if (napi_get_undefined(env, &value) == napi_ok) napi_resolve_deferred(env, work->promise_, value);
+      return;
+    }
+    napi_value message = nullptr;
+    if (napi_create_string_utf8(env, work->error_.data(), work->error_.size(), &message) != napi_ok) return;
+    if (napi_create_error(env, nullptr, message, &value) == napi_ok) napi_reject_deferred(env, work->promise_, value);
+  }
+
   Task task_;
+  std::array<Napi::ObjectReference, 2> arrays_;
+  napi_deferred promise_ = nullptr;
+  napi_async_work work_ = nullptr;
+  /** What the task threw. */
+  std::string error_;
 };
 
 int64_t number(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Number>().Int64Value(); }
