@@ -118,9 +118,10 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   const auto filter = static_cast<Filter>(number(given, "filter"));
   return Work::start(info, [=, file = png.Data(), size = png.ByteLength()] {
     const Raster whole = read_stored_png(file, size);
-    if (whole.width == width && whole.height == height) return write_target(whole, target, to);
-    const Resampled scaled = resample(whole, width, height, filter, is_opaque(whole));
-    write_target(scaled.raster, target, to);
+    const bool opaque = is_opaque(whole);
+    const bool is_scaled = whole.width != width || whole.height != height;
+    const Rows as_it_is{width, height, opaque, false, [whole](int64_t y) { return whole.row(y); }};
+    write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 // The loops that take the time, once more for processors with AVX2: it multiplies whole numbers of 32 bits, which SSE2 does not.
 #if defined(__x86_64__)
@@ -126,78 +128,76 @@ void premultiply(const uint8_t* row, int64_t width, int32_t* result) {
   }
 }
 
-/** Source rows, resampled along their length. */
-class KeptRows {
+/** Makes the rows of a picture of those of its source, each of which it resamples along its length first. */
+class Resampler {
  public:
-  KeptRows(const Raster& source, const Axis& columns, int64_t wanted, bool is_opaque)
-      : source_(source), columns_(columns), row_bytes_(columns.first.size() * 4), is_opaque_(is_opaque) {
-    const auto room = static_cast<int64_t>(kMaxKeptBytes / row_bytes_);
-    held_.assign(std::max<int64_t>(1, std::min(wanted, room)), -1);
-    bytes_.resize(held_.size() * row_bytes_);
-    wide_.resize(source.width * 4);
-    sums_.resize(row_bytes_);
+  Resampler(const Raster& source, int64_t width, int64_t height, const Kernel& kernel, bool is_opaque)
+      : source_(source),
+        columns_(axis_of(source.width, width, kernel)),
+        rows_(axis_of(source.height, height, kernel)),
+        row_bytes_(width * 4),
+        is_opaque_(is_opaque),
+        held_(std::max<int64_t>(1, std::min<int64_t>(rows_.count, kMaxKeptBytes / row_bytes_)), -1),
+        kept_(held_.size() * row_bytes_),
+        wide_(source.width * 4),
+        row_sums_(row_bytes_),
+        sums_(row_bytes_),
+        result_(row_bytes_) {}
+
+  const uint8_t* row(int64_t y) {
+    std::fill(sums_.begin(), sums_.end(), kHalf);
+    for (int64_t i = 0; i < rows_.count; ++i) {
+      const int32_t weight = rows_.weights[y * rows_.count + i];
+      if (weight != 0) add_weighted(sums_.data(), source_row(rows_.first[y] + i), weight, row_bytes_);
+    }
+    write_row(sums_.data(), row_bytes_, result_.data());
+    return result_.data();
   }
 
-  const uint8_t* get(int64_t y) {
+ private:
+  const uint8_t* source_row(int64_t y) {
     const size_t place = y % held_.size();
-    uint8_t* kept = bytes_.data() + place * row_bytes_;
+    uint8_t* kept = kept_.data() + place * row_bytes_;
     if (held_[place] == y) return kept;
     held_[place] = y;
     if (is_opaque_) widen(source_.row(y), wide_.size(), wide_.data());
     else premultiply(source_.row(y), source_.width, wide_.data());
-    resample_row(wide_.data(), columns_, sums_.data());
-    write_row(sums_.data(), row_bytes_, kept);
+    resample_row(wide_.data(), columns_, row_sums_.data());
+    write_row(row_sums_.data(), row_bytes_, kept);
     return kept;
   }
 
- private:
-  const Raster& source_;
-  const Axis& columns_;
+  const Raster source_;
+  const Axis columns_;
+  const Axis rows_;
   const size_t row_bytes_;
   const bool is_opaque_;
-  std::vector<uint8_t> bytes_;
-  /** Which source row is in which place. */
+  /** Which source row is in which place of `kept_`. */
   std::vector<int64_t> held_;
+  std::vector<uint8_t> kept_;
   std::vector<int32_t> wide_;
+  std::vector<int32_t> row_sums_;
   std::vector<int32_t> sums_;
+  std::vector<uint8_t> result_;
 };
-
-/** Takes for each target pixel the source pixel under its centre. */
-void take_nearest(const Raster& source, int64_t width, int64_t height, uint8_t* to) {
-  const auto under = [](int64_t target, int64_t size, int64_t target_size) {
-    return std::min(size - 1, static_cast<int64_t>((target + 0.5) * size / target_size));
-  };
-  for (int64_t y = 0; y < height; ++y) {
-    const uint8_t* row = source.row(under(y, source.height, height));
-    for (int64_t x = 0; x < width; ++x, to += 4) std::memcpy(to, row + under(x, source.width, width) * 4, 4);
-  }
-}
 
 }  // namespace
 
-Resampled resample(const Raster& source, int64_t width, int64_t height, Filter filter, bool is_opaque) {
-  const size_t row_bytes = width * 4;
-  std::vector<uint8_t> bytes(row_bytes * height);
-  const bool is_nearest = filter == Filter::nearest;
-  if (is_nearest) {
-    take_nearest(source, width, height, bytes.data());
-  } else {
-    const Kernel kernel = kernel_of(filter);
-    const Axis columns = axis_of(source.width, width, kernel);
-    const Axis rows = axis_of(source.height, height, kernel);
-    KeptRows kept(source, columns, rows.count, is_opaque);
-    std::vector<int32_t> sums(row_bytes);
-    for (int64_t y = 0; y < height; ++y) {
-      std::fill(sums.begin(), sums.end(), kHalf);
-      for (int64_t i = 0; i < rows.count; ++i) {
-        const int32_t weight = rows.weights[y * rows.count + i];
-        if (weight != 0) add_weighted(sums.data(), kept.get(rows.first[y] + i), weight, row_bytes);
-      }
-      write_row(sums.data(), row_bytes, bytes.data() + y * row_bytes);
-    }
+Rows resample(const Raster& source, int64_t width, int64_t height, Filter filter, bool is_opaque) {
+  if (filter != Filter::nearest) {
+    const auto made = std::make_shared<Resampler>(source, width, height, kernel_of(filter), is_opaque);
+    return {width, height, is_opaque, !is_opaque, [made](int64_t y) { return made->row(y); }};
   }
-  const Raster raster{width, height, bytes.data(), row_bytes, !is_opaque && !is_nearest};
-  return {raster, std::move(bytes)};
+  // The source pixel under the centre of each target pixel.
+  const auto under = [](int64_t target, int64_t size, int64_t target_size) {
+    return std::min(size - 1, static_cast<int64_t>((target + 0.5) * size / target_size));
+  };
+  const auto take = [=, result = std::vector<uint8_t>(width * 4)](int64_t y) mutable {
+    const uint8_t* row = source.row(under(y, source.height, height));
+    for (int64_t x = 0; x < width; ++x) std::memcpy(&result[x * 4], row + under(x, source.width, width) * 4, 4);
+    return static_cast<const uint8_t*>(result.data());
+  };
+  return {width, height, is_opaque, false, take};
 }
 
 }  // namespace pixels

@@ -81,7 +81,7 @@ Raster read_stored_png(uint8_t* png, size_t size) {
   for (size_t at = 0; at < count; at += row_bytes) {
     if (png[at] != 0) unexpected();
   }
-  return {static_cast<int64_t>(width), static_cast<int64_t>(height), png + 1, row_bytes, false};
+  return {static_cast<int64_t>(width), static_cast<int64_t>(height), png + 1, row_bytes};
 }
 
 }  // namespace pixels

@@ -21,7 +21,7 @@ struct Strides {
 struct Target {
   int64_t width;
   int64_t height;
-  /** Where the top left corner of the raster lies: negative cuts off, positive leaves a bar. */
+  /** Where the top left corner of the picture lies: negative cuts off, positive leaves a bar. */
   int64_t x;
   int64_t y;
   /** 1: grey, 3 or 4. */
@@ -38,6 +38,6 @@ struct Target {
 bool is_opaque(const Raster& raster);
 
 /** Writes all `width * height * channels` values. */
-void write_target(const Raster& raster, const Target& target, std::variant<uint8_t*, float*> result);
+void write_target(const Rows& rows, const Target& target, std::variant<uint8_t*, float*> result);
 
 }  // namespace pixels
