@@ -14,7 +14,7 @@ export type { Fit, Size } from "./placement.ts";
 export type Channels = 1 | 3 | 4;
 export type Layout = "hwc" | "chw";
 export type Rgb = readonly [red: number, green: number, blue: number];
-/** Named as in Pillow; each gives Pillow's values to within 1 of 255. */
+/** Named as in Pillow, whose values each gives: to the bit, or to within 1 of 255 where transparency is resampled. */
 export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {
