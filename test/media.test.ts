@@ -231,6 +231,13 @@ describe("what is not an image, or too much of one", () => {
     expect((await failureOf(line.pixels({ width: 224, height: 224, fit: "cover" }))).code).toBe("file_too_large");
     expect((await line.pixels({ width: 224, height: 224, fit: "contain" })).data.length).toBe(224 * 224 * 3);
   });
+
+  test("an image so long and narrow that scaling its rows would make too many pixels is refused", async () => {
+    const line = await Image.fromPixels({ data: new Uint8Array(250_000), width: 1, height: 250_000, channels: 1 });
+    expect((await failureOf(line.pixels({ width: 224, height: 224 }))).message).toEndWith(
+      "is an image of 224 × 250000 pixels while it is scaled; this field takes at most 50000000 pixels",
+    );
+  });
 });
 
 describe("images from pixels", () => {

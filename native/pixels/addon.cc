@@ -80,6 +80,12 @@ std::vector<float> floats(const Napi::Object& given, const char* name, size_t co
   return values;
 }
 
+int channels_of(const Napi::Object& given) {
+  const int64_t channels = number(given, "channels");
+  if (channels == 1 || channels == 3 || channels == 4) return static_cast<int>(channels);
+  throw Napi::RangeError::New(given.Env(), "channels is " + std::to_string(channels) + "; give 1, 3 or 4");
+}
+
 void require_length(const Napi::TypedArray& array, int64_t expected) {
   if (static_cast<int64_t>(array.ElementLength()) == expected) return;
   throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
@@ -96,7 +102,7 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
       .height = number(given, "height"),
       .x = number(given, "x"),
       .y = number(given, "y"),
-      .channels = static_cast<int>(number(given, "channels")),
+      .channels = channels_of(given),
       .is_bgr = flag(given, "isBgr"),
       .is_planar = flag(given, "isPlanar"),
       .background = {},
@@ -115,6 +121,7 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   }
   const int64_t width = number(given, "scaledWidth");
   const int64_t height = number(given, "scaledHeight");
+  if (width < 1 || height < 1) throw Napi::RangeError::New(info.Env(), "there is nothing of that size");
   const auto filter = static_cast<Filter>(number(given, "filter"));
   return Work::start(info, [=, file = png.Data(), size = png.ByteLength()] {
     const Raster whole = read_stored_png(file, size);
@@ -134,7 +141,7 @@ Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
       .data = std::vector<uint8_t>(pixels.Data(), pixels.Data() + pixels.ByteLength()),
       .width = number(given, "width"),
       .height = number(given, "height"),
-      .channels = static_cast<int>(number(given, "channels")),
+      .channels = channels_of(given),
       .is_planar = flag(given, "isPlanar"),
       .is_opaque = flag(given, "isOpaque"),
   };

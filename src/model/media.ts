@@ -1,7 +1,7 @@
 /** Images as model code sees them: size, pixels as a network takes them, and images made from pixels. */
 import { messageOf, SconceError } from "../errors.ts";
 import { bitmapBytes, filters, pixelsAddon } from "../native/pixels.ts";
-import { BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
+import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { countScans, hasEnd } from "./jpeg.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
@@ -108,6 +108,8 @@ export class Image extends ModelFile {
     const { target, scaled, x, y } = placementOf(source, options);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
+    // Rows are scaled first, all of them: of a long and narrow image that could be the work of thousands.
+    if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
     const decode = async () => {
       const png = await this.#decode(source, { scaled, filter, draft });
@@ -253,7 +255,7 @@ function checkedBytes(label: string, ...pictures: readonly Size[]): number {
 }
 
 function bytesOf({ width, height }: Size): number {
-  return width * height * BYTES_PER_PIXEL;
+  return width * height * BYTES_PER_PIXEL + (width + height) * BYTES_PER_LINE;
 }
 
 function checkPixels({ data, width, height, channels }: RawPixels): void {
