@@ -18,8 +18,8 @@ namespace {
 /** Weights are whole numbers, of which this many bits are behind the point. */
 constexpr int kPrecision = 22;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
-/** Rows that several target rows need are kept up to this; those of absurd shapes are made again. */
-constexpr size_t kMaxKeptBytes = size_t{32} << 20;
+/** Values of rows that several target rows need are kept up to this; those of absurd shapes are made again. */
+constexpr size_t kMaxKept = size_t{8} << 20;
 
 struct Kernel {
   /** Distance from the centre, in source pixels of an unscaled picture, beyond which the weight is 0. */
@@ -94,7 +94,7 @@ WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
   for (size_t i = 0; i < count; ++i) result[i] = row[i];
 }
 
-WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* sums) {
+WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* result) {
   const int64_t count = axis.count;
   const int32_t* weights = axis.weights.data();
   for (const int64_t first : axis.first) {
@@ -104,13 +104,16 @@ WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* sums)
       std::memcpy(&pixel, row + (first + i) * 4, sizeof pixel);
       sum += pixel * weights[i];
     }
-    std::memcpy(sums, &sum, sizeof sum);
-    sums += 4;
+    sum >>= kPrecision;
+    sum = sum < 0 ? Ints4{} : sum;
+    sum = sum > 255 ? Ints4{} + 255 : sum;
+    std::memcpy(result, &sum, sizeof sum);
+    result += 4;
     weights += count;
   }
 }
 
-WITH_AVX2 void add_weighted(int32_t* sums, const uint8_t* row, int32_t weight, size_t count) {
+WITH_AVX2 void add_weighted(int32_t* __restrict sums, const int32_t* __restrict row, int32_t weight, size_t count) {
   for (size_t i = 0; i < count; ++i) sums[i] += row[i] * weight;
 }
 
@@ -135,48 +138,45 @@ class Resampler {
       : source_(source),
         columns_(axis_of(source.width, width, kernel)),
         rows_(axis_of(source.height, height, kernel)),
-        row_bytes_(width * 4),
+        row_size_(width * 4),
         is_opaque_(is_opaque),
-        held_(std::max<int64_t>(1, std::min<int64_t>(rows_.count, kMaxKeptBytes / row_bytes_)), -1),
-        kept_(held_.size() * row_bytes_),
+        held_(std::max<int64_t>(1, std::min<int64_t>(rows_.count, kMaxKept / row_size_)), -1),
+        kept_(held_.size() * row_size_),
         wide_(source.width * 4),
-        row_sums_(row_bytes_),
-        sums_(row_bytes_),
-        result_(row_bytes_) {}
+        sums_(row_size_),
+        result_(row_size_) {}
 
   const uint8_t* row(int64_t y) {
     std::fill(sums_.begin(), sums_.end(), kHalf);
     for (int64_t i = 0; i < rows_.count; ++i) {
       const int32_t weight = rows_.weights[y * rows_.count + i];
-      if (weight != 0) add_weighted(sums_.data(), source_row(rows_.first[y] + i), weight, row_bytes_);
+      if (weight != 0) add_weighted(sums_.data(), source_row(rows_.first[y] + i), weight, row_size_);
     }
-    write_row(sums_.data(), row_bytes_, result_.data());
+    write_row(sums_.data(), row_size_, result_.data());
     return result_.data();
   }
 
  private:
-  const uint8_t* source_row(int64_t y) {
+  const int32_t* source_row(int64_t y) {
     const size_t place = y % held_.size();
-    uint8_t* kept = kept_.data() + place * row_bytes_;
+    int32_t* kept = kept_.data() + place * row_size_;
     if (held_[place] == y) return kept;
     held_[place] = y;
     if (is_opaque_) widen(source_.row(y), wide_.size(), wide_.data());
     else premultiply(source_.row(y), source_.width, wide_.data());
-    resample_row(wide_.data(), columns_, row_sums_.data());
-    write_row(row_sums_.data(), row_bytes_, kept);
+    resample_row(wide_.data(), columns_, kept);
     return kept;
   }
 
   const Raster source_;
   const Axis columns_;
   const Axis rows_;
-  const size_t row_bytes_;
+  const size_t row_size_;
   const bool is_opaque_;
   /** Which source row is in which place of `kept_`. */
   std::vector<int64_t> held_;
-  std::vector<uint8_t> kept_;
+  std::vector<int32_t> kept_;
   std::vector<int32_t> wide_;
-  std::vector<int32_t> row_sums_;
   std::vector<int32_t> sums_;
   std::vector<uint8_t> result_;
 };
