@@ -15,6 +15,7 @@ import { RunningPeer } from "./peers/running-peer.ts";
 import { queueWorkers } from "./queue-workers.ts";
 import { rawAgainstPython } from "./raw-against-python.ts";
 import { resnetCuda } from "./resnet-cuda.ts";
+import { servedPictures } from "./served-pictures.ts";
 import { startUp } from "./start-up.ts";
 import { againstEcho, againstRaw } from "./under-load.ts";
 import { fronts, isolation, queueing, storing } from "./variants.ts";
@@ -55,6 +56,7 @@ const own: Cases = {
   "queue-workers": (options) => queueWorkers(options),
   "fronts-tiny": (options) => fronts("tiny", { ...options, connections: 64 }),
   "fronts-mlp": (options) => fronts("mlp", { ...options, connections: 256 }),
+  pictures: (options) => servedPictures(options),
   "fronts-pictures": (options) => fronts("mean", { ...options, connections: 64 }),
   start: (options) => startUp(options),
   "executable-start": (options) => executableStart(options),

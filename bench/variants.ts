@@ -139,7 +139,7 @@ function engineSeconds({ child }: Target): number {
 }
 
 /** Pictures as data URIs, for a model that costs nothing. */
-async function buildPictures(): Promise<string> {
+export async function buildPictures(): Promise<string> {
   const name = "mean";
   const folder = await madeBy("mean.py", { name, makes: "weights.pt" });
   const requests = (await pictures()).map(({ bytes }) => ({

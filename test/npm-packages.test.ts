@@ -61,6 +61,13 @@ test("bun create sconce DIR makes a folder that `bun run serve` answers from", a
   expect(await server.exited).toBe(0);
 });
 
+test("what is installed has what pictures need", async () => {
+  const script = `import { Image } from "sconce";
+    const image = await Image.fromPixels({ data: Uint8Array.of(1, 2, 3), width: 1, height: 1, channels: 3 });
+    console.log(...(await image.pixels()).data);`;
+  expect(await output(["-e", script], { cwd: project })).toBe("1 2 3\n");
+});
+
 test("a compiler that resolves as Node does, which is the strictest, knows the types without Bun's", async () => {
   const misspelt =
     'import { image } from "sconce";\n// @ts-expect-error\nexport const field = image({ maxByts: 1 });\n';

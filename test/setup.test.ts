@@ -130,7 +130,7 @@ test("the addon is compiled anew after a change of its sources or its libtorch, 
     (await runScript(where, "console.log(isDone(addon))", { path })).output.trim();
   // As if it had been compiled: what is told here is when that counts.
   mkdirSync(join(checkout, "build/Release/libtorch"), { recursive: true });
-  writeFileSync(join(checkout, "build/Release/sconce.node"), "");
+  for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, "build/Release", name), "");
   await runScript(checkout, `writeStamp("addon", addon.inputs())`, { path });
   expect(await isAddonDone(checkout)).toBe("true");
   const moved = join(folder(), "elsewhere");
@@ -156,7 +156,8 @@ test("an addon that was made of the sources that are here is taken for the torch
   await runLibtorch(checkout, { path });
   // As if they had been compiled here.
   for (const minor of ["2.13", "2.14"]) {
-    writeFileSync(join(checkout, minor), `of ${minor}`);
+    mkdirSync(join(checkout, minor));
+    for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, minor, name), `of ${minor}`);
     await runScript(checkout, `keepAddon("${minor}", "build/compiled/${minor}")`, { path });
   }
   const setUp = async () =>
@@ -167,6 +168,7 @@ test("an addon that was made of the sources that are here is taken for the torch
     ).output;
   expect(await setUp()).toMatch(/^\[\]\n✓ addon +prebuilt for torch 2\.14 /);
   expect(readFileSync(join(checkout, "build/Release/sconce.node"), "utf8")).toBe("of 2.14");
+  expect(readFileSync(join(checkout, "build/Release/pixels.so"), "utf8")).toBe("of 2.14");
   expect(readlinkSync(join(checkout, "build/Release/libtorch"))).toBe(torch);
   await runLibtorch(checkout, { path, LIBTORCH: fakeLibtorch("2.13.0") });
   expect(await setUp()).toContain("prebuilt for torch 2.13");

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { defaultLimits } from "../src/model/file.ts";
 import { Image, type Pixels } from "../src/model/media.ts";
-import { luma } from "../src/model/raster.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");
@@ -154,5 +153,5 @@ function psnr(actual: Picture, { width, height, data }: Picture): number {
 }
 
 function lumaAt(data: Uint8Array, at: number): number {
-  return luma(data[at] ?? 0, data[at + 1] ?? 0, data[at + 2] ?? 0);
+  return 0.299 * (data[at] ?? 0) + 0.587 * (data[at + 1] ?? 0) + 0.114 * (data[at + 2] ?? 0);
 }

@@ -48,7 +48,7 @@ async function makeAddon(path: string, release: string): Promise<boolean> {
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true });
   await compileAddon(await torchFor(release), work, { verbose: false });
-  keepAddon(join(work, "Release", addonName), folder);
+  keepAddon(join(work, "Release"), folder);
   rmSync(work, { recursive: true });
   return true;
 }

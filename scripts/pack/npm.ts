@@ -1,11 +1,11 @@
 /** The packages of npm, in dist/: sconce, its addons, and what `bun create sconce` runs. */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { formatBytes } from "../../src/bytes.ts";
 import { platformPackage } from "../../src/libraries/find-addon.ts";
 import { addonName } from "../../src/libraries/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
-import { sourcesDigest } from "../setup/addon.ts";
+import { pixelsName, sourcesDigest } from "../setup/addon.ts";
 import { run } from "../setup/command.ts";
 import { pageFolder } from "../setup/page.ts";
 import { root } from "../setup/step.ts";
@@ -42,7 +42,7 @@ export async function packPackages(folder: string, found: Addons): Promise<strin
   await using work = await tempDir();
   mkdirSync(folder, { recursive: true });
   const made = [
-    await sconce(work.join("sconce")),
+    await sconce(work.join("sconce"), found),
     await addons(work.join("addons"), found),
     await createSconce(work.join("create-sconce")),
   ];
@@ -57,7 +57,7 @@ export async function packPackages(folder: string, found: Addons): Promise<strin
   return paths;
 }
 
-async function sconce(at: string) {
+async function sconce(at: string, found: Addons) {
   const names = ["src", "docs", "README.md", "LICENSE"];
   for (const name of names) cpSync(join(root, name), join(at, name), { recursive: true });
   chmodSync(join(at, "src", "main.ts"), 0o755);
@@ -70,7 +70,12 @@ async function sconce(at: string) {
     name: "sconce",
     description,
     exports: { ".": { types: "./types/index.d.ts", default: "./src/index.ts" }, "./package.json": "./package.json" },
-    imports: { "#page/*": "./page/*", "#swagger-ui/*": "./swagger-ui/*" },
+    imports: {
+      "#page/*": "./page/*",
+      // They are alike.
+      "#pixels": `${platformPackage}/${Object.keys(found)[0]}/${pixelsName}`,
+      "#swagger-ui/*": "./swagger-ui/*",
+    },
     bin: { sconce: "src/main.ts" },
     engines: { bun: ">=1.4.5" },
     dependencies: exact,
@@ -81,6 +86,7 @@ async function sconce(at: string) {
 async function addons(at: string, found: Addons) {
   for (const [minor, path] of Object.entries(found)) {
     cpSync(path, join(at, minor, addonName));
+    cpSync(join(dirname(path), pixelsName), join(at, minor, pixelsName));
     await Bun.write(join(at, minor, "sources"), `${sourcesDigest()}\n`);
   }
   cpSync(join(root, "LICENSE"), join(at, "LICENSE"));

@@ -1,4 +1,4 @@
-/** Step "addon": build/Release/sconce.node, a prebuilt one where there is one of these sources, else compiled from native/ against libtorch. */
+/** Step "addon": sconce.node and pixels.so in build/Release, prebuilt ones where there are some of these sources, else compiled from native/ against libtorch. */
 
 import {
   copyFileSync,
@@ -21,9 +21,12 @@ import type { Step } from "./step.ts";
 import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
-const made = join(build, "Release", "sconce.node");
+const release = join(build, "Release");
+/** The addon for pictures, which needs no libtorch: imported as `#pixels`. */
+export const pixelsName = "pixels.so";
+const names = ["sconce.node", pixelsName];
 /** How it finds libtorch (see CMakeLists.txt). */
-const link = join(build, "Release", "libtorch");
+const link = join(release, "libtorch");
 /** What set-up itself compiled for one torch or another: going to and fro between two must not compile each time. */
 const compiled = join(build, "compiled");
 /** In each a folder for each minor of torch, with the digest of the sources; the first is made by `npm run pack`. */
@@ -41,7 +44,7 @@ export const addon: Step = {
     return configured && JSON.stringify([configured, sources()]);
   },
 
-  isIntact: () => existsSync(made) && existsSync(link),
+  isIntact: () => [...names, "libtorch"].every((name) => existsSync(join(release, name))),
 
   async missingTools() {
     // Of which torch is not known yet; there is one for each that is supported.
@@ -72,12 +75,10 @@ export const addon: Step = {
       writeStamp("addon-configuration", configured);
       line.update(`compiling against libtorch ${libtorch.build}`);
       await compileAddon(libtorch.root, build, { verbose });
-      keepAddon(made, join(compiled, minorOf(libtorch.build)));
+      keepAddon(release, join(compiled, minorOf(libtorch.build)));
     } else {
-      mkdirSync(join(build, "Release"), { recursive: true });
-      // A server may have it loaded: what is loaded must not be written over.
-      rmSync(made, { force: true });
-      copyFileSync(ready, made);
+      mkdirSync(release, { recursive: true });
+      copyAddon(ready, release);
     }
     rmSync(link, { force: true });
     symlinkSync(libtorch.root, link);
@@ -87,7 +88,7 @@ export const addon: Step = {
   },
 };
 
-/** @param folder of CMake, in which it becomes Release/sconce.node */
+/** @param folder of CMake, in whose Release the files lie then */
 export async function compileAddon(libtorch: string, folder: string, { verbose }: { verbose: boolean }): Promise<void> {
   const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
   const options = [
@@ -106,20 +107,26 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
 }
 
 /** Puts an addon of the sources that are here now into a folder for a minor of torch. */
-export function keepAddon(path: string, folder: string): void {
+export function keepAddon(made: string, folder: string): void {
   mkdirSync(folder, { recursive: true });
   rmSync(join(folder, "sources"), { force: true });
-  copyFileSync(path, join(folder, "sconce.node.new"));
-  renameSync(join(folder, "sconce.node.new"), join(folder, "sconce.node"));
+  copyAddon(made, folder);
   // Last: it says that the addon is whole.
   writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
 }
 
-/** The addon for a minor of torch that was made of the sources that are here now. */
+/** Puts other files in the place of those that are there: a server may have them loaded, and what is loaded must not be written over. */
+function copyAddon(from: string, to: string): void {
+  for (const name of names) {
+    copyFileSync(join(from, name), join(to, `${name}.new`));
+    renameSync(join(to, `${name}.new`), join(to, name));
+  }
+}
+
+/** The folder of the addon for a minor of torch that was made of the sources that are here now. */
 function prebuilt(minor: string): string | undefined {
   const folders = prebuiltFolders.map((folder) => join(folder, minor));
-  const found = folders.find((folder) => readText(join(folder, "sources"))?.trim() === sourcesDigest());
-  return found && join(found, "sconce.node");
+  return folders.find((folder) => readText(join(folder, "sources"))?.trim() === sourcesDigest());
 }
 
 /** Hexadecimal: of all that an addon is made of but libtorch. */

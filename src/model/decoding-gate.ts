@@ -140,6 +140,8 @@ export class ByteGate {
  * as it grows. Measured: 10.4 for a PNG of 49 megapixels, 13.2 for a JPEG of 12.
  */
 export const BYTES_PER_PIXEL = 14;
+/** Of each row and column that are resampled at most: weights, and sums of one row. It counts where an image is one line. */
+export const BYTES_PER_LINE = 64;
 
 /** Without an account of memory: two photographs of 16 megapixels, or many small pictures. */
 export const decodings = new ByteGate(512 * 2 ** 20);

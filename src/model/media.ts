@@ -1,22 +1,21 @@
 /** Images as model code sees them: size, pixels as a network takes them, and images made from pixels. */
 import { messageOf, SconceError } from "../errors.ts";
-import { BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
+import { bitmapBytes, filters, pixelsAddon } from "../native/pixels.ts";
+import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { countScans, hasEnd } from "./jpeg.ts";
-import { type Normalization, normalize } from "./normalize.ts";
-import { type PlacementOptions, placementOf } from "./placement.ts";
-import { readStoredPng, writeStoredPng } from "./png.ts";
-import type { Channels, Layout, Raster, Rgb, Size } from "./raster.ts";
-import * as raster from "./raster.ts";
-import { resamplePremultiplied } from "./resample.ts";
+import { type Normalization, perChannel } from "./normalize.ts";
+import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
 import { firstFrame } from "./webp.ts";
 
 export type { Normalization } from "./normalize.ts";
-export type { Fit } from "./placement.ts";
-export type { Channels, Layout, Rgb, Size } from "./raster.ts";
+export type { Fit, Size } from "./placement.ts";
 
-/** Named as in Pillow; each gives Pillow's values to within 1 of 255. */
-export type Filter = "nearest" | "box" | "bilinear" | "bicubic" | "lanczos";
+export type Channels = 1 | 3 | 4;
+export type Layout = "hwc" | "chw";
+export type Rgb = readonly [red: number, green: number, blue: number];
+/** Named as in Pillow, whose values each gives: to the bit, or to within 1 of 255 where transparency is resampled. */
+export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {
   /** 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
@@ -68,13 +67,14 @@ export interface EncodeOptions {
   quality?: number;
 }
 
-const filters = {
+/** As `Bun.Image` names them. */
+const draftFilters = {
   nearest: "nearest",
   box: "box",
   bilinear: "bilinear",
   bicubic: "cubic",
   lanczos: "lanczos3",
-} as const;
+} as const satisfies Record<Filter, Bun.Image.Filter>;
 /** A progressive JPEG has about 10; more than that is for tools that try what compresses best. */
 const MAX_SCANS = 100;
 /** Of an image of as many pixels as the field takes. */
@@ -97,7 +97,7 @@ export class Image extends ModelFile {
     return { width, height };
   }
 
-  /** Decodes, resizes and lays out the pixels; all but the last pass over the result runs on other threads. Errors as `size`. */
+  /** Decodes, resizes and lays out the pixels, on other threads. Errors as `size`. */
   async pixels(options: NormalizedOptions): Promise<Pixels<Float32Array<ArrayBuffer>>>;
   async pixels(options?: PixelOptions): Promise<Pixels>;
   async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
@@ -108,10 +108,29 @@ export class Image extends ModelFile {
     const { target, scaled, x, y } = placementOf(source, options);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
+    // Rows are scaled first, all of them: of a long and narrow image that could be the work of thousands.
+    if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
+    const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
     const decode = async () => {
-      const decoded = await this.#raster(source, { scaled, filter, draft });
-      const bytes = await raster.convert(decoded, { target, x, y, channels, background, order, layout });
-      return normalization === undefined ? bytes : normalize(bytes, { ...target, channels, layout }, normalization);
+      const png = await this.#decode(source, { scaled, filter, draft });
+      const bytes = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
+      const result = normalization === undefined ? bytes : new Float32Array(bytes.buffer);
+      const { toTensor } = await pixelsAddon();
+      await toTensor(png, result, {
+        scaledWidth: scaled.width,
+        scaledHeight: scaled.height,
+        filter: filters.indexOf(filter),
+        ...target,
+        x,
+        y,
+        channels,
+        isBgr: order === "bgr",
+        isPlanar: layout === "chw",
+        background,
+        mean,
+        std,
+      });
+      return result;
     };
     const data = await decodings.run(checkedBytes(this.label, source, scaled), decode, signal);
     return { data, ...target, channels, layout };
@@ -123,12 +142,13 @@ export class Image extends ModelFile {
    */
   static async fromPixels(pixels: RawPixels, { format = "png", quality = 80 }: EncodeOptions = {}): Promise<Image> {
     checkPixels(pixels);
-    const { width, height } = pixels;
-    const opaque = format === "jpeg" && pixels.channels === 4;
-    const channels = opaque ? 3 : pixels.channels;
-    const data = opaque ? await layOverWhite(pixels) : interleave(pixels);
+    const { data, width, height, channels, layout } = pixels;
     const bytes = await decodings.run(checkedBytes("The image", pixels), async () => {
-      const pipeline = new Bun.Image(await writeStoredPng(data, { width, height, channels }));
+      const bitmap = { width, height, channels, isPlanar: layout === "chw", isOpaque: format === "jpeg" };
+      const file = uninitialized(bitmapBytes(bitmap));
+      const { toBitmap } = await pixelsAddon();
+      await toBitmap(new Uint8Array(data.buffer, data.byteOffset, data.length), file, bitmap);
+      const pipeline = new Bun.Image(file);
       const encoders = {
         png: () => pipeline.png(),
         jpeg: () => pipeline.jpeg({ quality }),
@@ -158,29 +178,18 @@ export class Image extends ModelFile {
     return header;
   }
 
-  async #raster(
+  /** As a PNG of stored pixels, in the size of the file; a draft in the size asked for. */
+  async #decode(
     source: Bun.Image.Metadata,
     { scaled, filter, draft }: { scaled: Size; filter: Filter; draft: boolean },
-  ): Promise<Raster> {
+  ): Promise<Uint8Array> {
     const { width, height } = scaled;
-    const picture = this.#picture;
-    const decode = (bytes: Uint8Array) => this.#pipeline(bytes, (image) => image.png({ compressionLevel: 0 }).bytes());
-    const whole = async () => readStoredPng(await decode(picture));
-    const resize = (bytes: Uint8Array) =>
-      this.#pipeline(bytes, (image) =>
-        image.resize(width, height, { filter: filters[filter] }).png({ compressionLevel: 0 }).bytes(),
-      );
-
-    if (width === source.width && height === source.height) return whole();
-    // Bun takes other pixels for `nearest` than Pillow where the scale is not a whole number.
-    if (filter === "nearest") return raster.resampleNearest(await whole(), scaled);
-
-    // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution: so it is told later.
-    const shrinksJpeg = source.format === "jpeg" && (width < source.width || height < source.height);
-    const resized = await readStoredPng(await resize(shrinksJpeg && !draft ? await decode(picture) : picture));
-    if (source.format === "jpeg" || raster.isOpaque(resized)) return resized;
-
-    return resamplePremultiplied(await whole(), scaled, filter);
+    // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution.
+    const isDraft = draft && source.format === "jpeg" && (width < source.width || height < source.height);
+    return this.#pipeline(this.#picture, (image) => {
+      const sized = isDraft ? image.resize(width, height, { filter: draftFilters[filter] }) : image;
+      return sized.png({ compressionLevel: 0 }).bytes();
+    });
   }
 
   async #pipeline<T>(
@@ -246,7 +255,7 @@ function checkedBytes(label: string, ...pictures: readonly Size[]): number {
 }
 
 function bytesOf({ width, height }: Size): number {
-  return width * height * BYTES_PER_PIXEL;
+  return width * height * BYTES_PER_PIXEL + (width + height) * BYTES_PER_LINE;
 }
 
 function checkPixels({ data, width, height, channels }: RawPixels): void {
@@ -258,26 +267,7 @@ function checkPixels({ data, width, height, channels }: RawPixels): void {
   );
 }
 
-function interleave({ data, width, height, channels, layout = "hwc" }: RawPixels): Uint8Array {
-  if (layout === "hwc") return new Uint8Array(data.buffer, data.byteOffset, data.length);
-  const plane = width * height;
-  const result = new Uint8Array(data.length);
-  for (let channel = 0; channel < channels; channel++) {
-    for (let i = 0, to = channel; i < plane; i++, to += channels) result[to] = data[channel * plane + i] ?? 0;
-  }
-  return result;
-}
-
-function layOverWhite(pixels: RawPixels): Promise<Uint8Array> {
-  const { width, height } = pixels;
-  const source = { width, height, bytes: interleave(pixels), offset: 0, rowBytes: width * 4, premultiplied: false };
-  return raster.convert(source, {
-    target: { width, height },
-    x: 0,
-    y: 0,
-    channels: 3,
-    background: white,
-    order: "rgb",
-    layout: "hwc",
-  });
+/** Memory that is written over whole before anybody sees it. */
+function uninitialized(bytes: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
 }

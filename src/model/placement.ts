@@ -1,6 +1,10 @@
 /** Which size a picture is scaled to, and which part of that becomes the result. */
 import { SconceError } from "../errors.ts";
-import type { Size } from "./raster.ts";
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
 
 export type Fit = "fill" | "cover" | "contain";
 

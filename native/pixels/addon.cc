@@ -1,0 +1,163 @@
+// The addon's exports, which need no libtorch. src/native/pixels.ts types them; nothing else calls them.
+#include <napi.h>
+
+#include <array>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bitmap.h"
+#include "resample.h"
+#include "stored_png.h"
+
+namespace pixels {
+namespace {
+
+using Task = std::function<void()>;
+
+/** Work on the memory of two arrays, which it holds, on another thread; its promise gives nothing. */
+class Work {
+ public:
+  static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
+    const Napi::Env env = info.Env();
+    auto work = std::make_unique<Work>();
+    work->task_ = std::move(task);
+    for (size_t i = 0; i < 2; ++i) work->arrays_[i] = Napi::Persistent(info[i].As<Napi::Object>());
+    napi_value promise = nullptr;
+    check(env, napi_create_promise(env, &work->promise_, &promise));
+    check(env, napi_create_async_work(env, nullptr, Napi::String::New(env, "pixels"), run, end, work.get(), &work->work_));
+    check(env, napi_queue_async_work(env, work->work_));
+    work.release();
+    return {env, promise};
+  }
+
+ private:
+  static void check(Napi::Env env, napi_status status) {
+    if (status != napi_ok) throw Napi::Error::New(env);
+  }
+
+  static void run(napi_env, void* data) {
+    auto* work = static_cast<Work*>(data);
+    try {
+      work->task_();
+    } catch (const std::exception& error) {
+      work->error_ = error.what();
+    }
+  }
+
+  /** Throws nothing: where a Worker is being terminated a promise can't be settled, and nobody waits for it. */
+  static void end(napi_env env, napi_status, void* data) {
+    const std::unique_ptr<Work> work(static_cast<Work*>(data));
+    napi_delete_async_work(env, work->work_);
+    napi_value value = nullptr;
+    if (work->error_.empty()) {
+      if (napi_get_undefined(env, &value) == napi_ok) napi_resolve_deferred(env, work->promise_, value);
+      return;
+    }
+    napi_value message = nullptr;
+    if (napi_create_string_utf8(env, work->error_.data(), work->error_.size(), &message) != napi_ok) return;
+    if (napi_create_error(env, nullptr, message, &value) == napi_ok) napi_reject_deferred(env, work->promise_, value);
+  }
+
+  Task task_;
+  std::array<Napi::ObjectReference, 2> arrays_;
+  napi_deferred promise_ = nullptr;
+  napi_async_work work_ = nullptr;
+  /** What the task threw. */
+  std::string error_;
+};
+
+int64_t number(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Number>().Int64Value(); }
+
+bool flag(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Boolean>().Value(); }
+
+std::vector<float> floats(const Napi::Object& given, const char* name, size_t count) {
+  const auto list = given.Get(name).As<Napi::Array>();
+  if (list.Length() != count) throw Napi::RangeError::New(given.Env(), std::string(name) + " has another length");
+  std::vector<float> values;
+  for (uint32_t i = 0; i < list.Length(); ++i) values.push_back(list.Get(i).As<Napi::Number>().FloatValue());
+  return values;
+}
+
+int channels_of(const Napi::Object& given) {
+  const int64_t channels = number(given, "channels");
+  if (channels == 1 || channels == 3 || channels == 4) return static_cast<int>(channels);
+  throw Napi::RangeError::New(given.Env(), "channels is " + std::to_string(channels) + "; give 1, 3 or 4");
+}
+
+void require_length(const Napi::TypedArray& array, int64_t expected) {
+  if (static_cast<int64_t>(array.ElementLength()) == expected) return;
+  throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
+}
+
+/** toTensor(png, result, target) → Promise; `png` is written over. */
+Napi::Value ToTensor(const Napi::CallbackInfo& info) {
+  auto png = info[0].As<Napi::Uint8Array>();
+  const auto result = info[1].As<Napi::TypedArray>();
+  const auto given = info[2].As<Napi::Object>();
+  const auto background = floats(given, "background", 3);
+  Target target{
+      .width = number(given, "width"),
+      .height = number(given, "height"),
+      .x = number(given, "x"),
+      .y = number(given, "y"),
+      .channels = channels_of(given),
+      .is_bgr = flag(given, "isBgr"),
+      .is_planar = flag(given, "isPlanar"),
+      .background = {},
+      .mean = {},
+      .std = {},
+  };
+  for (size_t i = 0; i < 3; ++i) target.background[i] = static_cast<uint8_t>(background[i]);
+  require_length(result, target.width * target.height * target.channels);
+  std::variant<uint8_t*, float*> to;
+  if (result.TypedArrayType() == napi_float32_array) {
+    target.mean = floats(given, "mean", target.channels);
+    target.std = floats(given, "std", target.channels);
+    to = result.As<Napi::Float32Array>().Data();
+  } else {
+    to = result.As<Napi::Uint8Array>().Data();
+  }
+  const int64_t width = number(given, "scaledWidth");
+  const int64_t height = number(given, "scaledHeight");
+  if (width < 1 || height < 1) throw Napi::RangeError::New(info.Env(), "there is nothing of that size");
+  const auto filter = static_cast<Filter>(number(given, "filter"));
+  return Work::start(info, [=, file = png.Data(), size = png.ByteLength()] {
+    const Raster whole = read_stored_png(file, size);
+    const bool opaque = is_opaque(whole);
+    const bool is_scaled = whole.width != width || whole.height != height;
+    const Rows as_it_is{width, height, opaque, false, [whole](int64_t y) { return whole.row(y); }};
+    write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
+  });
+}
+
+/** toBitmap(pixels, file, picture) → Promise; the pixels are copied at once, since their array may be transferred meanwhile. */
+Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
+  const auto pixels = info[0].As<Napi::Uint8Array>();
+  auto file = info[1].As<Napi::Uint8Array>();
+  const auto given = info[2].As<Napi::Object>();
+  Picture picture{
+      .data = std::vector<uint8_t>(pixels.Data(), pixels.Data() + pixels.ByteLength()),
+      .width = number(given, "width"),
+      .height = number(given, "height"),
+      .channels = channels_of(given),
+      .is_planar = flag(given, "isPlanar"),
+      .is_opaque = flag(given, "isOpaque"),
+  };
+  require_length(pixels, picture.width * picture.height * picture.channels);
+  require_length(file, kBitmapHeader + picture.width * picture.height * 4);
+  return Work::start(info, [picture = std::move(picture), to = file.Data()] { write_bitmap(picture, to); });
+}
+
+Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  exports.Set("toTensor", Napi::Function::New(env, ToTensor));
+  exports.Set("toBitmap", Napi::Function::New(env, ToBitmap));
+  return exports;
+}
+
+}  // namespace
+}  // namespace pixels
+
+static Napi::Object Init(Napi::Env env, Napi::Object exports) { return pixels::Init(env, exports); }
+NODE_API_MODULE(pixels, Init)

@@ -1,0 +1,203 @@
+#include "resample.h"
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+// The loops that take the time, once more for processors with AVX2: it multiplies whole numbers of 32 bits, which SSE2 does not.
+#if defined(__x86_64__)
+#define WITH_AVX2 __attribute__((target_clones("avx2", "default")))
+#else
+#define WITH_AVX2
+#endif
+
+namespace pixels {
+namespace {
+
+/** Weights are whole numbers, of which this many bits are behind the point. */
+constexpr int kPrecision = 22;
+constexpr int32_t kHalf = 1 << (kPrecision - 1);
+/** Values of rows that several target rows need are kept up to this; those of absurd shapes are made again. */
+constexpr size_t kMaxKept = size_t{8} << 20;
+
+struct Kernel {
+  /** Distance from the centre, in source pixels of an unscaled picture, beyond which the weight is 0. */
+  double support;
+  double (*weight)(double);
+};
+
+double box(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
+
+double bilinear(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+/** Keys' cubic convolution, a = -0.5. */
+double bicubic(double distance) {
+  const double x = std::abs(distance);
+  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+  return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+double sinc(double x) { return x == 0 ? 1 : std::sin(M_PI * x) / (M_PI * x); }
+
+double lanczos(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+Kernel kernel_of(Filter filter) {
+  switch (filter) {
+    case Filter::box: return {0.5, box};
+    case Filter::bicubic: return {2, bicubic};
+    case Filter::lanczos: return {3, lanczos};
+    default: return {1, bilinear};
+  }
+}
+
+/** Which source pixels make each target pixel: as many for all, since processors foresee a loop of one length; some weights are 0. */
+struct Axis {
+  /** The first source pixel of each. */
+  std::vector<int64_t> first;
+  int64_t count = 1;
+  /** `count` of each. */
+  std::vector<int32_t> weights;
+};
+
+Axis axis_of(int64_t size, int64_t target_size, const Kernel& kernel) {
+  const double scale = static_cast<double>(size) / target_size;
+  const double widening = std::max(1.0, scale);
+  const double narrowing = 1 / widening;
+  const double reach = kernel.support * widening;
+  Axis axis;
+  axis.first.resize(target_size);
+  axis.count = std::min(size, static_cast<int64_t>(2 * reach) + 1);
+  axis.weights.resize(target_size * axis.count);
+  std::vector<double> exact(axis.count);
+  for (int64_t target = 0; target < target_size; ++target) {
+    const double centre = (target + 0.5) * scale;
+    const auto begin = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
+    const auto end = std::min<int64_t>(size, static_cast<int64_t>(centre + reach + 0.5));
+    double sum = 0;
+    for (int64_t at = begin; at < end; ++at) {
+      exact[at - begin] = kernel.weight((at - centre + 0.5) * narrowing);
+      sum += exact[at - begin];
+    }
+    const int64_t first = std::min(begin, size - axis.count);
+    int32_t* weights = axis.weights.data() + target * axis.count + (begin - first);
+    for (int64_t i = 0; i < end - begin; ++i) weights[i] = std::lround(exact[i] / sum * (1 << kPrecision));
+    axis.first[target] = first;
+  }
+  return axis;
+}
+
+/** The four values of a pixel. */
+typedef int32_t Ints4 __attribute__((vector_size(16)));
+
+WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
+  for (size_t i = 0; i < count; ++i) result[i] = row[i];
+}
+
+WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* result) {
+  const int64_t count = axis.count;
+  const int32_t* weights = axis.weights.data();
+  for (const int64_t first : axis.first) {
+    Ints4 sum = {kHalf, kHalf, kHalf, kHalf};
+    for (int64_t i = 0; i < count; ++i) {
+      Ints4 pixel;
+      std::memcpy(&pixel, row + (first + i) * 4, sizeof pixel);
+      sum += pixel * weights[i];
+    }
+    sum >>= kPrecision;
+    sum = sum < 0 ? Ints4{} : sum;
+    sum = sum > 255 ? Ints4{} + 255 : sum;
+    std::memcpy(result, &sum, sizeof sum);
+    result += 4;
+    weights += count;
+  }
+}
+
+WITH_AVX2 void add_weighted(int32_t* __restrict sums, const int32_t* __restrict row, int32_t weight, size_t count) {
+  for (size_t i = 0; i < count; ++i) sums[i] += row[i] * weight;
+}
+
+WITH_AVX2 void write_row(const int32_t* sums, size_t count, uint8_t* result) {
+  for (size_t i = 0; i < count; ++i) {
+    result[i] = static_cast<uint8_t>(std::min(255, std::max(0, sums[i] >> kPrecision)));
+  }
+}
+
+void premultiply(const uint8_t* row, int64_t width, int32_t* result) {
+  for (int64_t at = 0; at < width * 4; at += 4) {
+    const int alpha = row[at + 3];
+    for (int channel = 0; channel < 3; ++channel) result[at + channel] = divide255(row[at + channel] * alpha);
+    result[at + 3] = alpha;
+  }
+}
+
+/** Makes the rows of a picture of those of its source, each of which it resamples along its length first. */
+class Resampler {
+ public:
+  Resampler(const Raster& source, int64_t width, int64_t height, const Kernel& kernel, bool is_opaque)
+      : source_(source),
+        columns_(axis_of(source.width, width, kernel)),
+        rows_(axis_of(source.height, height, kernel)),
+        row_size_(width * 4),
+        is_opaque_(is_opaque),
+        held_(std::max<int64_t>(1, std::min<int64_t>(rows_.count, kMaxKept / row_size_)), -1),
+        kept_(held_.size() * row_size_),
+        wide_(source.width * 4),
+        sums_(row_size_),
+        result_(row_size_) {}
+
+  const uint8_t* row(int64_t y) {
+    std::fill(sums_.begin(), sums_.end(), kHalf);
+    for (int64_t i = 0; i < rows_.count; ++i) {
+      const int32_t weight = rows_.weights[y * rows_.count + i];
+      if (weight != 0) add_weighted(sums_.data(), source_row(rows_.first[y] + i), weight, row_size_);
+    }
+    write_row(sums_.data(), row_size_, result_.data());
+    return result_.data();
+  }
+
+ private:
+  const int32_t* source_row(int64_t y) {
+    const size_t place = y % held_.size();
+    int32_t* kept = kept_.data() + place * row_size_;
+    if (held_[place] == y) return kept;
+    held_[place] = y;
+    if (is_opaque_) widen(source_.row(y), wide_.size(), wide_.data());
+    else premultiply(source_.row(y), source_.width, wide_.data());
+    resample_row(wide_.data(), columns_, kept);
+    return kept;
+  }
+
+  const Raster source_;
+  const Axis columns_;
+  const Axis rows_;
+  const size_t row_size_;
+  const bool is_opaque_;
+  /** Which source row is in which place of `kept_`. */
+  std::vector<int64_t> held_;
+  std::vector<int32_t> kept_;
+  std::vector<int32_t> wide_;
+  std::vector<int32_t> sums_;
+  std::vector<uint8_t> result_;
+};
+
+}  // namespace
+
+Rows resample(const Raster& source, int64_t width, int64_t height, Filter filter, bool is_opaque) {
+  if (filter != Filter::nearest) {
+    const auto made = std::make_shared<Resampler>(source, width, height, kernel_of(filter), is_opaque);
+    return {width, height, is_opaque, !is_opaque, [made](int64_t y) { return made->row(y); }};
+  }
+  // The source pixel under the centre of each target pixel.
+  const auto under = [](int64_t target, int64_t size, int64_t target_size) {
+    return std::min(size - 1, static_cast<int64_t>((target + 0.5) * size / target_size));
+  };
+  const auto take = [=, result = std::vector<uint8_t>(width * 4)](int64_t y) mutable {
+    const uint8_t* row = source.row(under(y, source.height, height));
+    for (int64_t x = 0; x < width; ++x) std::memcpy(&result[x * 4], row + under(x, source.width, width) * 4, 4);
+    return static_cast<const uint8_t*>(result.data());
+  };
+  return {width, height, is_opaque, false, take};
+}
+
+}  // namespace pixels

@@ -1,0 +1,97 @@
+#include "target.h"
+
+#include <cstring>
+
+namespace pixels {
+namespace {
+
+/** ITU-R BT.601 in 16-bit fixed point, as Pillow converts to "L". */
+uint8_t luma(const uint8_t* pixel) { return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16; }
+
+/** What shows of a row of pixels: laid over the background, or with the colours as they were before they were multiplied. */
+void show_row(const uint8_t* row, int64_t count, const Target& target, bool is_premultiplied, uint8_t* result) {
+  std::memcpy(result, row, count * 4);
+  for (uint8_t* pixel = result; pixel < result + count * 4; pixel += 4) {
+    const int alpha = pixel[3];
+    if (alpha == 255) continue;
+    for (int channel = 0; channel < 3; ++channel) {
+      if (target.channels != 4) {
+        pixel[channel] = over(pixel[channel], alpha, target.background[channel], is_premultiplied);
+      } else if (is_premultiplied && alpha > 0) {
+        pixel[channel] = static_cast<uint8_t>(std::min(255, pixel[channel] * 255 / alpha));
+      }
+    }
+  }
+}
+
+/** What each of the 256 values of a channel becomes; rounded to float32 at every step, as there. */
+std::array<float, 256> table_of(float mean, float std) {
+  std::array<float, 256> table;
+  for (int value = 0; value < 256; ++value) {
+    table[value] = (static_cast<float>(value) / 255.0F - mean) / std;
+  }
+  return table;
+}
+
+/** `store(channel, value)` is what becomes of a value. */
+template <typename Value, typename Store>
+void write_rows(const Rows& rows, const Target& target, Value* result, const Store& store) {
+  // Copies: what is written could else be any of them.
+  const int64_t width = target.width;
+  const auto [pixel_stride, channel_stride] = Strides(width, target.height, target.channels, target.is_planar);
+  const int64_t first = std::max<int64_t>(0, target.x);
+  const int64_t count = std::min(width, target.x + rows.width) - first;
+  const bool is_covered = first == 0 && count == width;
+  const auto& [red, green, blue] = target.background;
+  std::vector<uint8_t> bar(width * 4);
+  for (size_t at = 0; at < bar.size(); at += 4) std::memcpy(&bar[at], std::array<uint8_t, 4>{red, green, blue, 255}.data(), 4);
+  std::vector<uint8_t> shown(rows.is_opaque && is_covered ? 0 : width * 4);
+  for (int64_t y = 0; y < target.height; ++y) {
+    const int64_t source_y = y - target.y;
+    const uint8_t* row = bar.data();
+    if (source_y >= 0 && source_y < rows.height && count > 0) {
+      row = rows.row(source_y) + (first - target.x) * 4;
+      if (!rows.is_opaque || !is_covered) {
+        if (!is_covered) shown = bar;
+        show_row(row, count, target, rows.is_premultiplied, shown.data() + first * 4);
+        row = shown.data();
+      }
+    }
+    Value* to = result + y * width * pixel_stride;
+    if (target.channels == 1) {
+      for (int64_t x = 0; x < width; ++x) to[x] = store(0, luma(row + x * 4));
+      continue;
+    }
+    for (int channel = 0; channel < target.channels; ++channel) {
+      const uint8_t* from = row + (target.is_bgr && channel < 3 ? 2 - channel : channel);
+      Value* at = to + channel * channel_stride;
+      for (int64_t x = 0; x < width; ++x) at[x * pixel_stride] = store(channel, from[x * 4]);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_opaque(const Raster& raster) {
+  for (int64_t y = 0; y < raster.height; ++y) {
+    const uint8_t* row = raster.row(y);
+    uint8_t all = 255;
+    for (int64_t x = 0; x < raster.width; ++x) all &= row[x * 4 + 3];
+    if (all != 255) return false;
+  }
+  return true;
+}
+
+void write_target(const Rows& rows, const Target& target, std::variant<uint8_t*, float*> result) {
+  if (const auto* bytes = std::get_if<uint8_t*>(&result)) {
+    write_rows(rows, target, *bytes, [](int, uint8_t value) { return value; });
+    return;
+  }
+  std::vector<std::array<float, 256>> tables;
+  for (int channel = 0; channel < target.channels; ++channel) {
+    tables.push_back(table_of(target.mean[channel], target.std[channel]));
+  }
+  write_rows(rows, target, std::get<float*>(result), [&](int channel, uint8_t value) { return tables[channel][value]; });
+}
+
+}  // namespace pixels

@@ -1,0 +1,99 @@
+/** The only place that loads the small addon: pixels between `Bun.Image` and tensors, on other threads. It needs no libtorch. */
+/// <reference path="./pixels-file.d.ts" />
+
+import { dlopen, FFIType } from "bun:ffi";
+import { closeSync, writeSync } from "node:fs";
+import { messageOf, SconceError } from "../errors.ts";
+
+/** The places are the filters' codes in native/pixels/resample.h. */
+export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
+
+export interface Target {
+  readonly scaledWidth: number;
+  readonly scaledHeight: number;
+  /** Of `filters`. */
+  readonly filter: number;
+  readonly width: number;
+  readonly height: number;
+  /** Where the scaled picture's top left corner lies in the target. */
+  readonly x: number;
+  readonly y: number;
+  readonly channels: number;
+  readonly isBgr: boolean;
+  readonly isPlanar: boolean;
+  readonly background: readonly number[];
+  /** One a channel, for floats; else empty. */
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+}
+
+export interface Bitmap {
+  readonly width: number;
+  readonly height: number;
+  readonly channels: number;
+  readonly isPlanar: boolean;
+  /** Lays it over white. */
+  readonly isOpaque: boolean;
+}
+
+/** What native/pixels/addon.cc exports. */
+interface PixelsAddon {
+  /**
+   * Scales and lays out what `Bun.Image` wrote as a PNG of level 0, which is written over.
+   * @param result has `width * height * channels` values
+   */
+  toTensor(png: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<void>;
+  /**
+   * Makes a file that `Bun.Image` reads of raw pixels, which are copied before this returns.
+   * @param file has `bitmapBytes` bytes
+   */
+  toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<void>;
+}
+
+export function bitmapBytes({ width, height }: Bitmap): number {
+  return 122 + width * height * 4;
+}
+
+/** @throws SconceError `native_unavailable` */
+export function pixelsAddon(): Promise<PixelsAddon> {
+  loaded ??= load();
+  return loaded;
+}
+
+let loaded: Promise<PixelsAddon> | undefined;
+/** Where Bun shows the files that lie inside an executable: to itself alone. */
+const insidePrefix = "/$bunfs/";
+
+async function load(): Promise<PixelsAddon> {
+  const module: { exports: unknown } = { exports: {} };
+  try {
+    const { default: path } = await import("#pixels", { with: { type: "file" } });
+    if (path.startsWith(insidePrefix)) loadFromMemory(module, await Bun.file(path).bytes());
+    else process.dlopen(module, path);
+  } catch (cause) {
+    const why = `the native addon for pictures cannot be loaded (${messageOf(cause).split("\n", 1)[0]})`;
+    throw new SconceError("native_unavailable", `${why}: install sconce again, or run \`npm run setup\``, { cause });
+  }
+  const addon = module.exports;
+  if (isPixelsAddon(addon)) return addon;
+  throw new SconceError("native_unavailable", "the native addon for pictures is of another version of sconce");
+}
+
+/** From a file that lies in memory alone: where an executable runs there may be none that can be written. */
+function loadFromMemory(module: { exports: unknown }, bytes: Uint8Array): void {
+  const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
+  const descriptor = system.symbols.memfd_create(Buffer.from("pixels\0"), 0);
+  system.close();
+  try {
+    for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
+    process.dlopen(module, `/proc/self/fd/${descriptor}`);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function isPixelsAddon(value: unknown): value is PixelsAddon {
+  if (typeof value !== "object" || value === null) return false;
+  const members = new Map<string, unknown>(Object.entries(value));
+  return ["toTensor", "toBitmap"].every((name) => typeof members.get(name) === "function");
+}
