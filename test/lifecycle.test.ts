@@ -209,8 +209,11 @@ describe("a server that is told to stop", () => {
   test("during a batch waits for its end", async () => {
     await using server = serve();
     const client = await clientOf(server);
-    const waiting = client.predict([{ x: 1, steps: 800 }]);
-    while ((await client.metric("sconce_predictions_active")) === 0);
+    let isOver = false;
+    const waiting = client.predict([{ x: 1, steps: 800 }]).finally(() => {
+      isOver = true;
+    });
+    while (!isOver && (await client.metric("sconce_predictions_active")) === 0);
     server.kill("SIGTERM");
     expect((await waiting).status).toBe("success");
     expect(await server.exited).toBe(0);

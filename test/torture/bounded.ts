@@ -17,9 +17,10 @@ export async function within<T>(promise: Promise<T>, what: string, limitMs = SOO
 /** @returns whether the condition came true in time */
 export async function comesTrue(condition: () => boolean | Promise<boolean>, limitMs = SOON_MS): Promise<boolean> {
   const untilMs = performance.now() + limitMs;
-  while (!(await condition())) {
+  // Less and less often: what is asked takes processes that would come to it.
+  for (let pauseMs = 10; !(await condition()); pauseMs = Math.min(1.2 * pauseMs, 100)) {
     if (performance.now() > untilMs) return false;
-    await Bun.sleep(10);
+    await Bun.sleep(pauseMs);
   }
   return true;
 }
