@@ -25,11 +25,15 @@ export async function comesTrue(condition: () => boolean | Promise<boolean>, lim
   return true;
 }
 
-/** @throws Error when the condition does not come true in time */
+/**
+ * @param what was awaited; a function is called when it did not come true
+ * @throws Error when the condition does not come true in time
+ */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  what: string,
+  what: string | (() => string),
   limitMs = SOON_MS,
 ): Promise<void> {
-  if (!(await comesTrue(condition, limitMs))) throw new Error(`${what}: not within ${limitMs / 1000} s`);
+  if (await comesTrue(condition, limitMs)) return;
+  throw new Error(`${typeof what === "string" ? what : what()}: not within ${limitMs / 1000} s`);
 }
