@@ -111,10 +111,8 @@ test("--example takes the model's own example, of which fields replace members",
 });
 
 test("without a reference takes the most recent build of all", async () => {
-  await using home = await tempDir();
-  const env = { SCONCE_HOME: home.path };
-  await cli(["build", "--allow-random", modelFolder("lab")], { env });
-  expect((await cli(["predict", "x=1"], { env })).stdout).toBe('{"y":3,"together":1}\n');
+  await using own = await storeWith("lab");
+  expect((await cli(["predict", "x=1"], { env: { SCONCE_HOME: own.home } })).stdout).toBe('{"y":3,"together":1}\n');
 });
 
 test("takes fields that look like options after --", async () => {
