@@ -1,11 +1,12 @@
 /** `predict`: files of the output, and demo predictions. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { predict as command } from "../src/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
+import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { predictHere } from "./helpers/predict-here.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -38,7 +39,7 @@ afterAll(async () => {
 
 const options = () => ({ cwd: dir.path, env: { SCONCE_HOME: store.home } });
 const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
-const here = (...args: string[]) => predictHere(args, { home: store.home, cwd: dir.path });
+const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 const textOf = (name: string) => Bun.file(dir.join(name)).text();
 
 test("-o FILE saves the output's only file and prints its path in its place", async () => {

@@ -1,11 +1,12 @@
 /** `predict`: one prediction without a server; how values are read, what is refused. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { predict as command } from "../src/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
+import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
 import { writeModel } from "./helpers/model-text.ts";
-import { predictHere } from "./helpers/predict-here.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -34,7 +35,7 @@ afterAll(async () => {
 const options = (env: Record<string, string> = {}) => ({ cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });
 const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
 
-const here = (...args: string[]) => predictHere(args, { home: store.home, cwd: dir.path });
+const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 
 /** What the model box was given. */
 async function seen(...fields: string[]): Promise<unknown> {

@@ -2,13 +2,14 @@
 import { cp } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build as buildCommand } from "../../src/commands/build.ts";
 import { type ServeConfig, serveOptions } from "../../src/config.ts";
 import { configureLog } from "../../src/log.ts";
 import { type Server, startServer } from "../../src/server.ts";
 import { IndexFile } from "../../src/store/index-file.ts";
 import { ModelStore } from "../../src/store/store.ts";
-import { cli } from "./cli.ts";
 import { Client } from "./client.ts";
+import { commandHere } from "./command-here.ts";
 import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
@@ -69,9 +70,9 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
 }
 
 async function build(home: string, path: string): Promise<void> {
+  configureLog({ level: "error", format: "text" });
   // Some tell how large their batch was.
-  const { code, stderr } = await cli(["build", "--allow-random", path], { env: { SCONCE_HOME: home } });
-  if (code !== 0) throw new Error(`the build failed: ${stderr}`);
+  await commandHere(buildCommand, ["--allow-random", path], { home });
 }
 
 function testServer(server: Server): TestServer {
