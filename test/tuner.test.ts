@@ -118,6 +118,11 @@ describe("measuring", () => {
   });
 });
 
+test("one setting is measured however little time there is", async () => {
+  const { result } = await tuned(() => 100, { settings, budgetMs: 50 });
+  expect(result).toHaveLength(1);
+});
+
 describe("the best", () => {
   const of = (batchSize: number, instances: number, threads: number, throughput: number): Tuned => ({
     ...{ batchSize, instances, threads, throughput },

@@ -89,7 +89,9 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
         for (const runner of used.filter((each) => cold.delete(each))) {
           for (let i = 0; i < COLD_RUNS && now() < endMs; i++) await runner.run([item]);
         }
-        if (now() < endMs) done.push(await tryOnce(used, setting, { item, sliceMs, now }));
+        // One is measured in any case: the cold runs may have taken all of the time.
+        if (now() < endMs || ranked(trials).length === 0)
+          done.push(await tryOnce(used, setting, { item, sliceMs, now }));
       } catch (error) {
         trials.delete(setting);
         if (hasCode(error, "out_of_memory")) continue;
