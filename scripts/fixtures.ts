@@ -10,7 +10,6 @@ import { packedLibraries } from "../test/helpers/executable.ts";
 import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { preparedImages } from "../test/helpers/prepared-images.ts";
-import { exportedPrograms } from "../test/helpers/programs.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
@@ -18,7 +17,7 @@ if (process.argv[2] === "libtorch") {
   // Those that import torch come in turn: each has compiled what the next one needs of its modules.
   await Promise.all([
     inTurn([fixtures, preparedModel]),
-    inTurn([fakeCuda, compiledOperators, exportedPrograms]),
+    inTurn([fakeCuda, compiledOperators]),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);

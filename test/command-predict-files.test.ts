@@ -1,9 +1,9 @@
 /** `predict`: files of the output, and demo predictions. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { runCommand } from "citty";
 import { predict as command } from "../src/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
+import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -39,6 +39,7 @@ afterAll(async () => {
 
 const options = () => ({ cwd: dir.path, env: { SCONCE_HOME: store.home } });
 const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
+const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 const textOf = (name: string) => Bun.file(dir.join(name)).text();
 
 test("-o FILE saves the output's only file and prints its path in its place", async () => {
@@ -52,8 +53,8 @@ test("-o FILE saves the output's only file and prints its path in its place", as
 });
 
 test("-o field=FILE saves one of several, as often as it is given, in lists by their index", async () => {
-  const { stdout } = await predict("box", "number=1", "-o", "note=note.txt", "--output=parts.1.crop=crop.txt");
-  expect(JSON.parse(stdout)).toMatchObject({
+  const printed = await here("box", "number=1", "-o", "note=note.txt", "--output=parts.1.crop=crop.txt");
+  expect(JSON.parse(printed)).toMatchObject({
     note: "note.txt",
     parts: [{ crop: "data:text/plain;base64,Zmlyc3Q=" }, { crop: "crop.txt" }],
   });
@@ -62,12 +63,12 @@ test("-o field=FILE saves one of several, as often as it is given, in lists by t
 
 test("-o FILE.json saves an output without files, or a field of it; FILE.npy an array", async () => {
   const output = { heights: [[1.5, 2, 2.5]], counts: [1, 2], name: "peak" };
-  const { stdout } = await predict(
+  const printed = await here(
     "arrays",
     "--example",
     ...["-o", "all.json", "-o", "name=name.json", "-o", "heights=h.npy", "-o", "counts=c.npy"],
   );
-  expect(JSON.parse(stdout)).toBe("all.json");
+  expect(JSON.parse(printed)).toBe("all.json");
   expect(JSON.parse(await textOf("all.json"))).toEqual(output);
   expect(JSON.parse(await textOf("name.json"))).toBe("peak");
   const [heights, counts] = await Promise.all(["h.npy", "c.npy"].map((name) => Bun.file(dir.join(name)).bytes()));
@@ -130,11 +131,7 @@ describe("is refused as a wrong call, before the model is run:", () => {
     ["a folder that is not there", ["picture", image, "-o", "no/a.png"], "there is no folder no"],
     ["no name at all", ["picture", image, "-o", ""], "must be FILE or field=FILE"],
   ])("%s", async (_, args, part) => {
-    const before = process.env.SCONCE_HOME;
-    process.env.SCONCE_HOME = store.home;
-    const { code, message } = await failureOf(runCommand(command, { rawArgs: args }));
-    if (before === undefined) delete process.env.SCONCE_HOME;
-    else process.env.SCONCE_HOME = before;
+    const { code, message } = await failureOf(here(...args));
     expect(code).toBe("usage");
     expect(message).toContain(part);
   });
@@ -157,15 +154,15 @@ describe("--demo", () => {
   });
 
   test("has demo outputs that equal the outputs where the model has no demo of its own", async () => {
-    expect(JSON.parse((await predict("lab", "x=1", "--demo")).stdout)).toEqual({
+    expect(JSON.parse(await here("lab", "x=1", "--demo"))).toEqual({
       output: { y: 3, together: 1 },
       demo_output: { y: 3, together: 1 },
     });
   });
 
   test("saves files of either, by the end of their name", async () => {
-    const { stdout } = await predict("box", "number=4", "--demo", "-o", "map=map.txt");
-    expect(JSON.parse(stdout).demo_output.map).toBe("map.txt");
+    const printed = await here("box", "number=4", "--demo", "-o", "map=map.txt");
+    expect(JSON.parse(printed).demo_output.map).toBe("map.txt");
     expect(await textOf("map.txt")).toBe("the map");
   });
 

@@ -1,9 +1,9 @@
 /** `predict`: one prediction without a server; how values are read, what is refused. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { runCommand } from "citty";
 import { predict as command } from "../src/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
+import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
 import { writeModel } from "./helpers/model-text.ts";
@@ -35,23 +35,11 @@ afterAll(async () => {
 const options = (env: Record<string, string> = {}) => ({ cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });
 const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...args], options());
 
-/** In this process, for what prints nothing: a process of its own takes long to start. */
-async function predictHere(...args: string[]): Promise<void> {
-  const before = process.env.SCONCE_HOME;
-  process.env.SCONCE_HOME = store.home;
-  try {
-    await runCommand(command, { rawArgs: args.map((arg) => arg.replace("=DIR/", `=${dir.path}/`)) });
-  } finally {
-    if (before === undefined) delete process.env.SCONCE_HOME;
-    else process.env.SCONCE_HOME = before;
-  }
-}
+const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 
 /** What the model box was given. */
 async function seen(...fields: string[]): Promise<unknown> {
-  const { code, stdout, stderr } = await predict("box", ...fields);
-  if (code !== 0) throw new Error(stderr);
-  return JSON.parse(stdout).seen;
+  return JSON.parse(await here("box", ...fields)).seen;
 }
 
 test("prints the output as one line of JSON, and nothing else", async () => {
@@ -124,10 +112,8 @@ test("--example takes the model's own example, of which fields replace members",
 });
 
 test("without a reference takes the most recent build of all", async () => {
-  await using home = await tempDir();
-  const env = { SCONCE_HOME: home.path };
-  await cli(["build", "--allow-random", modelFolder("lab")], { env });
-  expect((await cli(["predict", "x=1"], { env })).stdout).toBe('{"y":3,"together":1}\n');
+  await using own = await storeWith("lab");
+  expect((await cli(["predict", "x=1"], { env: { SCONCE_HOME: own.home } })).stdout).toBe('{"y":3,"together":1}\n');
 });
 
 test("takes fields that look like options after --", async () => {
@@ -180,7 +166,7 @@ describe("is refused as a wrong call:", () => {
     ],
     ["--json with --example", ["box", "--json", "{}", "--example"], "--json and --example are both a whole input"],
   ])("%s", async (_, args, part) => {
-    const { code, message } = await failureOf(predictHere(...args));
+    const { code, message } = await failureOf(here(...args));
     expect(code).toBe("usage");
     expect(message).toContain(part);
   });
@@ -191,10 +177,10 @@ describe("fails:", () => {
     ["a model that is not there", ["lob", "x=1"], 'no model "lob" in the store; did you mean "lab"?'],
     ["what the model's code throws", ["lab", "x=1", "fail=preprocess"], "preprocess failed: no such x"],
     ["an output that is not the declared one", ["lab", "x=1", "fail=output"], "does not fit its declared output"],
-    ["a file that is no image", ["picture", "image=DIR/song.wav"], "is not an image that can be read"],
+    ["a file that is no image", ["picture", "image=song.wav"], "is not an image that can be read"],
     ["a forward pass that throws", ["lab", "x=1", "steps=-1"], "steps must not be negative"],
   ])("%s", async (_, args, part) => {
-    const { code, message } = await failureOf(predictHere(...args));
+    const { code, message } = await failureOf(here(...args));
     expect(code).not.toBe("usage");
     expect(message).toContain(part);
   });

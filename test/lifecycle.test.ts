@@ -37,13 +37,21 @@ const setup = `async () => {
   if (process.env.GATE) await fetch(process.env.GATE);
 }`;
 
-describe("starting", () => {
+describe("a server", () => {
+  let server: RunningCli;
+  let client: Client;
+
+  beforeAll(async () => {
+    server = serve([]);
+    client = await clientOf(server);
+  });
+
+  afterAll(() => server[Symbol.asyncDispose]());
+
   test("logs each step in order, without colours when it is piped, and the address last, when predictions are taken", async () => {
-    await using server = serve();
-    const client = await clientOf(server);
     expect((await client.fetch("/health/ready")).status).toBe(200);
     const steps = [
-      /Setting up the model lab:latest \(sha256:[0-9a-f]{64}\)$/,
+      /Setting up the model lab:[0-9a-f]{12} \(sha256:[0-9a-f]{64}\)$/,
       /Running on (cpu|cuda:0) with \d+ threads?, max batch size 4; a forward pass takes .* ms for 1/,
       /Reading inputs from the input queue$/,
       /Starting the prediction service$/,
@@ -54,6 +62,25 @@ describe("starting", () => {
     expect(server.lines.join("\n")).toBe(Bun.stripANSI(server.lines.join("\n")));
   });
 
+  test("without a name takes the most recent build", async () => {
+    expect((await (await client.fetch("/")).json()) as object).toMatchObject({ name: "lab" });
+  });
+
+  test("has its port for itself: another one is refused", async () => {
+    const { port } = client.url;
+    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", port];
+    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
+    expect(code).toBe(1);
+    expect(stderr).toContain(`port ${port} of 127.0.0.1 is in use by another program`);
+  });
+
+  test("that is idle ends at once with code 0 when it is told to stop", async () => {
+    server.kill("SIGTERM");
+    expect(await server.exited).toBe(0);
+  });
+});
+
+describe("starting", () => {
   test("opens the port first: live, and 503 to all else until the model is ready", async () => {
     await using gate = hold();
     const port = freePort();
@@ -74,32 +101,12 @@ describe("starting", () => {
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
   });
 
-  test("takes options from SCONCE_ variables, and a flag before them", async () => {
-    await using server = serve(["lab", "--threads", "1"], { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
-    await server.line("Running on");
-    expect(server.lines.join("\n")).toContain("with 1 thread, max batch size 7");
-  });
-
-  test("without a name takes the most recent build", async () => {
-    await using server = serve([]);
-    expect((await (await (await clientOf(server)).fetch("/")).json()) as object).toMatchObject({ name: "lab" });
-  });
-
   test("on a port in use ends with one line and code 1", async () => {
     using other = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", String(other.port)];
     const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
     expect(code).toBe(1);
     expect(stderr).toMatch(/^sconce: port \d+ .*is in use by another program; choose another with --port\n$/);
-  });
-
-  test("on the port of another server is refused, too", async () => {
-    await using server = serve([]);
-    const { url } = await clientOf(server);
-    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", url.port];
-    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
-    expect(code).toBe(1);
-    expect(stderr).toContain(`port ${url.port} of 127.0.0.1 is in use by another program`);
   });
 
   test("of a model whose setup throws ends with one line and code 1", async () => {
@@ -109,12 +116,15 @@ describe("starting", () => {
     expect(server.lines.length).toBe(2);
   });
 
-  test("logs JSON lines for those who ask", async () => {
-    await using server = serve(["lab", "--log-format", "json"]);
+  test("takes options from SCONCE_ variables, and a flag before them; logs JSON lines for those who ask", async () => {
+    const args = ["lab", "--threads", "1", "--log-format", "json"];
+    await using server = serve(args, { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
     await server.line("Listening on");
     for (const line of server.lines) {
       expect(JSON.parse(line)).toEqual({ time: expect.any(String), level: "info", message: expect.any(String) });
     }
+    expect(server.lines[0]).toContain("Setting up the model lab:latest (");
+    expect(server.lines.join("\n")).toContain("with 1 thread, max batch size 7");
   });
 
   test("says less for --log-level warning", async () => {
@@ -192,18 +202,14 @@ describe("a server that is told to stop", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("ends an idle server at once with code 0", async () => {
-    await using server = serve();
-    await server.line("Listening on");
-    server.kill("SIGTERM");
-    expect(await server.exited).toBe(0);
-  });
-
   test("during a batch waits for its end", async () => {
     await using server = serve();
     const client = await clientOf(server);
-    const waiting = client.predict([{ x: 1, steps: 800 }]);
-    while ((await client.metric("sconce_predictions_active")) === 0);
+    let isOver = false;
+    const waiting = client.predict([{ x: 1, steps: 800 }]).finally(() => {
+      isOver = true;
+    });
+    while (!isOver && (await client.metric("sconce_predictions_active")) === 0);
     server.kill("SIGTERM");
     expect((await waiting).status).toBe("success");
     expect(await server.exited).toBe(0);

@@ -105,7 +105,8 @@ describe("a prediction that failed", () => {
   test("for its time, or for its client, is counted apart, with the inputs that it left", async () => {
     await using gate = hold();
     const late = [{ x: 1 }, { x: 1, before: gate.url("late") }];
-    const timedOut = () => server.client.predict(late, { "Cancel-After": "0.05" });
+    // Long enough for the input that waits for nothing.
+    const timedOut = () => server.client.predict(late, { "Cancel-After": "0.5" });
     expect(await growth('sconce_items_total{status="failed",reason="timeout"}', timedOut)).toBe(1);
     expect(await growth(failed("timeout"), timedOut)).toBe(1);
     const canceled = async () => {

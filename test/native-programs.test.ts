@@ -6,7 +6,6 @@ import { float32, float64, int32 } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
 import { readProgram } from "../src/native/program.ts";
 import { failure } from "./helpers/failure.ts";
-import { exportedPrograms } from "./helpers/programs.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 let folder: string;
@@ -14,7 +13,7 @@ let session: NativeSession;
 let known: Record<string, number[]>;
 
 beforeAll(async () => {
-  folder = await exportedPrograms();
+  folder = (await fixtures()).path("programs");
   const inputs = { mask: float32("length"), x: float32("length", 4) };
   const outputs = { flat: float32("flat"), picked: float32("length", 2), best: float64("length"), at: int32("length") };
   session = await openSession({ path: join(folder, "steps.pt2"), device: "cpu", threads: 1, inputs, outputs });

@@ -8,7 +8,6 @@ import { inputsOfSource } from "../src/commands/plain/package-source.ts";
 import { inputOption } from "../src/commands/plain/tensor-input.ts";
 import { Archive } from "../src/native/archive.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
-import { exportedPrograms } from "./helpers/programs.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
@@ -23,7 +22,8 @@ const program = (name: string) => Archive.open(join(programs, name))?.text(/mode
 
 beforeAll(async () => {
   dir = await tempDir();
-  [weights, programs] = await Promise.all([fixtures(), exportedPrograms()]);
+  weights = await fixtures();
+  programs = weights.path("programs");
 });
 
 afterAll(() => dir[Symbol.asyncDispose]());

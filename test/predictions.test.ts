@@ -24,7 +24,8 @@ const milliseconds = (time: string | undefined) => Date.parse(time ?? "");
 
 describe("creating a prediction", () => {
   test("answers at once with its id and the status pending", async () => {
-    const response = await server.client.post([{ x: 1 }]);
+    await using gate = hold();
+    const response = await server.client.post([{ x: 1, before: gate.url("a") }]);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json");
     const body = (await response.json()) as PredictionBody;
@@ -86,7 +87,9 @@ describe("Prefer: wait", () => {
   test.each(["wait=0", "wait=abc", "wait=-1", "wait=1.5", "await", "return=minimal", ""])(
     "%p answers at once",
     async (prefer) => {
-      expect((await server.client.create([{ x: 1 }], { Prefer: prefer })).status).toBe("pending");
+      await using gate = hold();
+      const input = { x: 1, before: gate.url("a") };
+      expect((await server.client.create([input], { Prefer: prefer })).status).toBe("pending");
     },
   );
 

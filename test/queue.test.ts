@@ -62,11 +62,13 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("show what is under way, and wait for what another one accepted", async () => {
     await using gate = hold();
-    const { prediction_id: id, status } = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
+    const inputs = [1, 2].map((x) => ({ x, before: gate.url(`${x}`) }));
+    const { prediction_id: id, status } = await both.client.create(inputs);
     expect(status).toBe("pending");
+    gate.release("1");
     await front.client.until(id, (record) => record.status === "running");
     const end = front.client.end(id);
-    gate.release("a");
+    gate.release("2");
     expect(await end).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
   });
 

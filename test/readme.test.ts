@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { Glob } from "bun";
+import { z } from "zod";
 import { helpOf } from "../src/commands/help.ts";
 import { serve } from "../src/commands/serve.ts";
 import { serveOptions } from "../src/config.ts";
@@ -17,6 +18,10 @@ const pages = await readPages(root);
 const blocks = pages.flatMap(({ text }) => blocksOf(text));
 const namedRegistry = "registry.example.com";
 const isServer = (command: string) => command === "./server" || /^(npm start|(npm|bun) run serve)\b/.test(command);
+
+const { scripts } = z
+  .object({ scripts: z.record(z.string(), z.string()) })
+  .parse(await Bun.file(join(root, "package.json")).json());
 
 let checkout: TempDir;
 let store: TempDir;
@@ -122,6 +127,7 @@ function environment(port: number): Record<string, string | undefined> {
     // Compiled sooner, run once.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
+    TORCHINDUCTOR_VEC_ISA_OK: "1",
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     PATH: path,
     SCONCE_HOME: store.path,
@@ -131,9 +137,18 @@ function environment(port: number): Record<string, string | undefined> {
   };
 }
 
+/** What npm runs, without the third of a second of a processor that npm takes; where npm would take an option for its own it is left to npm. */
+function withoutNpm(command: string): string {
+  return command.replace(
+    /^npm run (?:-s )?(\w+)((?: [^-\s]\S*)*)(?: --(?= )|$)/,
+    (_, name: string, args: string) => `${scripts[name]?.replace("exec ", "")}${args}`,
+  );
+}
+
 async function run(commands: readonly string[]): Promise<string> {
   if (commands.length === 0) return "";
   const script = commands
+    .map(withoutNpm)
     .join("\n")
     .replaceAll("localhost:3000", `127.0.0.1:${server?.port}`)
     .replaceAll(namedRegistry, registry?.host ?? namedRegistry)
@@ -176,7 +191,7 @@ async function start(command: string): Promise<void> {
 /** Starts a command that goes on, on a port of its own, and waits until it says that it listens; gives its standard output. */
 async function startServer(command: string, wanted = 0): Promise<ReadableStream<Uint8Array>> {
   await stop();
-  const child = Bun.spawn(["bash", "-c", `exec ${command}`], {
+  const child = Bun.spawn(["bash", "-c", `exec ${withoutNpm(command)}`], {
     cwd: checkout.path,
     env: environment(wanted),
     stdin: "ignore",

@@ -16,7 +16,7 @@ export const cacheFolder = join(state, "cache", "executables");
 /** Compressing is no part of a test, and a fifth of the time when it is done a little worse. */
 export async function packedLibraries(): Promise<void> {
   const { addon, libtorch } = await libraryFiles();
-  await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 3 });
+  await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 1 });
 }
 
 const digits = join(import.meta.dir, "../../examples/digits");

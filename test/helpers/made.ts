@@ -36,6 +36,8 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
     TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
     // Compiled sooner, run once. Its tables of lines it keeps: they say for which processor it is.
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+    // Else it compiles a file with each instruction set to see whether that can be done.
+    TORCHINDUCTOR_VEC_ISA_OK: "1",
   };
   const child = Bun.spawn([python.command, script, unfinished], {
     env,

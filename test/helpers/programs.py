@@ -1,8 +1,7 @@
-"""Exported programs, which are made in no time, as nothing is compiled: python3 programs.py FOLDER."""
+"""Exported programs, which weights.py makes in no time, as nothing is compiled."""
 
 import json
 import os
-import sys
 import warnings
 
 import torch
@@ -67,7 +66,3 @@ def main(folder: str) -> None:
     with open(os.path.join(folder, "steps.json"), "w") as file:
         json.dump({"x": given[0].flatten().tolist(), "mask": given[1].flatten().tolist(), **results}, file)
     save(export(Shifted(), (torch.ones(2, 3), 1)), os.path.join(folder, "number.pt2"))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,17 +1,20 @@
 /** Real servers in this process, for models that are built into a store of their own. */
 import { cp } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build as buildCommand } from "../../src/commands/build.ts";
 import { type ServeConfig, serveOptions } from "../../src/config.ts";
 import { configureLog } from "../../src/log.ts";
 import { type Server, startServer } from "../../src/server.ts";
+import { IndexFile } from "../../src/store/index-file.ts";
 import { ModelStore } from "../../src/store/store.ts";
-import { cli } from "./cli.ts";
 import { Client } from "./client.ts";
+import { commandHere } from "./command-here.ts";
 import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const folder = fileURLToPath(new URL("../models", import.meta.url));
+const examples = fileURLToPath(new URL("../../examples", import.meta.url));
 
 /** A folder of `test/models`. */
 export function modelFolder(name: string): string {
@@ -33,15 +36,27 @@ export interface TestServer extends AsyncDisposable {
 }
 
 /**
- * A new store with these models of `test/models`, or model folders elsewhere, built into it. In one run of `npm test` the former are
- * built once: each file gets a copy.
+ * A new store with these models of `test/models`, or model folders elsewhere, built into it. Those of this checkout are built once in
+ * one run of `npm test`: each file gets copies.
  */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
-  const ours = models.filter((model) => !model.includes("/"));
-  const built = ours.length === 0 ? undefined : await shared(ours.join("+"), (home) => buildAll(home, ours));
-  if (built !== undefined) await cp(built, dir.path, { recursive: true });
-  await buildAll(dir.path, built === undefined ? models : models.filter((model) => !ours.includes(model)));
+  const homes = await Promise.all(
+    models.map(async (model) => {
+      const path = model.includes("/") ? resolve(model) : modelFolder(model);
+      const isOurs = [folder, examples].includes(dirname(path));
+      const home = isOurs ? await shared(`store-${basename(path)}`, (made) => build(made, path)) : undefined;
+      if (home === undefined) await build(dir.path, path);
+      return home;
+    }),
+  );
+  for (const home of homes) {
+    if (home === undefined) continue;
+    const index = IndexFile.read(dir.path);
+    await cp(home, dir.path, { recursive: true });
+    for (const entry of IndexFile.read(home).entries()) index.set(entry);
+    index.write();
+  }
   return {
     home: dir.path,
     serve: async (reference, config = {}) => {
@@ -54,16 +69,10 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
   };
 }
 
-async function buildAll(home: string, models: readonly string[]): Promise<void> {
-  const builds = await Promise.all(
-    models.map((model) =>
-      // Some tell how large their batch was.
-      cli(["build", "--allow-random", model.includes("/") ? model : modelFolder(model)], {
-        env: { SCONCE_HOME: home },
-      }),
-    ),
-  );
-  for (const { code, stderr } of builds) if (code !== 0) throw new Error(`the build failed: ${stderr}`);
+async function build(home: string, path: string): Promise<void> {
+  configureLog({ level: "error", format: "text" });
+  // Some tell how large their batch was.
+  await commandHere(buildCommand, ["--allow-random", path], { home });
 }
 
 function testServer(server: Server): TestServer {

@@ -30,6 +30,7 @@ export function fixtures(): Promise<Fixtures> {
 }
 
 const script = join(import.meta.dir, "weights.py");
+const sources = [join(import.meta.dir, "programs.py")];
 let making: Promise<Fixtures> | undefined;
 
 const dtypeNames = z.enum([
@@ -60,7 +61,7 @@ const fixturesSchema = z.object({
 });
 
 async function make(): Promise<Fixtures> {
-  const folder = await made({ name: "weights", script });
+  const folder = await made({ name: "weights", script, sources });
   const listed = fixturesSchema.parse(await Bun.file(join(folder, "fixtures.json")).json());
   return {
     rows: listed.rows,

@@ -17,18 +17,23 @@ export async function within<T>(promise: Promise<T>, what: string, limitMs = SOO
 /** @returns whether the condition came true in time */
 export async function comesTrue(condition: () => boolean | Promise<boolean>, limitMs = SOON_MS): Promise<boolean> {
   const untilMs = performance.now() + limitMs;
-  while (!(await condition())) {
+  // Less and less often: what is asked takes processes that would come to it.
+  for (let pauseMs = 10; !(await condition()); pauseMs = Math.min(1.2 * pauseMs, 100)) {
     if (performance.now() > untilMs) return false;
-    await Bun.sleep(10);
+    await Bun.sleep(pauseMs);
   }
   return true;
 }
 
-/** @throws Error when the condition does not come true in time */
+/**
+ * @param what was awaited; a function is called when it did not come true
+ * @throws Error when the condition does not come true in time
+ */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  what: string,
+  what: string | (() => string),
   limitMs = SOON_MS,
 ): Promise<void> {
-  if (!(await comesTrue(condition, limitMs))) throw new Error(`${what}: not within ${limitMs / 1000} s`);
+  if (await comesTrue(condition, limitMs)) return;
+  throw new Error(`${typeof what === "string" ? what : what()}: not within ${limitMs / 1000} s`);
 }

@@ -3,6 +3,7 @@ import { cp } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { cli } from "../helpers/cli.ts";
 import { compiledOperators } from "../helpers/operators.ts";
+import { shared } from "../helpers/shared.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 export interface ModelHome extends AsyncDisposable {
@@ -11,14 +12,18 @@ export interface ModelHome extends AsyncDisposable {
 }
 
 export async function modelHome(): Promise<ModelHome> {
+  const path = await shared("torture", buildAll);
+  if (path !== undefined) return { path, [Symbol.asyncDispose]: async () => {} };
+  const home = await tempDir();
+  await buildAll(home.path);
+  return home;
+}
+
+async function buildAll(home: string): Promise<void> {
   const operators = await compiledOperators();
-  await using opened = new AsyncDisposableStack();
-  const home = opened.use(await tempDir());
   const faulty = ["fault.pt", "operators.so"].map((file) => join(operators, file));
-  for (const name of ["model", "code-model"]) await build(name, faulty, home.path);
-  await buildFolder(join(import.meta.dir, "../models/greedy"), home.path);
-  const resources = opened.move();
-  return { path: home.path, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  for (const name of ["model", "code-model"]) await build(name, faulty, home);
+  await buildFolder(join(import.meta.dir, "../models/greedy"), home);
 }
 
 async function build(name: string, files: readonly string[], home: string): Promise<void> {

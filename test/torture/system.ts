@@ -18,7 +18,7 @@ export function processesWith(variable: string, value: string): number[] {
 
 /** Also those that have ended and whose end nobody has asked for. */
 export function childrenOf(pid: number): number[] {
-  return pids().filter((candidate) => parentOf(candidate) === pid);
+  return textOf(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
 }
 
 /** Arguments, as `ps` shows them. */
@@ -28,8 +28,10 @@ export function commandLineOf(pid: number): readonly string[] {
 
 /** Whether a process has ended, whether or not its parent has asked. */
 export function hasEnded(pid: number): boolean {
-  const state = afterName(pid)[0];
-  return state === undefined || state === "Z" || state === "X";
+  const stat = textOf(`/proc/${pid}/stat`);
+  // After the name, which may hold anything.
+  const state = stat[stat.lastIndexOf(") ") + 2];
+  return stat === "" || state === "Z" || state === "X";
 }
 
 export function holdingsOf(pid: number): Holdings {
@@ -52,17 +54,6 @@ export function namesIn(folder: string): string[] {
 
 function pids(): number[] {
   return namesIn("/proc").map(Number).filter(Number.isInteger);
-}
-
-function parentOf(pid: number): number {
-  return Number(afterName(pid)[1]);
-}
-
-/** The fields of `stat` from the state on: the name before it may hold anything. */
-function afterName(pid: number): string[] {
-  const stat = textOf(`/proc/${pid}/stat`);
-  const end = stat.lastIndexOf(") ");
-  return end < 0 ? [] : stat.slice(end + 2).split(" ");
 }
 
 function linkOf(path: string): string {

@@ -137,7 +137,7 @@ export class Traffic {
         this.stop();
         return;
       }
-      await Bun.sleep(20);
+      await Bun.sleep(100);
     }
   }
 

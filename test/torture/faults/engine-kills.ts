@@ -21,14 +21,19 @@ export const engineKills: Fault = {
         const before = server.lines.length;
         process.kill(engine, "SIGKILL");
         const isBack = () => server.lines.slice(before).some((line) => line.includes("engine process is ready again"));
-        await until(async () => {
-          hasFallen ||= (await server.readiness()) === 503;
-          return isBack();
-        }, `the engine process to be ready again\n${server.lastLines}`);
+        await until(
+          async () => {
+            hasFallen ||= (await server.readiness()) === 503;
+            return isBack();
+          },
+          () => `the engine process to be ready again\n${server.lastLines}`,
+        );
         await until(async () => (await server.readiness()) === 200, "readiness to come back");
         if ((await server.child("engine")) === engine)
           tally.problem("the engine process has the id of the one that was killed");
-        const told = server.lines.slice(before).filter((line) => line.includes("was ended by SIGKILL"));
+        const told = server.lines
+          .slice(before)
+          .filter((line) => line.includes("The engine process was ended by SIGKILL"));
         if (told.length !== 1) tally.problem(`${told.length} lines of the log tell of a death:\n${server.lastLines}`);
       },
     });

@@ -11,7 +11,6 @@ export const stops: Fault = {
   async inject(injection) {
     for (const fronts of injection.isLong ? [1, 2] : [1]) {
       await drainUnderLoad(injection, fronts);
-      await endAtOnce(injection, fronts);
       await drainForSoLong(injection, fronts);
     }
   },
@@ -36,10 +35,10 @@ async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts
     await running;
     await traffic.verify();
   });
+  await endAtOnce(tally, server);
 }
 
-async function endAtOnce({ tally, home }: Injection, fronts: number): Promise<void> {
-  await using server = await TestedServer.start({ home, args: ["--fronts", String(fronts)] });
+async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promise<void> {
   await create(server.url, [{ x: 1, fault: "hang" }]);
   await tally.inject(async () => {
     server.signal("SIGTERM");

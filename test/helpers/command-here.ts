@@ -1,0 +1,41 @@
+/** Commands of `sconce` in this process: one of its own takes half a second of a processor before it does anything. */
+import { runCommand } from "citty";
+import type { Command } from "../../src/commands/command.ts";
+import { withConsole } from "../../src/serving/captured-console.ts";
+
+export interface CommandHereOptions {
+  /** Of the model store. */
+  readonly home: string;
+  /** What paths are relative to. */
+  readonly cwd?: string;
+}
+
+/** The variable and the folder are the whole process's: one after the other. */
+let last: Promise<unknown> = Promise.resolve();
+
+/** @returns what it prints; rejects with the error that a process would tell in one line */
+export function commandHere(command: Command, args: readonly string[], options: CommandHereOptions): Promise<string> {
+  const running = last.catch(() => {}).then(() => run(command, args, options));
+  last = running;
+  return running;
+}
+
+async function run(command: Command, args: readonly string[], { home, cwd }: CommandHereOptions): Promise<string> {
+  const before = { home: process.env.SCONCE_HOME, cwd: process.cwd() };
+  let printed = "";
+  process.env.SCONCE_HOME = home;
+  if (cwd !== undefined) process.chdir(cwd);
+  try {
+    await withConsole(
+      (text) => {
+        printed += text;
+      },
+      () => runCommand(command, { rawArgs: [...args] }),
+    );
+  } finally {
+    process.chdir(before.cwd);
+    if (before.home === undefined) delete process.env.SCONCE_HOME;
+    else process.env.SCONCE_HOME = before.home;
+  }
+  return printed;
+}
