@@ -2,12 +2,10 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { root } from "../scripts/setup/step.ts";
+import { type Line, type Result, readResults } from "./measurement.ts";
 import { drawPlot } from "./plot.ts";
-import { type Result, readResults } from "./results.ts";
 import { linearScale, logScale } from "./scale.ts";
 import { median } from "./turns.ts";
-
-type Line = NonNullable<Result["lines"]>[number];
 
 const folder = join(root, "bench", "plots");
 /** By name, with what they show in words. */
@@ -80,9 +78,10 @@ function table(results: readonly Result[]): string {
     "| what | measured as | median | lowest to highest |",
     "|---|---|---|---|",
     ...rows.map((row) => {
-      const { subject, compared, reached, values } = row;
-      const ends = values.length > 1 ? `${number(row, reached.min)} to ${number(row, reached.max)}` : "";
-      return `| ${subject} | ${compared} | ${number(row, reached.median)} | ${ends} |`;
+      const { subject, compared, values } = row;
+      const ends =
+        values.length > 1 ? `${number(row, Math.min(...values))} to ${number(row, Math.max(...values))}` : "";
+      return `| ${subject} | ${compared} | ${number(row, median(values))} | ${ends} |`;
     }),
     "",
     `Measured ${days.join(" and ")} on ${machines.join("; ")}.`,
