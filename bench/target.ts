@@ -14,7 +14,7 @@ export const details = {
   p50: ms,
   p99: ms,
   /** Of processor time for one prediction: steadier than a rate on a machine that others use. */
-  "JS thread": us,
+  "main thread": us,
   "engine process, all threads": us,
   "batches of": (value: number) => value.toFixed(1),
   "a batch": ms,
@@ -153,7 +153,7 @@ export class Server implements Target {
       failed: done.failed + lost,
       details: {
         ...(way === "wait" ? { p50: done.p50Ms, p99: done.p99Ms } : {}),
-        "JS thread": perItem("jsSeconds"),
+        "main thread": perItem("jsSeconds"),
         "engine process, all threads": perItem("engineSeconds"),
         "batches of": added("items") / added("batches"),
         "a batch": (1000 * added("batchSeconds")) / added("batches"),
