@@ -29,7 +29,7 @@ export async function startPeer(
   await mkdir(join(peersFolder, "home"), { recursive: true });
   const [port = 0, otherPort = 0] = freePorts(2);
   const { command, env } = await start(port);
-  const counts = join(peersFolder, `${port}.counts`);
+  const counts = join(peersFolder, `${network.name}.counts`);
   writeFileSync(counts, new Uint8Array(16));
   const shared = {
     PEER_PORT: String(port),
@@ -63,15 +63,17 @@ export async function startPeer(
 
 /** A Python with the packages of requirements/NAME.txt and the torch that the set-up has. */
 export async function inPython(name: string, args: readonly string[]) {
-  const { command, env } = python();
+  const { command, env: found } = python();
   const requirements = join("requirements", `${name}.txt`);
   const packages = await made(join(peersFolder, `${name}-${digestOf(command, textOf(requirements))}`), (folder) => {
     console.error(`  installing ${name} with pip, once`);
     // Without what they depend on: all of it is in the file, and some of it would bring another torch.
     return installPackages(["-r", join(import.meta.dir, requirements)], command, folder);
   });
-  const path = [packages, env.PYTHONPATH].filter(Boolean).join(":");
-  return { command: [command, ...args], env: { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "1" } };
+  const path = [packages, found.PYTHONPATH].filter(Boolean).join(":");
+  // Where programs of packages are looked for, as mosec does for its own.
+  const env = { PYTHONPATH: path, PYTHONUSERBASE: packages, PYTHONDONTWRITEBYTECODE: "1" };
+  return { command: [command, ...args], env };
 }
 
 /** This Bun with packages of npm, each `name@version`. */
