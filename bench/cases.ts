@@ -44,7 +44,7 @@ const inBatches = (threads: number) => sconce({ threads, flags: ["--batch-size",
 const one = sconce({ flags: ["--no-isolate", "--store", "memory"] });
 const two = (options: SconceOptions = {}) => sconce({ flags: ["--fronts", "1", "--store", "memory"], ...options });
 const inFile = (options: SconceOptions = {}) => sconce({ flags: ["--fronts", "1"], inFile: true, ...options });
-const replicas = (...roles: NonNullable<SconceOptions["roles"]>) => sconce({ roles });
+const replicas = (...roles: NonNullable<SconceOptions["roles"]>) => sconce({ flags: ["--fronts", "1"], roles });
 const read = { way: "create-get" } as const;
 const isolated = { compared: "engine process, of --no-isolate" };
 const kept = { compared: "predictions in a file, of in memory" };

@@ -105,14 +105,9 @@ export class Server implements Target {
     await Promise.all(
       this.#network.samples.map(async ({ input, output }) => {
         const given = await this.#ask(input);
-        const values = (of: Output) => JSON.stringify(Object.keys(of).sort());
-        const isAlike = (name: string, i: number, value: number) =>
-          Math.abs(value - (given[name]?.[i] ?? Number.NaN)) <= TOLERANCE * (1 + Math.abs(value));
+        const rows = Object.entries(output);
         const isRight =
-          values(given) === values(output) &&
-          Object.entries(output).every(
-            ([name, row]) => given[name]?.length === row.length && row.every((value, i) => isAlike(name, i, value)),
-          );
+          Object.keys(given).length === rows.length && rows.every(([name, row]) => areClose(given[name] ?? [], row));
         if (!isRight)
           throw new Error(
             `${this.title} answered wrongly: ${JSON.stringify({ given, expected: output }).slice(0, 500)}`,
@@ -178,6 +173,12 @@ export class Server implements Target {
     const { failed = Number.NaN, batchSeconds = Number.NaN, ...work } = (await this.#options.work?.()) ?? none;
     return { ...work, failed, batchSeconds, ...processorSeconds(this.child.pid) };
   }
+}
+
+function areClose(given: readonly number[], expected: readonly number[]): boolean {
+  const isClose = (value: number, i: number) =>
+    Math.abs(value - (expected[i] ?? Number.NaN)) <= TOLERANCE * (1 + Math.abs(value));
+  return given.length === expected.length && given.every(isClose);
 }
 
 /** What `/metrics` of this program says. */
