@@ -82,7 +82,7 @@ export const peers: Readonly<Record<string, Peer>> = {
       answer: z.object({ data: z.tuple([z.object({ embedding: numbers })]) }).transform(({ data: [output] }) => output),
     },
     async start(port) {
-      const { command, env } = await inPython("infinity", ["-m", "infinity_emb", "v2"]);
+      const { command, env } = await inPython("infinity", ["-c", "from infinity_emb.cli import cli; cli()", "v2"]);
       const [packages = ""] = env.PYTHONPATH.split(":");
       return {
         command: [

@@ -1,8 +1,8 @@
 /** A peer that runs, with its packages in .sconce/bench/peers: installed or compiled once, at exact versions. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { installPackages, made } from "../../examples/minilm/prepared.ts";
+import { made } from "../../examples/minilm/prepared.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { state } from "../../scripts/setup/step.ts";
 import { fetchDebianTools } from "../../test/helpers/debian-tools.ts";
@@ -61,19 +61,25 @@ export async function startPeer(
   }
 }
 
-/** A Python with the packages of requirements/NAME.txt and the torch that the set-up has. */
+/** A Python with an environment of its own: the packages of requirements/NAME.txt, and after them the torch that the set-up has. */
 export async function inPython(name: string, args: readonly string[]) {
   const { command, env: found } = python();
   const requirements = join("requirements", `${name}.txt`);
-  const packages = await made(join(peersFolder, `${name}-${digestOf(command, textOf(requirements))}`), (folder) => {
-    console.error(`  installing ${name} with pip, once`);
-    // Without what they depend on: all of it is in the file, and some of it would bring another torch.
-    return installPackages(["-r", join(import.meta.dir, requirements)], command, folder);
-  });
+  const folder = await made(
+    join(peersFolder, `${name}-${digestOf(command, textOf(requirements))}`),
+    async (unfinished) => {
+      console.error(`  installing ${name} with pip, once`);
+      await Child.run([command, "-m", "venv", unfinished]);
+      // Without what they depend on: all of it is in the file, and some of it would bring another torch.
+      const options = ["--no-deps", "--no-compile", "--no-input", "--disable-pip-version-check"];
+      const pip = [join(unfinished, "bin", "python"), "-m", "pip", "install", ...options];
+      await Child.run([...pip, "-r", join(import.meta.dir, requirements)]);
+    },
+  );
+  const [version = ""] = readdirSync(join(folder, "lib"));
+  const packages = join(folder, "lib", version, "site-packages");
   const path = [packages, found.PYTHONPATH].filter(Boolean).join(":");
-  // Where programs of packages are looked for, as mosec does for its own.
-  const env = { PYTHONPATH: path, PYTHONUSERBASE: packages, PYTHONDONTWRITEBYTECODE: "1" };
-  return { command: [command, ...args], env };
+  return { command: [join(folder, "bin", "python"), ...args], env: { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "1" } };
 }
 
 /** This Bun with packages of npm, each `name@version`. */
@@ -101,15 +107,8 @@ export async function compiledFrom(source: string, debian: string, libraries: re
   const program = await made(join(peersFolder, `${source}-${digestOf(textOf(source), libtorch)}`), async (folder) => {
     console.error(`  compiling ${source}, once`);
     await Child.run([
-      ...[
-        "c++",
-        "-O2",
-        "-std=c++20",
-        "-DAT_PER_OPERATOR_HEADERS",
-        join(import.meta.dir, source),
-        "-o",
-        join(folder, "server"),
-      ],
+      ..."c++ -O2 -std=c++20 -DAT_PER_OPERATOR_HEADERS".split(" "),
+      ...[join(import.meta.dir, source), "-o", join(folder, "server")],
       ...[...headers, join(unpacked, "include")].flatMap((each) => ["-isystem", each]),
       ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`]),
       ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
