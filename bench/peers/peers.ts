@@ -99,7 +99,7 @@ export const peers: Readonly<Record<string, Peer>> = {
             "--port",
             String(port),
           ],
-          ...["--no-bettertransformer", "--log-level", "error"],
+          ...["--no-bettertransformer", "--no-model-warmup", "--log-level", "error"],
         ],
         env: { ...env, HF_HUB_OFFLINE: "1", DO_NOT_TRACK: "1" },
       };

@@ -17,7 +17,7 @@ export interface Command {
 }
 
 export const peersFolder = join(folderOfAll, "peers");
-const START_MS = 120_000;
+const START_MS = 240_000;
 const digestOf = (...parts: readonly string[]) => Bun.hash(parts.join("\0")).toString(16);
 const textOf = (name: string) => readFileSync(join(import.meta.dir, name), "utf8");
 
