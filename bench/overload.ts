@@ -67,7 +67,7 @@ export async function overload(options: CaseOptions): Promise<Measurement[]> {
         `${perSecond(middle((done) => done.perSecond))} to ${perSecond(median(own.map(({ before }) => before)))}`,
         ...(polled > 0 ? [`polled ${perSecond(middle((done) => done.others))}`] : []),
         `p50 ${ms(middle((done) => done.p50Ms))}, p99 ${ms(middle((done) => done.p99Ms))}`,
-        `refused p99 ${ms(middle((done) => done.refusedP99Ms))}`,
+        ...(total("refused") > 0 ? [`refused p99 ${ms(middle((done) => done.refusedP99Ms))}`] : []),
         `${total("refused")} refused, ${total("left")} left`,
       ].join(", "),
       failed: total("lost") + total("unanswered"),

@@ -198,7 +198,7 @@ export async function workOf(url: string): Promise<Required<Work>> {
  * So far, of the main threads of a server's fronts, which run its JS, and of all threads of its engine process; no numbers where there is
  * none, or the system does not say (it does on Linux).
  */
-export function processorSeconds(pid: number): { jsSeconds: number; engineSeconds: number } {
+function processorSeconds(pid: number): { jsSeconds: number; engineSeconds: number } {
   const seconds = (thread: string) => Number(readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e9;
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
