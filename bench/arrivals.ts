@@ -19,3 +19,14 @@ export function poissonArrivals(options: {
     times.push(time);
   }
 }
+
+/** Random whole numbers of 32 bits that are the same at every run: xorshift (Marsaglia, 2003). */
+export function wholeNumbers(): () => number {
+  let state = 20;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state >>> 0;
+  };
+}

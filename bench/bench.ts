@@ -3,9 +3,8 @@ import { messageOf } from "../src/errors.ts";
 import { Canary } from "./canary.ts";
 import { cases } from "./cases.ts";
 import { missingWrk } from "./load.ts";
-import type { Measurement } from "./measurement.ts";
-import { formatReport, legend, machine } from "./report.ts";
-import { saveResults } from "./results.ts";
+import { type Result, resultOf, saveResults } from "./measurement.ts";
+import { formatReport, machine } from "./report.ts";
 
 export interface BenchOptions {
   /** Names of cases. */
@@ -21,30 +20,23 @@ export async function bench({ names, seconds, repeats, json }: BenchOptions): Pr
   const missing = missingWrk();
   if (missing !== undefined) throw new Error(missing);
   const canary = new Canary();
-  const measurements: Measurement[] = [];
+  const all: Result[] = [];
   let broken = 0;
   for (const [name, measure] of Object.entries(cases)) {
     if (!names.includes(name)) continue;
     console.error(`measuring ${name}`);
     try {
       const measured = [await measure({ seconds, repeats, canary })].flat();
-      measurements.push(...measured);
-      const measuredAt = new Date().toISOString();
-      const results = measured.map((each) => ({
-        case: name,
-        measuredAt,
-        seconds,
-        repeats,
-        machine: machine(),
-        ...each,
-      }));
+      const found = { case: name, measuredAt: new Date().toISOString(), seconds, repeats, machine: machine() };
+      const cores = canary.shares();
+      const results = measured.map((each) => resultOf({ ...found, cores, ...each }));
+      all.push(...results);
       if (json !== undefined) await saveResults(json, results);
     } catch (error) {
       broken += 1;
       console.error(`${name} could not be measured: ${messageOf(error)}`);
     }
   }
-  const { cpu, cores, bun, libtorch } = machine();
-  console.log(`\n${formatReport(measurements)}\n\n${legend}\n${cpu}, ${cores} cores; Bun ${bun}, libtorch ${libtorch}`);
+  console.log(`\n${formatReport(all)}`);
   return broken;
 }

@@ -1,7 +1,5 @@
-/** A process of the benchmark: it is asked in lines on its standard input, and heard in lines on its output. */
-import { readdirSync, readFileSync } from "node:fs";
+/** A process of the benchmark: asked in lines on its standard input, heard in lines of its output, ended with all that it started. */
 import { root } from "../scripts/setup/step.ts";
-import { endWithUs } from "./end-with-us.ts";
 
 interface Listener {
   readonly pattern: RegExp;
@@ -9,42 +7,61 @@ interface Listener {
   readonly reject: (error: Error) => void;
 }
 
+export interface ChildOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** What a server that is drained, or hangs, is given before it is ended. */
+  readonly stopMs?: number;
+}
+
 const KEPT_LINES = 40;
-/** What a drained server, or one that hangs, is given before it is ended. */
-const STOP_MS = 10_000;
+const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+const running = new Set<Child>();
 
 export class Child implements AsyncDisposable {
   readonly #command: readonly string[];
   readonly #process: Bun.Subprocess<"pipe", "pipe", "pipe">;
+  readonly #stopMs: number;
   readonly #ended: Promise<void>;
   #lines: string[] = [];
   #listeners: Listener[] = [];
 
-  constructor(command: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  constructor(command: readonly string[], { env = {}, cwd = root, stopMs = 10_000 }: ChildOptions = {}) {
     this.#command = command;
+    this.#stopMs = stopMs;
     this.#process = Bun.spawn([...command], {
-      cwd: root,
+      cwd,
       env: { ...process.env, ...env },
       stdin: "pipe",
       stdout: "pipe",
       stderr: "pipe",
+      // A group of its own, which ends as a whole, whatever the process started: pytriton, ended alone, leaves its server behind.
+      detached: true,
     });
-    const release = endWithUs(() => this.#process.kill("SIGTERM"));
-    this.#ended = this.#listen().finally(release);
+    running.add(this);
+    this.#ended = this.#listen().finally(() => running.delete(this));
   }
 
   /** Runs a command to its end and gives its last line. */
   static async run(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {
-    const child = new Child(command, env);
+    const child = new Child(command, { env });
     await child.#ended;
-    if (child.#process.exitCode !== 0) throw child.#failure();
+    if (child.#process.exitCode !== 0) throw child.failure();
     return child.#lines.at(-1) ?? "";
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  get hasEnded(): boolean {
+    return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
   /** The next line that matches; rejects when the process ends before it comes. */
   heard(pattern: RegExp): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
-      if (this.#process.exitCode !== null) reject(this.#failure());
+      if (this.hasEnded) reject(this.failure());
       else this.#listeners.push({ pattern, resolve, reject });
     });
   }
@@ -57,32 +74,33 @@ export class Child implements AsyncDisposable {
     return JSON.parse((await answer)[0]);
   }
 
-  /** As the function of this name. */
-  mainThreadSeconds(): number | undefined {
-    return mainThreadSeconds(this.#process.pid);
-  }
-
-  /** The processes that it has started. */
-  children(): number[] {
-    const { pid } = this.#process;
-    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
-  }
-
-  /** What its threads have done so far, the main one left out. */
-  otherThreads(): ReadonlyMap<string, ThreadTimes> {
-    return otherThreads(this.#process.pid);
+  /** An error that says how the process fared, with the end of what it printed. */
+  failure(what = "goes on"): Error {
+    const { exitCode, signalCode } = this.#process;
+    const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;
+    return new Error([`this ${how}: ${this.#command.join(" ")}`, ...this.#lines.slice(-KEPT_LINES)].join("\n"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#process.kill("SIGTERM");
-    const timer = setTimeout(() => this.#process.kill("SIGKILL"), STOP_MS);
+    this.signal("SIGTERM");
+    const end = performance.now() + this.#stopMs;
+    while (this.signal(0) && performance.now() < end) await Bun.sleep(20);
+    this.signal("SIGKILL");
     await this.#ended;
-    clearTimeout(timer);
+  }
+
+  /** @returns whether there still is a process in the group */
+  signal(signal: NodeJS.Signals | 0): boolean {
+    try {
+      return process.kill(-this.#process.pid, signal);
+    } catch {
+      return false;
+    }
   }
 
   async #listen(): Promise<void> {
     await Promise.all([this.#read(this.#process.stdout), this.#read(this.#process.stderr), this.#process.exited]);
-    for (const { reject } of this.#listeners.splice(0)) reject(this.#failure());
+    for (const { reject } of this.#listeners.splice(0)) reject(this.failure());
   }
 
   async #read(stream: ReadableStream<Uint8Array>): Promise<void> {
@@ -106,41 +124,12 @@ export class Child implements AsyncDisposable {
       listener.resolve(match);
     }
   }
-
-  #failure(): Error {
-    const { exitCode, signalCode } = this.#process;
-    const lines = this.#lines.slice(-KEPT_LINES).join("\n");
-    return new Error(`this ended with ${signalCode ?? `code ${exitCode}`}: ${this.#command.join(" ")}\n${lines}`);
-  }
 }
 
-/** Seconds of work of a process' main thread, which runs its JS; undefined where the system does not say (it does on Linux). */
-export function mainThreadSeconds(pid: number): number | undefined {
-  try {
-    const [nanoseconds] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
-    return Number(nanoseconds) / 1e9;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Seconds that a thread ran, and that it was ready to and had no core. */
-export interface ThreadTimes {
-  readonly ran: number;
-  readonly waited: number;
-}
-
-/** By thread; empty where the system does not say (it does on Linux). */
-function otherThreads(pid: number): Map<string, ThreadTimes> {
-  const times = new Map<string, ThreadTimes>();
-  try {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      if (thread === String(pid)) continue;
-      const [ran, waited] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ");
-      times.set(thread, { ran: Number(ran) / 1e9, waited: Number(waited) / 1e9 });
-    }
-  } catch {
-    // A thread that has just ended; or no such file at all.
-  }
-  return times;
+// A terminal interrupts the group of this program only, and a signal may be for this process alone.
+for (const [name, code] of Object.entries(signals)) {
+  process.on(name, () => {
+    for (const child of running) child.signal("SIGKILL");
+    process.exit(128 + code);
+  });
 }

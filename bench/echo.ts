@@ -9,13 +9,13 @@ import { Uploads } from "../src/http/uploads.ts";
 import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { isNetworkName, networks, readSamples } from "./networks.ts";
+import { connected, readSamples } from "./networks.ts";
 
 const [folder = "", name = ""] = process.argv.slice(2);
-if (!isNetworkName(name)) throw new Error(`${name} is no network of this benchmark`);
-const bodies = new Bodies(new InputDecoder(networks[name].model.input));
-const { outputs } = await readSamples(folder);
-const [output] = outputs;
+const model = new Map(Object.entries(connected)).get(name);
+if (model === undefined) throw new Error(`${name} is no network of this benchmark`);
+const bodies = new Bodies(new InputDecoder(model.input));
+const [y] = (await readSamples(folder)).outputs;
 const limits = { maxBytes: 64 * 2 ** 20, memory: new MemoryAccount(), uploads: new Uploads() };
 const id = "0AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
@@ -28,7 +28,7 @@ app.post("/predictions", async (c) => {
   const prediction = {
     prediction_id: id,
     status: "success",
-    outputs: Array.from({ length: inputs.length }, () => output),
+    outputs: Array.from({ length: inputs.length }, () => ({ y })),
     created_at: time,
     started_at: time,
     finished_at: time,

@@ -5,29 +5,10 @@ import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 import { sum } from "./turns.ts";
 
-export interface Load {
-  /** Predictions whose outputs came. */
-  readonly answered: number;
-  readonly perSecond: number;
-  /** Requests that were answered with an error, or not at all. */
-  readonly failed: number;
-  /** Of requests, which are predictions where one request waits for one. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-}
-
-/**
- * How a prediction comes about: one request that waits for it (`Prefer: wait`); or one that creates it and one GET that waits for it;
- * or one that creates it and GETs until it is done.
- */
-export type Way = "wait" | "create-get" | "create-poll";
+/** A prediction is one request that waits for it (`Prefer: wait`), or one that creates it and one GET that waits for it. */
+export type Way = "wait" | "create-get";
 
 export interface LoadOptions {
-  /** What is posted to. */
-  readonly url: string;
-  readonly way?: Way;
-  /** A file with one request body a line. */
-  readonly bodies: string;
   readonly connections: number;
   /** A whole number. */
   readonly seconds: number;
@@ -38,30 +19,44 @@ export interface LoadOptions {
   readonly hasSlowBatches?: boolean;
 }
 
-/** Where a peer is polled: of what was tried, from none to 400 ms, this was answered most. */
-const POLL_MS = 100;
+const answerSchema = z.object({
+  /** Predictions whose outputs came. */
+  answered: z.number(),
+  /** Requests that were answered with an error, or not at all. */
+  failed: z.number(),
+  seconds: z.number(),
+  /** Of requests, which are predictions where one request waits for one. */
+  p50Ms: z.number(),
+  p99Ms: z.number(),
+  arrivals: z.array(z.number()),
+});
 
 /** One line on how to get wrk; undefined if it is there. */
 export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
-export async function load(options: LoadOptions): Promise<Load> {
-  const { url, way = "wait", bodies, connections, seconds, hasSlowBatches = false } = options;
-  const script = join(import.meta.dir, way === "wait" ? "load.lua" : "create.lua");
-  // Whoever polls has to know which prediction an answer is about: the one of its connection.
-  const threads = way === "create-poll" ? connections : 1;
+/** @param to.url what is posted to; @param to.bodies a file with one request body a line */
+export async function load(
+  { url, bodies, way }: { url: string; bodies: string; way: Way },
+  { connections, seconds, hasSlowBatches = false }: LoadOptions,
+) {
   const line = await Child.run(
-    ["wrk", `-t${threads}`, `-c${connections}`, `-d${seconds}s`, "--timeout", "30s", "-s", script, url],
-    {
-      BENCH_BODIES: bodies,
-      BENCH_POLL_MS: String(way === "create-poll" ? POLL_MS : 0),
-      ...(hasSlowBatches ? { BENCH_ARRIVALS: "1" } : {}),
-    },
+    [
+      "wrk",
+      "-t1",
+      `-c${connections}`,
+      `-d${seconds}s`,
+      "--timeout",
+      "30s",
+      "-s",
+      join(import.meta.dir, "load.lua"),
+      url,
+    ],
+    { BENCH_BODIES: bodies, BENCH_WAY: way, ...(hasSlowBatches ? { BENCH_ARRIVALS: "1" } : {}) },
   );
-  const { answered, failed, seconds: took, p50Ms, p99Ms, arrivals } = answerSchema.parse(JSON.parse(line));
-  const perSecond = hasSlowBatches ? 1000 * slope(arrivals) : answered / took;
-  return { answered, perSecond, failed, p50Ms, p99Ms };
+  const { arrivals, seconds: took, ...done } = answerSchema.parse(JSON.parse(line));
+  return { ...done, perSecond: hasSlowBatches ? 1000 * slope(arrivals) : done.answered / took };
 }
 
 /** By least squares, of a count that goes up by one at each of the times. Of a staircase with even steps it is exactly their rate. */
@@ -72,12 +67,3 @@ function slope(times: readonly number[]): number {
   const together = sum(times.map((time, count) => (time - middleTime) * (count - middleCount)));
   return together / sum(times.map((time) => (time - middleTime) ** 2));
 }
-
-const answerSchema = z.object({
-  answered: z.number(),
-  seconds: z.number(),
-  failed: z.number(),
-  p50Ms: z.number(),
-  p99Ms: z.number(),
-  arrivals: z.array(z.number()),
-});

@@ -3,117 +3,86 @@ import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
 import { atLeast, type CaseOptions, type Measurement } from "./measurement.ts";
-import { buildModel, buildOwnModel, folderOfAll } from "./networks.ts";
+import { buildOwnModel, folderOfAll } from "./networks.ts";
 import { OfferedLoad } from "./offered.ts";
-import { ms, perSecond } from "./quantity.ts";
-import { Target } from "./target.ts";
-import { inTurns, median, spread, sum } from "./turns.ts";
+import { ms, perSecond } from "./report.ts";
+import type { Server } from "./target.ts";
+import { sconce } from "./targets.ts";
+import { inTurns, median, sum } from "./turns.ts";
 
-/** Batches of four of both take about 20 ms, so that the load is not what limits. */
-const models = {
-  device: { body: JSON.stringify([{ x: 1 }]), shares: "", goal: atLeast(0.95) },
-  /** Of its forward pass, which are matrix products, the load and its refusals take the processor. */
-  lab: { body: JSON.stringify([{ x: 1, steps: 30 }]), shares: " on the cores of server and load", goal: undefined },
-} as const;
 const PATIENCE_MS = 3000;
 const CONNECTIONS = 32;
 /** The queue has to fill up, and clients to leave, before there is anything to be seen. */
 const LONG_TURNS = 5;
-const FACTORS = [2, 10];
-/** Predictions that no client waits for. */
-const POLLED = 1000;
+/** How many times the peak is offered, and how many predictions are there meanwhile that no client waits for. */
+const loads = [2, 10].flatMap((factor) => [0, 1000].map((polled) => ({ factor, polled })));
 
+/** Of a device whose batches take 20 ms, so that the load is not what limits. */
 export async function overload(options: CaseOptions): Promise<Measurement[]> {
-  const lab = join(root, "test/models/lab");
-  await buildModel(lab);
-  mkdirSync(join(folderOfAll, "device"), { recursive: true });
-  copyFileSync(join(lab, "lab.pt"), join(folderOfAll, "device/weights.pt"));
-  await buildOwnModel("device");
-  return [...(await overloadOf("device", options)), ...(await overloadOf("lab", options))];
-}
-
-async function overloadOf(name: keyof typeof models, options: CaseOptions): Promise<Measurement[]> {
   const { repeats, canary } = options;
-  const { body, shares, goal } = models[name];
   const seconds = options.seconds * LONG_TURNS;
-  const bodies = join(folderOfAll, "overload.txt");
-  await Bun.write(bodies, `${body}\n`);
-  await using served = await Target.served(name);
-  await using load = new OfferedLoad({ url: `${served.url}/predictions`, bodies });
-  const batchMs = async <T>(during: () => Promise<T>): Promise<T & { batchMs: number }> => {
-    const before = await served.work();
-    const done = await during();
-    const after = await served.work();
-    return { ...done, batchMs: (1000 * (after.batchSeconds - before.batchSeconds)) / (after.batches - before.batches) };
-  };
+  const request = { x: 1 };
+  mkdirSync(join(folderOfAll, "device"), { recursive: true });
+  copyFileSync(join(root, "test/models/lab/lab.pt"), join(folderOfAll, "device/weights.pt"));
+  const folder = await buildOwnModel("device");
+  await using served = await sconce()({ name: "device", folder, requests: [request], inputs: [], samples: [] });
+  await using load = new OfferedLoad(served);
   // By the slope: what is on its way at the end is a good part of so short a time.
-  const atPeak = { bodies, connections: CONNECTIONS, seconds: options.seconds, hasSlowBatches: true };
-  const peak = () => batchMs(() => served.load(atPeak));
+  const peak = () => served.measure({ connections: CONNECTIONS, seconds: options.seconds, hasSlowBatches: true });
   await peak();
-  const cases = FACTORS.flatMap((factor) => [
-    { factor, polled: 0 },
-    { factor, polled: POLLED },
-  ]);
-  let turn = 0;
   let limit = 0;
   const turns = await inTurns(
-    repeats * cases.length,
+    repeats * loads.length,
     async () => {
       await canary.listen();
-      const done = await peak();
-      limit = done.perSecond;
-      return done;
+      limit = (await peak()).perSecond;
+      return limit;
     },
-    async () => {
-      const { factor, polled } = cases[turn++ % cases.length] ?? { factor: 1, polled: 0 };
-      const ids = await Promise.all(Array.from({ length: polled }, () => create(served.url, body)));
-      const before = await succeeded(served.url);
+    async (turn) => {
+      const { factor, polled } = loads[turn % loads.length] ?? { factor: 1, polled: 0 };
+      const polledUrls = await Promise.all(Array.from({ length: polled }, () => create(served, request)));
+      const before = await succeeded(served);
       const [done, after] = await Promise.all([
-        batchMs(() => load.run({ perSecond: factor * limit, seconds, patienceMs: PATIENCE_MS })),
-        Bun.sleep(seconds * 1000).then(() => succeeded(served.url)),
+        load.run({ perSecond: factor * limit, seconds, patienceMs: PATIENCE_MS }),
+        Bun.sleep(seconds * 1000).then(() => succeeded(served)),
       ]);
       // Else the difference is answers on their way.
       const others = polled === 0 ? 0 : Math.max(0, (after - before) / seconds - done.perSecond);
-      await Promise.all(ids.map((id) => fetch(`${served.url}/predictions/${id}/cancel`, { method: "POST" })));
+      await Promise.all(polledUrls.map((url) => fetch(`${url}/cancel`, { method: "POST" })));
       return { factor, polled, others, ...done };
     },
   );
-  return cases.map(({ factor, polled }) => {
+  return loads.map(({ factor, polled }) => {
     const own = turns.filter(({ measured }) => measured.factor === factor && measured.polled === polled);
-    const values = own.map(({ before, measured }) => (measured.perSecond + measured.others) / before.perSecond);
     const middle = (pick: (done: (typeof own)[number]["measured"]) => number) =>
       median(own.map(({ measured }) => pick(measured)));
+    const total = (of: "refused" | "left" | "lost" | "unanswered") =>
+      sum(own.map(({ measured }) => measured.failed[of]));
     return {
-      subject: `${name}${shares}, ${factor} × the peak, clients leave after ${PATIENCE_MS / 1000} s${polled > 0 ? ", polling clients beside them" : ""}`,
+      subject: `device, ${factor} × the peak, clients leave after ${PATIENCE_MS / 1000} s${polled > 0 ? ", polling clients beside them" : ""}`,
       compared: "answered in time, of the peak",
-      unit: "",
-      ...(goal && { goal }),
-      reached: spread(values),
-      values,
+      goal: atLeast(0.95),
+      values: own.map(({ before, measured }) => (measured.perSecond + measured.others) / before),
       behind: [
-        `${perSecond(middle((done) => done.perSecond))} to ${perSecond(median(own.map(({ before }) => before.perSecond)))}`,
-        `a batch ${ms(middle((done) => done.batchMs))} to ${ms(median(own.map(({ before }) => before.batchMs)))}`,
+        `${perSecond(middle((done) => done.perSecond))} to ${perSecond(median(own.map(({ before }) => before)))}`,
         ...(polled > 0 ? [`polled ${perSecond(middle((done) => done.others))}`] : []),
-        `p50 ${ms(middle((done) => done.p50Ms))}`,
-        `p99 ${ms(middle((done) => done.p99Ms))}`,
-        `refused p50 ${ms(middle((done) => done.refusedP50Ms))}`,
-        `p99 ${ms(middle((done) => done.refusedP99Ms))}`,
-        `${sum(own.map(({ measured }) => measured.failed.refused))} refused`,
-        `${sum(own.map(({ measured }) => measured.failed.left))} left`,
+        `p50 ${ms(middle((done) => done.p50Ms))}, p99 ${ms(middle((done) => done.p99Ms))}`,
+        ...(total("refused") > 0 ? [`refused p99 ${ms(middle((done) => done.refusedP99Ms))}`] : []),
+        `${total("refused")} refused, ${total("left")} left`,
       ].join(", "),
-      failed: sum(own.map(({ measured }) => measured.failed.lost + measured.failed.unanswered)),
-      cores: canary.shares(),
+      failed: total("lost") + total("unanswered"),
     };
   });
 }
 
-async function create(url: string, body: string): Promise<string> {
+/** @returns the URL of the prediction */
+async function create({ url }: Server, request: unknown): Promise<string> {
   const headers = { "Content-Type": "application/json" };
-  const response = await fetch(`${url}/predictions`, { method: "POST", headers, body });
-  return String(response.headers.get("location")?.split("/").at(-1));
+  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify([request]) });
+  return new URL(response.headers.get("location") ?? "", url).href;
 }
 
-async function succeeded(url: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
+async function succeeded({ url }: Server): Promise<number> {
+  const text = await (await fetch(new URL("/metrics", url))).text();
   return Number(/^sconce_predictions_total\{status="success"\} (\S+)$/m.exec(text)?.[1] ?? 0);
 }

@@ -11,16 +11,11 @@ import { z } from "../src/model/z.ts";
 import { openSession } from "../src/native/binding.ts";
 import { mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
-import { outputSchema } from "./networks.ts";
-import { type RawAnswer, type RawOutputs, rawRequestSchema } from "./raw.ts";
-import { median, sum } from "./turns.ts";
-
-interface Item {
-  readonly input: unknown;
-  readonly tensors: readonly Tensor[];
-}
+import { rawRequestSchema } from "./raw.ts";
+import { sum } from "./turns.ts";
 
 const LARGEST_WARM_UP = 64;
+const WARM_UP_MS = 50;
 
 const [name = "", path = "", threads = ""] = process.argv.slice(2);
 const packaged = await new ModelStore().resolve(name);
@@ -28,76 +23,52 @@ const model = await loadModel(await packaged.code(), packaged.digest);
 const [weights] = packaged.layersOf(mediaTypes.weights);
 if (weights === undefined) throw new Error(`${name} has no weights`);
 await model.setup({ asset: (title) => Bun.file(packaged.layer(title).path) });
-const items: Item[] = [];
-for (const input of z.array(z.unknown()).parse(await Bun.file(path).json())) items.push(await itemOf(input));
-/** By their size, so that a batch of padded tensors has the least padding there can be. */
-const sorted = items.map(({ tensors }) => tensors).toSorted((a, b) => elements(a) - elements(b));
-const session = await openSession({
-  path: weights.path,
-  device: "cpu",
-  threads: Number(threads),
-  ...model.tensors,
-});
-
-async function itemOf(wire: unknown): Promise<Item> {
+const items: { input: unknown; tensors: readonly Tensor[] }[] = [];
+for (const wire of z.array(z.unknown()).parse(await Bun.file(path).json())) {
   const input = z.decode(model.input, wire);
   for (const file of filesOf(input)) file.fill(decodeDataUrl(file.url ?? "", file.limits.maxBytes));
   const tensors = await model.preprocess(input);
-  return { input, tensors: Object.keys(model.tensors.inputs).flatMap((each) => tensors[each] ?? []) };
+  items.push({ input, tensors: Object.keys(model.tensors.inputs).flatMap((each) => tensors[each] ?? []) });
 }
-
-function elements(tensors: readonly Tensor[]): number {
-  return sum(tensors.map(({ data }) => data.length));
-}
+const elements = (tensors: readonly Tensor[]) => sum(tensors.map(({ data }) => data.length));
+/** By their size, so that a batch of padded tensors has the least padding there can be. */
+const sorted = items.map(({ tensors }) => tensors).toSorted((a, b) => elements(a) - elements(b));
+const session = await openSession({ path: weights.path, device: "cpu", threads: Number(threads), ...model.tensors });
 
 /** Two batches under way, so that the next is there when one ends: what a server that is never idle could reach at best. */
-async function throughput(rows: number, ms: number): Promise<RawAnswer> {
-  const batches = Array.from({ length: Math.ceil(sorted.length / rows) }, (_, i) =>
-    sorted.slice(i * rows, (i + 1) * rows),
-  );
+async function perSecond(rows: number, ms: number): Promise<number> {
   const begin = performance.now();
   let running: Promise<unknown> = Promise.resolve();
   let passes = 0;
   do {
-    for (const batch of batches) {
-      const next = session.run(batch);
+    for (let i = 0; i < sorted.length; i += rows) {
+      const next = session.run(sorted.slice(i, i + rows));
       await running;
       running = next;
     }
     passes += 1;
   } while (performance.now() - begin < ms);
   await running;
-  const seconds = (performance.now() - begin) / 1000;
-  return { perSecond: (passes * sorted.length) / seconds, medianMs: (1000 * seconds) / (passes * batches.length) };
+  return (1000 * passes * sorted.length) / (performance.now() - begin);
 }
 
-async function latency(rows: number, ms: number): Promise<RawAnswer> {
-  const batch = sorted.slice(0, rows);
-  const times: number[] = [];
-  const begin = performance.now();
-  let now = begin;
-  while (now - begin < ms) {
-    await session.run(batch);
-    const then = now;
-    now = performance.now();
-    times.push(now - then);
-  }
-  return { perSecond: (1000 * times.length * rows) / (now - begin), medianMs: median(times) };
-}
-
-async function outputs(): Promise<RawOutputs> {
+async function outputs(): Promise<unknown[]> {
   const rowsOf = rowParting(model.tensors.outputs);
-  const given: RawOutputs["outputs"] = [];
+  const given: unknown[] = [];
   for (const { input, tensors } of items) {
     const output = await model.postprocess(rowsOf(await session.run([tensors]), 0, new Map()), { input });
-    given.push(outputSchema.parse(z.encode(model.output, output)));
+    given.push(z.encode(model.output, output));
   }
-  return { outputs: given };
+  return given;
 }
 
-for (const rows of [1, Math.min(items.length, LARGEST_WARM_UP)]) await latency(rows, 50);
+for (const rows of [1, Math.min(items.length, LARGEST_WARM_UP)]) {
+  const begin = performance.now();
+  while (performance.now() - begin < WARM_UP_MS) await session.run(sorted.slice(0, rows));
+}
 for await (const line of console) {
   const asked = rawRequestSchema.parse(JSON.parse(line));
-  if ("outputs" in asked) console.log(JSON.stringify(await outputs()));
-  else console.log(JSON.stringify(await (asked.isAlone ? latency : throughput)(asked.rows, asked.ms)));
+  const answer =
+    "outputs" in asked ? { outputs: await outputs() } : { perSecond: await perSecond(asked.rows, asked.ms) };
+  console.log(JSON.stringify(answer));
 }

@@ -1,34 +1,63 @@
-"""raw_loop.py FOLDER THREADS: what raw-loop.ts does, in PyTorch for Python, as a check of that one. Answers the requests of raw.ts."""
+"""raw_loop.py WEIGHTS float32|pictures DEVICE: what raw-loop.ts does, in PyTorch for Python and on one thread: a check of that one, and the
+yardstick on a GPU, where two batches are under way: each is stacked in pinned memory and copied to the device, and its outputs back.
+Answers {"rows": …, "ms": …} with {"perSecond": …, "medianMs": …}, a line each; the median is of single batches on the CPU."""
 import json
-import os
 import statistics
 import sys
 import time
 
 import torch
 
-folder, threads = sys.argv[1], int(sys.argv[2])
-torch.set_num_threads(threads)
-network = torch.jit.freeze(torch.jit.load(os.path.join(folder, "weights.pt")).eval())
-with open(os.path.join(folder, "samples.json")) as file:
-    inputs = torch.tensor(json.load(file)["inputs"])
+weights, kind, device = sys.argv[1:]
+torch.set_num_threads(1)
+network = torch.jit.load(weights, map_location=device).eval()
+width = next(network.parameters()).shape[-1]
+network = torch.jit.freeze(network)
 
 
-def run(rows, ms):
-    """Items a second and the median time of a batch, over `ms` milliseconds of batches of `rows`."""
-    times = []
-    batch = inputs[:rows]
+def inputs(rows):
+    if kind == "pictures":
+        return [torch.randint(0, 256, (3, 224, 224), dtype=torch.uint8) for _ in range(rows)]
+    return list(torch.rand(rows, width))
+
+
+def on_cpu(batch, seconds):
+    batch, times = torch.stack(batch), []
     begin = now = time.perf_counter()
-    while (now - begin) * 1000 < ms:
+    while now - begin < seconds:
         network(batch)
         then, now = now, time.perf_counter()
         times.append(now - then)
-    return {"perSecond": rows * len(times) / (now - begin), "medianMs": statistics.median(times) * 1000}
+    return len(times) / (now - begin), statistics.median(times)
+
+
+def on_gpu(batch, seconds):
+    shape = network(torch.stack(batch[:1]).to(device)).shape[1:]
+    rows = len(batch)
+    buffers = [
+        (torch.empty(rows, *batch[0].shape, dtype=batch[0].dtype, pin_memory=True), torch.empty(rows, *shape, pin_memory=True))
+        for _ in range(2)
+    ]
+    begin, count, last = time.perf_counter(), 0, None
+    while time.perf_counter() - begin < seconds:
+        stacked, outputs = buffers[count % 2]
+        torch.stack(batch, out=stacked)
+        outputs.copy_(network(stacked.to(device, non_blocking=True)), non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+        if last:
+            last.synchronize()
+        last, count = event, count + 1
+    last.synchronize()
+    return count / (time.perf_counter() - begin), None
 
 
 with torch.inference_mode():
-    for rows in (1, 1, 1, len(inputs), len(inputs), len(inputs)):
-        network(inputs[:rows])
+    run = on_cpu if device == "cpu" else on_gpu
+    # TorchScript specializes itself for the sizes that it sees first.
+    for rows in (1, 64):
+        run(inputs(rows), 0.2)
     for line in sys.stdin:
         asked = json.loads(line)
-        print(json.dumps(run(asked["rows"], asked["ms"])), flush=True)
+        rate, median = run(inputs(asked["rows"]), asked["ms"] / 1000)
+        print(json.dumps({"perSecond": rate * asked["rows"], **({"medianMs": median * 1000} if median else {})}), flush=True)

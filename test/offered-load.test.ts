@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { poissonArrivals } from "../bench/arrivals.ts";
+import { poissonArrivals, wholeNumbers } from "../bench/arrivals.ts";
 import { OfferedLoad } from "../bench/offered.ts";
-import { percentile } from "../bench/percentile.ts";
-import { wholeNumbers } from "../bench/random.ts";
+import { percentile } from "../bench/turns.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 test("arrivals come in order, before the time is over, and as often as they are asked for", () => {

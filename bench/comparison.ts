@@ -1,0 +1,114 @@
+/** One case that is data: a server under load beside something else, in turns. */
+import type { CaseOptions, Goal, Line, Measurement } from "./measurement.ts";
+import type { Network } from "./networks.ts";
+import { perSecond } from "./report.ts";
+import { details, type Sample, type Start, type Target } from "./target.ts";
+import { inTurns, median, sum } from "./turns.ts";
+
+export interface Comparison {
+  /** What all that is compared serves. */
+  readonly network: () => Promise<Network>;
+  readonly measured: Start;
+  readonly beside: Start | readonly Start[];
+  /** One request at a time each; of several numbers the last is compared, and all are a line of the plot over connections. */
+  readonly connections: number | readonly number[];
+  /** The ratio of the rates (default); or what the median has more than those of all that it is measured beside together. */
+  readonly quantity?: "rate" | "median";
+  readonly goal?: Goal;
+  /** "mlp, 256 connections" unless it is given. */
+  readonly subject?: string;
+  /** "of" the first beside it, unless it is given. */
+  readonly compared?: string;
+  /**
+   * Batches take a good part of a second, see `LoadOptions`: how many times as long a turn is. There should be enough batches, and
+   * enough of other people's noise, to be an average of.
+   */
+  readonly slow?: number;
+}
+
+/**
+ * Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see; a trial with
+ * shorter turns has less of it.
+ */
+const WARM_UP_S = 15;
+export const warmUpSeconds = (seconds: number) => Math.min(WARM_UP_S, Math.ceil(7.5 * seconds));
+
+export async function compare(what: Comparison, { seconds, repeats, canary }: CaseOptions): Promise<Measurement> {
+  const { goal, quantity = "rate", slow } = what;
+  const counts = [what.connections].flat();
+  const most = Math.max(...counts);
+  const network = await what.network();
+  await using opened = new AsyncDisposableStack();
+  const start = async (target: Start): Promise<Target> => opened.use(await target(network));
+  const besides: Target[] = [];
+  for (const each of [what.beside].flat()) besides.push(await start(each));
+  const measured = await start(what.measured);
+  const turnOf = async (target: Target, connections: number, duration = seconds * (slow ?? 1)) => {
+    const sample = await target.measure({ connections, seconds: duration, hasSlowBatches: slow !== undefined });
+    await target.check?.();
+    return sample;
+  };
+  for (const target of [measured, ...besides]) {
+    // What is no server is warm when it is started.
+    if (target.check === undefined) continue;
+    await target.check();
+    await turnOf(target, most, warmUpSeconds(seconds));
+  }
+  const connectionsAt = (turn: number) => counts[turn % counts.length] ?? most;
+  const turns = await inTurns(
+    repeats * counts.length,
+    async () => {
+      await canary.listen();
+      const samples: Sample[] = [];
+      for (const target of besides) {
+        const sample = await turnOf(target, most);
+        if (sample.failed) throw new Error(`${sample.failed} requests failed at ${target.title}: no yardstick`);
+        samples.push(sample);
+      }
+      return samples;
+    },
+    (turn) => turnOf(measured, connectionsAt(turn)),
+  );
+  const ours = turns.map((turn) => turn.measured);
+  const [first] = turns;
+  const theirs = [...(first ? [first.before] : []), ...turns.map(({ after }) => after)];
+  const ofBesides = (samples: readonly Sample[]) =>
+    quantity === "rate" ? (samples[0]?.perSecond ?? Number.NaN) : sum(samples.map(medianOf));
+  const values = turns.map((turn) => {
+    const beside = (ofBesides(turn.before) + ofBesides(turn.after)) / 2;
+    return quantity === "rate" ? turn.measured.perSecond / beside : medianOf(turn.measured) - beside;
+  });
+  const valuesAt = (connections: number) => values.filter((_, turn) => connectionsAt(turn) === connections);
+  const limit = median(theirs.map(ofBesides));
+  const points = counts.map((x) => ({ x, y: median(valuesAt(x)) * limit }));
+  const line: Line = { plot: "connections", name: measured.title, points, limit };
+  const yardstick = besides[0]?.title ?? "";
+  const isLine = counts.length > 1;
+  return {
+    subject: what.subject ?? `${network.name}, ${isLine ? "1 to " : ""}${most} connection${most === 1 ? "" : "s"}`,
+    compared: what.compared ?? (isLine ? `${measured.title} at ${most}, of ${yardstick}` : `of ${yardstick}`),
+    unit: quantity === "rate" ? "" : "ms",
+    ...(goal && { goal }),
+    values: valuesAt(most),
+    failed: sum(ours.map(({ failed = 0 }) => failed)),
+    ...(isLine
+      ? { lines: [line], behind: points.map(({ x, y }) => `${x}: ${perSecond(y)}`).join(", ") }
+      : { behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]) }),
+  };
+}
+
+const medianOf = ({ details }: Sample) => details?.p50 ?? Number.NaN;
+
+/** Of what was measured and of each beside it, the medians of all turns. */
+function behind(all: readonly (readonly Sample[])[]): string {
+  const rates = all.map((samples) => perSecond(median(samples.map((each) => each.perSecond))));
+  const shown = Object.entries(details).map(([name, format]) => {
+    const known = all
+      .map((samples) =>
+        median(samples.map((each) => new Map(Object.entries(each.details ?? {})).get(name) ?? Number.NaN)),
+      )
+      .filter((value) => !Number.isNaN(value));
+    return known.length === 0 ? [] : [`${name} ${known.map(format).join(" to ")}`];
+  });
+  return [rates.join(" to "), ...shown.flat()].join(", ");
+}

@@ -1,0 +1,44 @@
+import { expect, test } from "bun:test";
+import { Child } from "../bench/child.ts";
+
+const shell = (script: string) => new Child(["sh", "-c", script], { stopMs: 300 });
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await Bun.sleep(10);
+}
+
+test("what a process started ends with it, also when that one has left already", async () => {
+  const child = shell("sleep 1000 & echo $!");
+  const left = Number((await child.heard(/^\d+$/))[0]);
+  await until(() => child.hasEnded);
+  expect(isRunning(left)).toBe(true);
+  await child[Symbol.asyncDispose]();
+  await until(() => !isRunning(left));
+});
+
+test("a process that does not heed SIGTERM is ended nevertheless", async () => {
+  const child = shell("trap '' TERM; echo ready; while :; do sleep 0.1; done");
+  await child.heard(/^ready$/);
+  await child[Symbol.asyncDispose]();
+  expect(child.hasEnded).toBe(true);
+});
+
+test("a failure says how the process ended and shows the end of what it printed", async () => {
+  await using child = shell("for i in $(seq 100); do echo line $i; done; echo no such module >&2; exit 3");
+  const { message } = await child.heard(/never/).then(
+    () => new Error("it was heard"),
+    (error: Error) => error,
+  );
+  expect(message).toContain("ended with code 3");
+  expect(message).toContain("line 100\n");
+  expect(message).toContain("no such module");
+  expect(message).not.toContain("line 50\n");
+});

@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test";
+import { Canary } from "../bench/canary.ts";
+import { type Comparison, compare } from "../bench/comparison.ts";
+import { median } from "../bench/turns.ts";
+
+class Deaf extends Canary {
+  override async listen(): Promise<void> {}
+}
+
+const network = async () => ({ name: "net", folder: "", requests: [], inputs: [], samples: [] });
+let turns: string[] = [];
+
+/** Something whose rate and median grow by one every turn. */
+function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
+  return async () => {
+    let count = 0;
+    return {
+      title,
+      async measure({ connections }) {
+        turns.push(`${title} ${connections}`);
+        count += 1;
+        return { perSecond: count, failed, details: { p50: count } };
+      },
+      async [Symbol.asyncDispose]() {
+        turns.push(`end of ${title}`);
+      },
+    };
+  };
+}
+
+function measured(what: Pick<Comparison, "beside"> & Partial<Comparison>, repeats = 2) {
+  turns = [];
+  const options = { seconds: 1, repeats, canary: new Deaf() };
+  return compare({ network, measured: counting("ours"), connections: 8, ...what }, options);
+}
+
+test("each turn is compared with the mean of those of the yardstick before and after it", async () => {
+  const { values, compared, subject } = await measured({ beside: counting("theirs") });
+  expect(turns).toEqual(["theirs 8", "ours 8", "theirs 8", "ours 8", "theirs 8", "end of ours", "end of theirs"]);
+  expect(values).toEqual([1 / 1.5, 2 / 2.5]);
+  expect([subject, compared]).toEqual(["net, 8 connections", "of theirs"]);
+});
+
+test("what a median has more is counted over all that it is measured beside together", async () => {
+  const { values, unit } = await measured({ beside: [counting("echo"), counting("forward")], quantity: "median" });
+  expect(values).toEqual([1 - 3, 2 - 5]);
+  expect(unit).toBe("ms");
+});
+
+test("of several numbers of connections the last is compared, and all are points of a line", async () => {
+  const { values, lines } = await measured({ beside: counting("raw"), connections: [1, 4] });
+  expect(turns.filter((turn) => turn.startsWith("ours"))).toEqual(["ours 1", "ours 4", "ours 1", "ours 4"]);
+  expect(values).toEqual([2 / 2.5, 4 / 4.5]);
+  expect(lines?.[0]?.points.map(({ x }) => x)).toEqual([1, 4]);
+  expect(lines?.[0]?.limit).toBe(median([1, 2, 3, 4, 5]));
+});
+
+test("a yardstick whose requests fail is none, and failures of what is measured are counted", async () => {
+  await expect(measured({ beside: counting("broken", { failed: 3 }) })).rejects.toThrow("3 requests failed at broken");
+  const { failed } = await measured({ beside: counting("theirs"), measured: counting("ours", { failed: 2 }) });
+  expect(failed).toBe(4);
+});
