@@ -21,7 +21,7 @@ const askOf = async ({ child }: Server, collect = false) => answerSchema.parse(a
 
 /** What stays once as many predictions are kept as may be. */
 export async function memory({ seconds, canary }: CaseOptions): Promise<Measurement> {
-  await using served = await sconce({ command })(await connectedNetwork("tiny"));
+  await using served = await sconce({ command, flags: ["--retain-count", "10000"] })(await connectedNetwork("tiny"));
   let failed = 0;
   const predict = async (count: number) => {
     let answered = 0;
