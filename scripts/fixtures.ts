@@ -14,10 +14,10 @@ import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // Those that import torch come in turn: each has compiled what the next one needs of its modules.
+  // Two at a time, which take about as long; compilers are most of it.
   await Promise.all([
-    inTurn([fixtures, preparedModel]),
-    inTurn([fakeCuda, compiledOperators]),
+    fixtures(),
+    inTurn([fakeCuda, compiledOperators, preparedModel]),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);
