@@ -96,6 +96,11 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Whether it says that a file is not there. */
+export function isNoFile(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}
+
 /** Text of others for a terminal or a log: bounded, and without what could control it. */
 export function oneLine(text: string, maxShown = 300): string {
   const plain = text

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { open, readdir } from "node:fs/promises";
+import { type BlobRef, Blobs } from "../src/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
@@ -119,6 +120,23 @@ describe("a damaged store", () => {
       await store.verify(await store.resolve("digits"));
     });
   }
+
+  test("is told by a blob that another process removes while it is looked at, and a build makes its own", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const blobs = new (class extends Blobs {
+      override async check(blob: BlobRef): Promise<void> {
+        await super.check(blob);
+        this.remove(blob.digest);
+      }
+    })(store.home);
+    const [first = "", second = "", third = ""] = blobs.all();
+    const blobOf = (digest: string) => ({ digest, size: Bun.file(blobPath(store, digest)).size });
+    expect((await failureOf(blobs.verify(blobOf(first)))).message).toContain("is missing from the store");
+    expect((await failureOf(blobs.read(blobOf(second)))).message).toContain("is missing from the store");
+    expect(await blobs.isIntact(blobOf(third))).toBe(false);
+  });
 
   test("with a changed manifest or config is refused at once, with a changed layer when it is verified", async () => {
     await using dir = await tempDir();

@@ -1,6 +1,6 @@
 /** Turns a model's bundled code into a `Model`; the bundle's imports of sconce and zod are supplied by this program. */
 import * as zod from "zod";
-import { messageOf, SconceError } from "../errors.ts";
+import { isNoFile, messageOf, SconceError } from "../errors.ts";
 import { Model } from "./define.ts";
 
 const NAMESPACE = "sconce-model";
@@ -33,8 +33,7 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
     return await import(`${NAMESPACE}:${key}`);
   } catch (error) {
     if (error instanceof SconceError) throw error;
-    const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
-    const fix = isMissing
+    const fix = isNoFile(error)
       ? "; a packaged model has no folder, so import.meta.url leads nowhere: declare the file under assets, and read it in setup with context.asset(name)"
       : "";
     throw new SconceError("model_invalid", `the model's code failed while loading: ${messageOf(error)}${fix}`, {

@@ -1,6 +1,6 @@
 /** One repository of one registry over HTTP: authorized requests, redirects, and trying again (OCI distribution spec 1.1). */
 import { version } from "../../package.json";
-import { SconceError } from "../errors.ts";
+import { isNoFile, SconceError } from "../errors.ts";
 import { Authorization } from "./authorization.ts";
 import { connectionError, readFault } from "./registry-errors.ts";
 import { isLoopback, type RemoteReference } from "./remote-reference.ts";
@@ -210,7 +210,7 @@ export class Registry {
   #failure(url: URL, error: unknown): unknown {
     this.signal.throwIfAborted();
     if (error instanceof SconceError || error instanceof Interruption) return error;
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
+    if (isNoFile(error)) {
       return new SconceError("store_corrupt", "a file of the model was removed from the store while it was sent");
     }
     const known = connectionError(url, this.#isPlain, error);

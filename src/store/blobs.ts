@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { SconceError } from "../errors.ts";
+import { isNoFile, SconceError } from "../errors.ts";
 import { isDigest } from "./reference.ts";
 
 /** The content of a blob as manifests name it; `size` in bytes. */
@@ -97,7 +97,7 @@ export class Blobs {
    */
   async read(blob: BlobRef): Promise<Uint8Array> {
     await this.check(blob);
-    return readIntact({ path: this.path(blob.digest), digest: blob.digest });
+    return readIntact({ path: this.path(blob.digest), digest: blob.digest }).catch(orMissing(blob));
   }
 
   /**
@@ -106,11 +106,7 @@ export class Blobs {
    * @throws SconceError `store_corrupt`
    */
   async check(blob: BlobRef): Promise<void> {
-    const found = await stat(this.path(blob.digest)).catch((error: unknown) => {
-      throw new SconceError("store_corrupt", `blob ${blob.digest} is missing from the store; build the model again`, {
-        cause: error,
-      });
-    });
+    const found = await stat(this.path(blob.digest)).catch(orMissing(blob));
     if (found.size === blob.size) return;
     throw new SconceError(
       "store_corrupt",
@@ -125,7 +121,7 @@ export class Blobs {
    */
   async verify(blob: BlobRef, options: CopyOptions = {}): Promise<void> {
     await this.check(blob);
-    await using input = await open(this.path(blob.digest), "r");
+    await using input = await open(this.path(blob.digest), "r").catch(orMissing(blob));
     const found = await hashFile(input, undefined, options);
     if (found.digest !== blob.digest) throw wrongDigest(this.path(blob.digest));
   }
@@ -169,6 +165,15 @@ export class Blobs {
   #hasAnyOfSize(size: number): boolean {
     return this.all().some((digest) => this.has({ digest, size }));
   }
+}
+
+/** Of a file that is not there, or not any more: another process may have removed it since it was looked for. */
+function orMissing({ digest }: BlobRef): (error: unknown) => never {
+  return (error) => {
+    if (!isNoFile(error)) throw error;
+    const message = `blob ${digest} is missing from the store; build the model again`;
+    throw new SconceError("store_corrupt", message, { cause: error });
+  };
 }
 
 async function stageFile(folder: string, fill: (output: FileHandle) => Promise<BlobRef>): Promise<StagedBlob> {

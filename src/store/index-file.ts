@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { SconceError } from "../errors.ts";
+import { isNoFile, SconceError } from "../errors.ts";
 import { replaceFile, syncPath } from "./durable.ts";
 import { annotations, mediaTypes } from "./manifest.ts";
 import { parseReference, type TagReference } from "./reference.ts";
@@ -59,7 +59,7 @@ export class IndexFile {
     try {
       text = readFileSync(path, "utf8");
     } catch (error) {
-      if (!isMissing(error)) throw error;
+      if (!isNoFile(error)) throw error;
       return new IndexFile(home, { schemaVersion: 2, mediaType: mediaTypes.index, manifests: [] });
     }
     try {
@@ -120,10 +120,6 @@ export class IndexFile {
     replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`);
     syncPath(this.#home);
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
 }
 
 function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
