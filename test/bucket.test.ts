@@ -67,6 +67,26 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     for (const call of calls) await expect(call()).rejects.toMatchObject({ code: "queue_unavailable", message });
   });
 
+  test("is asked again when it says that something went wrong in it, a few times", async () => {
+    let left = 2;
+    let asked = 0;
+    using busy = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch() {
+        asked += 1;
+        return left-- > 0
+          ? new Response("<Error><Code>InternalError</Code></Error>", { status: 500 })
+          : new Response(bytes);
+      },
+    });
+    const asking = bucketWith({ S3_ENDPOINT: busy.url.origin });
+    expect(await asking.get(name)).toEqual(bytes);
+    left = Infinity;
+    await expect(asking.put(name, bytes)).rejects.toThrow("it refused a request (500 InternalError)");
+    expect(asked).toBe(3 + 4);
+  });
+
   test("gives up on a bucket that does not answer, however many ask, and recovers with it", async () => {
     await bucket.put(name, bytes);
     const hasty = new Bucket({ address: "s3://tests/a/folder", memory, env: server.env, limitMs: 100 });

@@ -7,6 +7,9 @@ const SMALL_MS = 3000;
 /** Slower transfers are given up. */
 const MIN_BYTES_PER_MS = 2000;
 const MAX_REQUESTS = 16;
+/** Buckets answer with 500 or 503 now and then, and ask to be asked again: how often, and after how long, twice as long each time. */
+const TRIES = 4;
+const RETRY_MS = 50;
 /** An answer that says what is wrong is shorter. */
 const MAX_FAULT_CHARACTERS = 4000;
 /** Longest that a link of S3 may be valid. */
@@ -71,7 +74,7 @@ export class Bucket {
     const bytes = body === undefined ? 0 : Buffer.byteLength(body);
     using charge = this.#memory.add("outputs", bytes);
     const time = new TimeLimit(this.#limitMs, bytes);
-    const request = async (): Promise<T | undefined> => {
+    const request = async (tries = TRIES): Promise<T | undefined> => {
       time.signal.throwIfAborted();
       const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
       const headers = type === undefined ? {} : { "Content-Type": type };
@@ -80,6 +83,10 @@ export class Bucket {
       if (!response.ok) {
         const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];
         if (response.status === 404 && code !== "NoSuchBucket") return undefined;
+        if (response.status >= 500 && tries > 1) {
+          await Bun.sleep(RETRY_MS * 2 ** (TRIES - tries));
+          return request(tries - 1);
+        }
         throw new Refused(response.status, code);
       }
       const length = Number(response.headers.get("content-length") ?? 0);
@@ -88,7 +95,7 @@ export class Bucket {
       return await read(response);
     };
     try {
-      return await Promise.race([this.#gate.run(this, request), time.isUp]);
+      return await Promise.race([this.#gate.run(this, () => request()), time.isUp]);
     } catch (error) {
       const message = `the bucket for large values cannot be used now: ${reasonOf(error)}; try again later`;
       throw new SconceError("queue_unavailable", message, { cause: error });
