@@ -19,6 +19,9 @@ const LIMIT_MS = 120_000;
 /** Characters of a failure that are shown once more at the end. */
 const MAX_MESSAGE = 3000;
 
+/** Of XML. */
+const ENTITIES: Record<string, string> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
+
 interface Counts {
   passed: number;
   failed: number;
@@ -139,8 +142,6 @@ function failures(xml: string): string[] {
     .transform(xml);
   return found;
 }
-
-const ENTITIES: Record<string, string> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 
 function plain(xml: string): string {
   return xml.replace(/&(?:#(\d+)|(\w+));/g, (_, code, entity) =>
