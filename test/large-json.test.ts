@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { tensor } from "../src/index.ts";
 import { isLarge, LargeJson, piecesOfJson } from "../src/serving/large-json.ts";
+import { OutputTurns } from "../src/serving/output-turns.ts";
 
 const value = fc.oneof(
   fc.jsonValue({ maxDepth: 4 }),
@@ -29,6 +30,26 @@ test("lists of a hundred thousand numbers, flat or nested, and such tensors are 
   for (const large of [flat, { y: flat }, { a: 1, b: { c: nested } }, { row }]) expect(isLarge(large)).toBe(true);
   for (const small of [1, null, { y: flat.slice(0, 10) }, new Uint8Array(1e6), "n".repeat(1e6), { blob: new Blob() }])
     expect(isLarge(small)).toBe(false);
+});
+
+test("no more outputs are made while four large ones wait for their texts, whose lists then go on", async () => {
+  const json = new LargeJson();
+  const turns = new OutputTurns(() => json.isFull);
+  const list = new Array(50_000).fill(0.5);
+  let [made, most, ended] = [0, 0, 0];
+  const all = Array.from({ length: 12 }, () => Promise.withResolvers<void>());
+  for (const each of all) {
+    turns.add({}, () => {
+      made += 1;
+      most = Math.max(most, made - ended);
+      void json.text(list).then(() => {
+        ended += 1;
+        each.resolve();
+      });
+    });
+  }
+  await Promise.all(all.map(({ promise }) => promise));
+  expect([made, most]).toEqual([12, 4]);
 });
 
 test("while large texts are made, one after the other, the event loop turns", async () => {

@@ -59,7 +59,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
-  readonly #outputs = new OutputTurns();
+  readonly #outputs: OutputTurns;
   readonly suspects = new Suspects();
   readonly counts = new ItemCounts();
   #isBeginning = false;
@@ -75,6 +75,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
     this.#engine = engine;
     this.#pipeline = pipeline;
+    this.#outputs = new OutputTurns(() => pipeline.isBehind);
     this.#observer = limits.observer;
     this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
     this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);

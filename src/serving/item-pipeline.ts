@@ -156,6 +156,11 @@ export class ItemPipeline {
     }
   }
 
+  /** Whether so many large outputs are being made text that `finish` should wait. */
+  get isBehind(): boolean {
+    return this.#largeJson.isFull;
+  }
+
   #finished(output: unknown): unknown {
     if (!isLarge(output)) return output;
     return this.#largeJson.text(this.#wireOf(output)).then((text) => new OutputText(text));

@@ -4,6 +4,8 @@
 const MAX_AT_ONCE = 8192;
 /** Characters of a string that cost as much as a number. */
 const CHARACTERS = 128;
+/** Values that are held for their texts to be made. */
+const MAX_WAITING = 4;
 /** What lies deeper is small, or is made text with what holds it. */
 const MAX_DEPTH = 8;
 /** Time after which the event loop turns: a small request beside takes several turns. */
@@ -12,10 +14,21 @@ const MAX_HOLD_MS = 1;
 /** Texts are made one after the other, so that however many are under way each turn of the loop is short. */
 export class LargeJson {
   #last: Promise<unknown> = Promise.resolve();
+  #count = 0;
+
+  /** Whether so many values wait that no more should be made: each may be tens of megabytes. */
+  get isFull(): boolean {
+    return this.#count >= MAX_WAITING;
+  }
 
   /** @returns what `JSON.stringify` does */
   text(value: unknown): Promise<string> {
-    const text = this.#last.then(() => slowly(value));
+    this.#count += 1;
+    const text = this.#last
+      .then(() => slowly(value))
+      .finally(() => {
+        this.#count -= 1;
+      });
     this.#last = text.catch(() => {});
     return text;
   }

@@ -8,10 +8,16 @@ export class OutputTurns {
   readonly #waiting = new Map<object, (() => void)[]>();
   /** Time that outputs have taken since others last had their turn. */
   #tookMs = 0;
+  readonly #isHeld: () => boolean;
+
+  /** @param isHeld whether none is to be made for now, as those before are large and still under way */
+  constructor(isHeld: () => boolean = () => false) {
+    this.#isHeld = isHeld;
+  }
 
   /** Whether one more is made at once. */
   get isOpen(): boolean {
-    return this.#tookMs <= MAX_HOLD_MS;
+    return this.#tookMs <= MAX_HOLD_MS && !this.#isHeld();
   }
 
   run(make: () => void): void {
@@ -31,13 +37,13 @@ export class OutputTurns {
   #runMore(): void {
     this.#tookMs = 0;
     for (const [list, waiting] of this.#waiting) {
+      if (!this.isOpen) break;
       const make = waiting.shift();
       // What is put back is met again after all others.
       this.#waiting.delete(list);
       if (make === undefined) continue;
       this.#waiting.set(list, waiting);
       this.run(make);
-      if (!this.isOpen) break;
     }
     if (this.#waiting.size > 0) setImmediate(() => this.#runMore());
   }
