@@ -40,9 +40,9 @@ export interface CheckAnswer {
   readonly error?: string | undefined;
 }
 
-/** What a thread says first, where threads have names. */
+/** What a thread says first: its name, where threads have one. */
 export interface Hello {
-  readonly thread: string;
+  readonly thread: string | undefined;
 }
 
 interface LargeBodiesOptions {
@@ -70,6 +70,17 @@ interface Task {
   readonly answer: PromiseWithResolvers<CheckAnswer>;
 }
 
+/** A body with a thread. */
+interface Busy {
+  readonly task: Task;
+  readonly charge: Charge;
+  timer: Timer;
+  /** What the thread had had of the processors when it began. */
+  hadMs: number;
+  /** When it was given the body. */
+  readonly since: number;
+}
+
 export class LargeBodies {
   readonly #bundle: BundleSource;
   readonly #decoder: InputDecoder;
@@ -77,9 +88,9 @@ export class LargeBodies {
   readonly #maxThreads: number;
   readonly #timeoutMs: number;
   /** One body at a time is with a thread: one that is slow holds up nobody who is not waiting for all of them. */
-  readonly #busy = new Map<Worker, { readonly task: Task; readonly charge: Charge; timer: Timer }>();
+  readonly #busy = new Map<Worker, Busy>();
   readonly #idle: Worker[] = [];
-  readonly #threads = new WeakMap<Worker, string>();
+  readonly #threads = new WeakMap<Worker, string | undefined>();
   readonly #waiting = new Set<Task>();
 
   constructor(bundle: BundleSource, decoder: InputDecoder, options: LargeBodiesOptions = {}) {
@@ -133,8 +144,9 @@ export class LargeBodies {
     const worker = this.#idle.pop() ?? this.#start();
     const timeoutMs = this.#timeoutMs + task.bytes / 1000;
     const hadMs = threadTimeMs(this.#threads.get(worker)) ?? 0;
-    const timer = setTimeout(() => this.#look(worker, timeoutMs, { hadMs, since: performance.now() }), timeoutMs);
-    this.#busy.set(worker, { task, charge, timer });
+    const since = performance.now();
+    const timer = setTimeout(() => this.#look(worker, timeoutMs), timeoutMs);
+    this.#busy.set(worker, { task, charge, timer, hadMs, since });
     worker.postMessage(
       task.request,
       task.request.chunks.map(({ buffer }) => buffer),
@@ -146,6 +158,9 @@ export class LargeBodies {
     worker.onmessage = ({ data }: MessageEvent<CheckAnswer | Hello>) => {
       if ("thread" in data) {
         this.#threads.set(worker, data.thread);
+        const begun = this.#busy.get(worker);
+        // To start takes time, too.
+        if (begun !== undefined) begun.hadMs = threadTimeMs(data.thread) ?? 0;
         return;
       }
       const task = this.#taken(worker);
@@ -160,13 +175,14 @@ export class LargeBodies {
   }
 
   /** Whether a thread had as much time as its body may take, or waits for it as the machine is busy. */
-  #look(worker: Worker, timeoutMs: number, begun: { readonly hadMs: number; readonly since: number }): void {
+  #look(worker: Worker, timeoutMs: number): void {
     const busy = this.#busy.get(worker);
     if (busy === undefined) return;
-    const nowMs = threadTimeMs(this.#threads.get(worker));
-    const leftMs = nowMs === undefined ? 0 : timeoutMs - (nowMs - begun.hadMs);
-    if (leftMs <= 0 || performance.now() - begun.since >= MAX_SHARES * timeoutMs) this.#tookTooLong(worker, timeoutMs);
-    else busy.timer = setTimeout(() => this.#look(worker, timeoutMs, begun), Math.max(leftMs, 100));
+    // On a busy machine it may not have started yet.
+    const nowMs = this.#threads.has(worker) ? threadTimeMs(this.#threads.get(worker)) : busy.hadMs;
+    const leftMs = nowMs === undefined ? 0 : timeoutMs - (nowMs - busy.hadMs);
+    if (leftMs <= 0 || performance.now() - busy.since >= MAX_SHARES * timeoutMs) this.#tookTooLong(worker, timeoutMs);
+    else busy.timer = setTimeout(() => this.#look(worker, timeoutMs), Math.max(leftMs, 100));
   }
 
   #tookTooLong(worker: Worker, timeoutMs: number): void {

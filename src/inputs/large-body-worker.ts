@@ -14,7 +14,7 @@ declare const self: Worker;
 if (process.platform === "linux") setPriority(10);
 
 const thread = thisThread();
-if (thread !== undefined) self.postMessage({ thread } satisfies Hello);
+self.postMessage({ thread } satisfies Hello);
 /** Of a body this large: as values it may have been ten times as much, which this thread would keep until its next one. */
 const COLLECTED_BYTES = 4 * 2 ** 20;
 
