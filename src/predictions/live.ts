@@ -95,6 +95,11 @@ export class LivePrediction {
     return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
   }
 
+  /** Whether there is something to keep of it that is not kept. */
+  get isToBeKept(): boolean {
+    return !this.isKept && (this.request !== undefined || this.webhook !== undefined);
+  }
+
   get isOver(): boolean {
     return this.#record.outcome !== undefined;
   }

@@ -55,19 +55,21 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   // The same ids have other texts there.
   const largeLinked = new LargeAnswers(memory);
   const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
-  const preferred = async (
+  const preferred = (
     family: Family,
     record: PredictionRecord | undefined,
     raw: Request,
     context: RequestContext,
     location?: string,
-  ): Promise<Response> => {
-    const isEnded = record !== undefined && hasEnded(record);
-    const linked = isEnded && !isPlain(raw) ? await links?.linked(record) : undefined;
-    if (linked === undefined) return answer(family, record, large, context, location);
-    const response = answer(family, linked, largeLinked, context, location);
-    response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
-    return response;
+  ): Response | Promise<Response> => {
+    const plain = () => answer(family, record, large, context, location);
+    if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) return plain();
+    return links.linked(record).then((linked) => {
+      if (linked === undefined) return plain();
+      const response = answer(family, linked, largeLinked, context, location);
+      response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
+      return response;
+    });
   };
   const events = async (
     family: Family,
