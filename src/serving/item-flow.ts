@@ -184,7 +184,10 @@ export class ItemFlow implements EngineListener<ListItem> {
   #finish(lane: ItemList, index: number, rows: Rows): void {
     const beganMs = performance.now();
     try {
-      const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
+      const input = lane.input(index);
+      const output = lane.isScoped
+        ? lane.scope(() => this.#pipeline.finish(rows, input))
+        : this.#pipeline.finish(rows, input);
       if (output instanceof Promise) {
         this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
       } else {
@@ -338,7 +341,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     try {
       list.begun();
       const input = list.input(index);
-      const tensors = list.scope(() => this.#pipeline.prepare(input, () => list.signal));
+      const tensors = list.isScoped
+        ? list.scope(() => this.#pipeline.prepare(input, list))
+        : this.#pipeline.prepare(input, list);
       if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
       else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
     } catch (error) {

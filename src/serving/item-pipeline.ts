@@ -105,16 +105,16 @@ export class ItemPipeline {
   /**
    * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
    * wait for.
-   * @param signal of the prediction's end; made only for those who ask
+   * @param ending whose signal, of the prediction's end, is made only for those who ask
    * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
    */
-  prepare(input: unknown, signal: () => AbortSignal): Tensors | Promise<Tensors> {
+  prepare(input: unknown, ending: { readonly signal: AbortSignal }): Tensors | Promise<Tensors> {
     const files = this.#filesOf(input);
     if (files.length === 0) return this.#preprocess(input);
-    for (const file of files) file.endsWith(signal);
+    for (const file of files) file.endsWith(() => ending.signal);
     const inline = files.filter(({ isFilled }) => !isFilled);
     if (inline.length === 0) return this.#preprocess(input);
-    const ended = signal();
+    const ended = ending.signal;
     return Promise.all(inline.map(async (file) => file.fill(await this.fetch(file, ended)))).then(() => {
       if (ended.aborted) throw new SconceError("canceled", "Canceled");
       return this.#preprocess(input);

@@ -101,11 +101,23 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, { chosen, ...asked }: Asked) => {
+    const create = async (raw: Request, origin: RequestContext, asked: Asked) => {
+      const { chosen, timeoutMs, waitMs, webhook } = asked;
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, peerOf });
       const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
-      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin, once });
+      const record = await predictions.create({
+        kind,
+        body,
+        bytes,
+        charge,
+        timeoutMs,
+        waitMs,
+        webhook,
+        client,
+        origin,
+        once,
+      });
       if (asksForEvents(raw)) {
         return events(family, record.id, raw, {
           context: origin,
