@@ -3,27 +3,29 @@ import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/errors.ts";
 import { ReadyInputs } from "../src/inputs/input-list.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { OutputList } from "../src/predictions/output-list.ts";
+import { ItemWork } from "../src/predictions/item-work.ts";
 import { OutputMemory } from "../src/predictions/output-memory.ts";
 import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
-import { ItemList } from "../src/serving/item-list.ts";
+import type { ItemList } from "../src/serving/item-list.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A prediction, the list of its inputs, and the records of its end. */
 function started(count = 1) {
   const ended: EndedRecord[] = [];
   const live = livePrediction({ count, onEnd: (_, record) => ended.push(record) });
-  const outputs = new OutputList({
-    live,
-    encode: (output) => JSON.stringify(output),
-    onBegun() {},
-    onRefused() {},
-    onEncoded() {},
-    onFault() {},
-    memory: new OutputMemory({ live, memory: new MemoryAccount(), maxResultBytes: 20 }),
-  });
-  const list = new ItemList(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)), outputs);
-  live.begin(outputs);
+  const inputs = new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1));
+  const memory = new OutputMemory(live, new MemoryAccount(), 20);
+  const context = {
+    flow: { run() {}, notWaitedFor() {}, end: (list: ItemList) => list.end() },
+    encode: (output: unknown) => JSON.stringify(output),
+    encoded() {},
+    begun() {},
+    refused() {},
+    faulted() {},
+  };
+  const work = new ItemWork(live, inputs, context, { memory });
+  work.run();
+  const { list } = work;
   return { live, list, ended };
 }
 
@@ -91,8 +93,8 @@ test("whoever watches is told of each change, and finds the outputs so far", () 
 test("outputs that there is no room for end a prediction that is not alone", () => {
   const memory = new MemoryAccount({ maxBytes: 1000 });
   const [first, second] = [livePrediction(), livePrediction()];
-  using one = new OutputMemory({ live: first, memory, maxResultBytes: 1000 });
-  using other = new OutputMemory({ live: second, memory, maxResultBytes: 1000 });
+  using one = new OutputMemory(first, memory, 1000);
+  using other = new OutputMemory(second, memory, 1000);
   expect(one.take(200)).toBeUndefined();
   expect(memory.parts.outputs).toBe(600);
   expect(other.take(17)).toMatchObject({ message: expect.stringContaining("--max-memory"), reason: "memory" });

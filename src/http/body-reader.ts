@@ -46,7 +46,7 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
   if (charge === undefined) throw noRoom();
   try {
     if (boundary === undefined && length !== undefined && length <= SMALL_BYTES) {
-      return { body: await readText(request.bytes()), bytes: length, charge };
+      return { body: utf8(await request.bytes().catch(refuseIncomplete)), bytes: length, charge };
     }
     if (boundary === undefined && length !== undefined && length <= LARGE_BYTES) {
       const body = await uploads.during(charge, length, (upload) => readText(upload.part(request.bytes())));

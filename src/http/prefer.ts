@@ -12,6 +12,7 @@ export const MAX_CANCEL_AFTER_S = 999_999_999.999;
  */
 export function waitMsOf(prefer: string | null): number {
   if (prefer === null) return 0;
+  if (prefer === "wait") return DEFAULT_WAIT_S * 1000;
   const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d+)"?)?\s*(?:,|;|$)/i.exec(prefer);
   if (wait === null) return 0;
   return Math.min(wait[1] === undefined ? DEFAULT_WAIT_S : Number(wait[1]), MAX_WAIT_S) * 1000;

@@ -101,7 +101,7 @@ function objectCheck(schema: z.ZodObject, outer: readonly z.core.$ZodType[]): Pl
     fields.push({ key, check, isOptional });
     names.add(key);
   }
-  return (value) => isObject(value) && hasNoOther(value, names) && fields.every((field) => fits(field, value));
+  return (value) => isObject(value) && hasNoOther(value, names) && fitAll(fields, value);
 }
 
 interface Field {
@@ -113,6 +113,14 @@ interface Field {
 function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
   // Not `Object.keys`, which makes a list for each input; what is inherited is no name of a field either.
   for (const key in value) if (!names.has(key)) return false;
+  return true;
+}
+
+function fitAll(fields: readonly Field[], value: Readonly<Record<string, unknown>>): boolean {
+  for (let i = 0; i < fields.length; i++) {
+    const field = fields[i];
+    if (field !== undefined && !fits(field, value)) return false;
+  }
   return true;
 }
 

@@ -61,6 +61,8 @@ export function joined(texts: readonly Text[], between = ""): Text {
 
 /** A member of an object: a list of JSON texts. */
 export function listText(name: string, texts: readonly string[]): Text {
+  const [only = ""] = texts;
+  if (texts.length === 1 && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
   return joined([`"${name}":[`, joined(texts, ","), "]"]);
 }
 

@@ -7,13 +7,14 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
+import type { Refusal } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import type { Sender } from "../serving/suspects.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
-import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
+import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Origin } from "./predictions.ts";
@@ -73,6 +74,8 @@ export class LivePredictions {
   readonly #options: LivePredictionsOptions;
   readonly #live = new Map<string, LivePrediction>();
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
+  readonly #itemWork: ItemWorkContext;
+  readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
   #isDraining = false;
   #isAbandoned = false;
   readonly #drained = Promise.withResolvers<void>();
@@ -80,6 +83,15 @@ export class LivePredictions {
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
     this.admission = new Admission(options);
+    const { flow, pipeline, metrics, onFault } = options;
+    this.#itemWork = {
+      flow,
+      encode: (output) => pipeline.encode(output),
+      encoded: (ms) => metrics.took("encode", ms),
+      begun: (live) => this.#hasBegun(live),
+      refused: (live, why) => this.#refused(live, why),
+      faulted: (live, index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
+    };
   }
 
   /** Whether nothing new is taken. */
@@ -112,7 +124,7 @@ export class LivePredictions {
       bytes,
       charge,
       deadlineMs: performance.now() + leftMs,
-      onEnd: (ended, record) => this.#ended(ended, record),
+      onEnd: this.#onEnd,
     });
     live.isKept = beginning.leftMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
@@ -120,15 +132,20 @@ export class LivePredictions {
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
     if (isHeldBack) return live;
-    if (live.kind === "demo") this.#runDemo(live, inputs);
-    else this.#run(live, inputs, { isWaitedFor, client: sender });
+    if (live.kind === "demo") {
+      this.#runDemo(live, inputs);
+    } else {
+      const { deadlineMs } = live;
+      const memory = this.#memoryOf(live);
+      new ItemWork(live, inputs, this.#itemWork, { deadlineMs, memory, isWaitedFor, client: sender }).run();
+    }
     return live;
   }
 
   /** Resolves when the request is kept, or it has ended and need not be. @throws SconceError `predictions_unwritable` */
   async keep(live: LivePrediction): Promise<void> {
     const { request, webhook } = live;
-    if ((request === undefined && webhook === undefined) || live.isKept) return;
+    if (!live.isToBeKept) return;
     live.isKept = true;
     const { store, webhooks } = this.#options;
     try {
@@ -171,39 +188,26 @@ export class LivePredictions {
     for (const live of this.#live.values()) if (live.isKept && live.hasBegun) this.#options.store.interrupted(live.id);
   }
 
-  #run(
-    live: LivePrediction,
-    inputs: InputList,
-    { isWaitedFor, client }: Pick<ItemWorkOptions, "isWaitedFor" | "client">,
-  ): void {
-    const { flow, pipeline, limits, memory, metrics, onFault } = this.#options;
-    workOnItems(inputs, {
-      live,
-      flow,
-      isWaitedFor,
-      client,
-      encode: (output) => pipeline.encode(output),
-      onEncoded: (ms) => metrics.took("encode", ms),
-      onBegun: () => this.#hasBegun(live),
-      onRefused: (why) => {
-        if (why === "late") this.#expire(live);
-        // Others than its client wait for the end of one that is kept.
-        else if (live.isKept) live.end(this.admission.overtaken().message, "timeout");
-        else {
-          live.isOvertaken = true;
-          this.#expire(live);
-        }
-      },
-      onFault: (index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
-      memory: new OutputMemory({ live, memory, maxResultBytes: limits.maxResultBytes }),
-    });
+  #memoryOf(live: LivePrediction): OutputMemory {
+    const { memory, limits } = this.#options;
+    return new OutputMemory(live, memory, limits.maxResultBytes);
+  }
+
+  #refused(live: LivePrediction, why: Refusal): void {
+    // Others than its client wait for the end of one that is kept.
+    if (why === "overload" && live.isKept) {
+      live.end(this.admission.overtaken().message, "timeout");
+      return;
+    }
+    if (why === "overload") live.isOvertaken = true;
+    this.#expire(live);
   }
 
   #runDemo(live: LivePrediction, inputs: InputList): void {
-    const { flow, pipeline, limits, memory: account, onFault } = this.#options;
-    const { maxLogBytes, maxResultBytes } = limits;
+    const { flow, pipeline, limits, onFault } = this.#options;
+    const { maxLogBytes } = limits;
     const onBegun = () => this.#hasBegun(live);
-    const memory = new OutputMemory({ live, memory: account, maxResultBytes });
+    const memory = this.#memoryOf(live);
     workOnDemo(live, inputs, { flow, pipeline, onBegun, maxLogBytes, memory }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);

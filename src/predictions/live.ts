@@ -61,7 +61,7 @@ export class LivePrediction {
   readonly #record: OpenRecord;
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;
-  #waiters: (() => void)[] = [];
+  #waiters: (() => void)[] | undefined;
   #watchers: Set<() => void> | undefined;
   #abort: AbortController | undefined;
 
@@ -95,6 +95,11 @@ export class LivePrediction {
     return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
   }
 
+  /** Whether there is something to keep of it that is not kept. */
+  get isToBeKept(): boolean {
+    return !this.isKept && (this.request !== undefined || this.webhook !== undefined);
+  }
+
   get isOver(): boolean {
     return this.#record.outcome !== undefined;
   }
@@ -113,7 +118,7 @@ export class LivePrediction {
 
   /** Its first item was given to a runner, or its demo begun. */
   started(): void {
-    if (this.#record.startedAtMs !== undefined) return;
+    if (this.#record.startedAtMs !== undefined || this.isOver) return;
     this.#record.startedAtMs = Date.now();
     this.#changed();
   }
@@ -129,11 +134,13 @@ export class LivePrediction {
   }
 
   itemDone(): void {
+    if (this.isOver) return;
     this.#record.itemsDone += 1;
     this.#changed();
   }
 
   log(text: string): void {
+    if (this.isOver) return;
     this.#record.logs += text;
     this.#changed();
   }
@@ -148,17 +155,15 @@ export class LivePrediction {
 
   finish(outcome: Outcome): void {
     if (this.isOver) return;
-    const finishedAtMs = Date.now();
-    this.#record.finishedAtMs = finishedAtMs;
-    this.#record.outcome = outcome;
+    const record = Object.assign(this.#record, { finishedAtMs: Date.now(), outcome });
     this.request = undefined;
     this.#work?.release();
     this.#work = undefined;
     this.charge[Symbol.dispose]();
     this.#abort?.abort();
-    const waiters = this.#waiters;
-    this.#waiters = [];
-    this.#onEnd?.(this, { ...this.#record, finishedAtMs, outcome });
+    const waiters = this.#waiters ?? [];
+    this.#waiters = undefined;
+    this.#onEnd?.(this, record);
     this.#onEnd = undefined;
     for (const callback of waiters) callback();
     this.#changed();
@@ -167,12 +172,13 @@ export class LivePrediction {
 
   /** Calls back once, at the end; not for one that has ended. */
   onceOver(callback: () => void): void {
+    this.#waiters ??= [];
     this.#waiters.push(callback);
   }
 
   /** Removes a waiter. */
   forgo(callback: () => void): void {
-    this.#waiters = this.#waiters.filter((waiter) => waiter !== callback);
+    this.#waiters = this.#waiters?.filter((waiter) => waiter !== callback);
   }
 
   /** Outputs that came before its end. */

@@ -4,26 +4,24 @@ import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-accou
 import type { FailureReason } from "../metrics/labels.ts";
 import type { LivePrediction } from "./live.ts";
 
-export interface OutputMemoryOptions {
-  readonly live: LivePrediction;
-  readonly memory: MemoryAccount;
-  /** Most bytes of all outputs together; a prediction with more fails. */
-  readonly maxResultBytes: number;
-}
-
 export class OutputMemory implements Disposable {
-  readonly #options: OutputMemoryOptions;
+  readonly #live: LivePrediction;
+  readonly #memory: MemoryAccount;
+  readonly #maxResultBytes: number;
   #bytes = 0;
   #charge: Charge | undefined;
 
-  constructor(options: OutputMemoryOptions) {
-    this.#options = options;
+  /** @param maxResultBytes most bytes of all outputs together; a prediction with more fails */
+  constructor(live: LivePrediction, memory: MemoryAccount, maxResultBytes: number) {
+    this.#live = live;
+    this.#memory = memory;
+    this.#maxResultBytes = maxResultBytes;
   }
 
   /** @returns undefined where so many bytes of text were taken; else why not, for the prediction that ends with it */
   take(bytes: number): { readonly message: string; readonly reason: FailureReason } | undefined {
-    const { live, memory } = this.#options;
-    const maxBytes = Math.min(this.#options.maxResultBytes, memory.maxOutputBytes);
+    const memory = this.#memory;
+    const maxBytes = Math.min(this.#maxResultBytes, memory.maxOutputBytes);
     this.#bytes += bytes;
     // What the model made is another copy.
     memory.dropped(bytes);
@@ -33,7 +31,7 @@ export class OutputMemory implements Disposable {
     }
     this.#charge ??= memory.add("outputs", 0);
     const held = HELD_PER_OUTPUT_BYTE * bytes;
-    if (!memory.hasRoom("outputs", held, this.#charge.bytes + live.charge.bytes)) {
+    if (!memory.hasRoom("outputs", held, this.#charge.bytes + this.#live.charge.bytes)) {
       return {
         message: "The server's memory is taken by other requests (--max-memory); try again later",
         reason: "memory",

@@ -1,6 +1,6 @@
 /** What requests make of predictions in this process: create, read, wait for and cancel them, and go on with what was left. Knows no HTTP. */
 import { codedError, SconceError } from "../errors.ts";
-import { type Bodies, HELD_PER_BYTE } from "../inputs/bodies.ts";
+import { type Bodies, type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { noInputs } from "../inputs/input-list.ts";
 import { isLogged } from "../log.ts";
 import { admitWebhook } from "../webhooks/webhooks.ts";
@@ -69,7 +69,8 @@ export class PredictionService implements Predictions {
       });
       return (await this.wait(kind, once.id, { waitMs, client })) ?? record;
     }
-    const live = await this.#accept(request);
+    const accepted = this.#accept(request);
+    const live = accepted instanceof Promise ? await accepted : accepted;
     // Whoever else is told of it is told for certain.
     if (request.webhook !== undefined) await this.#live.keep(live);
     if (waitMs > 0) {
@@ -79,7 +80,8 @@ export class PredictionService implements Predictions {
       if (live.isOvertaken) throw this.#live.admission.overtaken();
       live.told();
     }
-    await this.#live.keep(live);
+    // Not of one that has ended, as most have that were waited for.
+    if (live.isToBeKept) await this.#live.keep(live);
     return live.record;
   }
 
@@ -184,43 +186,54 @@ export class PredictionService implements Predictions {
     this.#live.abandon();
   }
 
-  async #accept(request: NewPrediction): Promise<LivePrediction> {
-    const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
-    const { bodies, limits, metrics, owner, onTrace } = this.#options;
-    let live: LivePrediction;
+  /** Answers at once, without a promise, where the body is small. */
+  #accept(request: NewPrediction): LivePrediction | Promise<LivePrediction> {
+    const { body, kind, charge } = request;
     try {
       // A large body was long on its way, and reading it is work: there may be no room any more.
       if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
-      const decoding = bodies.decode(body, limits.maxInputs[kind]);
-      const decoded = decoding instanceof Promise ? await decoding : decoding;
-      metrics.took("decode", performance.now() - beganMs);
-      const count = decoded.inputs.length;
-      this.admit(request, count);
-      live = this.#live.begin(
-        {
-          id: once?.id ?? newId(owner),
-          kind,
-          count,
-          createdAtMs: Date.now(),
-          timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
-          body: decoded.body,
-          origin,
-          digest: once?.digest,
-          webhook,
-        },
-        {
-          inputs: decoded.inputs,
-          bytes,
-          charge,
-          isWaitedFor: waitMs > 0,
-          sender: this.#options.flow.suspects.isWatching ? client.sender : undefined,
-        },
-      );
+      const decoding = this.#options.bodies.decode(body, this.#options.limits.maxInputs[kind]);
+      if (!(decoding instanceof Promise)) return this.#begin(request, decoding, beganMs);
+      return decoding
+        .then((decoded) => this.#begin(request, decoded, beganMs))
+        .catch((error: unknown) => {
+          charge[Symbol.dispose]();
+          throw error;
+        });
     } catch (error) {
       charge[Symbol.dispose]();
       throw error;
     }
+  }
+
+  /** @param beganMs when decoding did */
+  #begin(request: NewPrediction, { inputs, body }: DecodedBody, beganMs: number): LivePrediction {
+    const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
+    const { limits, metrics, owner, flow, onTrace } = this.#options;
+    metrics.took("decode", performance.now() - beganMs);
+    const count = inputs.length;
+    this.admit(request, count);
+    const live = this.#live.begin(
+      {
+        id: once?.id ?? newId(owner),
+        kind,
+        count,
+        createdAtMs: Date.now(),
+        timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
+        body,
+        origin,
+        digest: once?.digest,
+        webhook,
+      },
+      {
+        inputs,
+        bytes,
+        charge,
+        isWaitedFor: waitMs > 0,
+        sender: flow.suspects.isWatching ? client.sender : undefined,
+      },
+    );
     if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
     return live;
   }

@@ -168,7 +168,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#room.ended(item);
     this.counts.ended(lane, true);
     if (this.#outputs.isOpen) {
-      this.#outputs.run(() => this.#finish(lane, index, rows));
+      this.#finish(lane, index, rows);
+      this.#outputs.took(performance.now() - beganMs);
       return;
     }
     const bytes = bytesOf(rows);
@@ -183,7 +184,10 @@ export class ItemFlow implements EngineListener<ListItem> {
   #finish(lane: ItemList, index: number, rows: Rows): void {
     const beganMs = performance.now();
     try {
-      const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
+      const input = lane.input(index);
+      const output = lane.isScoped
+        ? lane.scope(() => this.#pipeline.finish(rows, input))
+        : this.#pipeline.finish(rows, input);
       if (output instanceof Promise) {
         this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
       } else {
@@ -337,7 +341,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     try {
       list.begun();
       const input = list.input(index);
-      const tensors = list.scope(() => this.#pipeline.prepare(input, () => list.signal));
+      const tensors = list.isScoped
+        ? list.scope(() => this.#pipeline.prepare(input, list))
+        : this.#pipeline.prepare(input, list);
       if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
       else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
     } catch (error) {
@@ -382,5 +388,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
 /** The author's code may not have been type-checked: what is no tensor is refused by the engine. */
 function bytesOf(tensors: Tensors | undefined): number {
-  return Object.values(tensors ?? {}).reduce((sum, tensor) => sum + (tensor?.data?.byteLength ?? 0), 0);
+  let bytes = 0;
+  for (const name in tensors) bytes += tensors[name]?.data?.byteLength ?? 0;
+  return bytes;
 }

@@ -129,6 +129,11 @@ export class ItemList implements InRing<ItemList> {
     return this.#files?.get(index)?.bytes ?? 0;
   }
 
+  /** Whether the model's code runs in a `scope`; where it does not, none need be made. */
+  get isScoped(): boolean {
+    return this.#receiver.scope !== undefined;
+  }
+
   /** Runs the model's code for an input. */
   scope<T>(task: () => T): T {
     return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);

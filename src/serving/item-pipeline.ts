@@ -20,6 +20,8 @@ export type Tensors = Readonly<Record<string, Tensor>>;
 /** What the server allows of one file, where that is less than what its field allows. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
+const noFiles: readonly ModelFile[] = [];
+
 /** Faults of an output that are told; a large array can have one for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
@@ -79,12 +81,15 @@ export class ItemPipeline {
 
   /** Bytes of the files of an input that are there. */
   fileBytesOf(input: unknown): number {
-    return this.#filesOf(input).reduce((sum, file) => sum + (file.isFilled ? file.bytes.length : 0), 0);
+    let bytes = 0;
+    for (const file of this.#filesOf(input)) if (file.isFilled) bytes += file.bytes.length;
+    return bytes;
   }
 
   /** The files of an input that are elsewhere and not fetched yet. */
   remoteFilesOf(input: unknown): readonly ModelFile[] {
-    return this.#filesOf(input).filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
+    const files = this.#filesOf(input);
+    return files.length === 0 ? files : files.filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
   }
 
   /**
@@ -100,15 +105,16 @@ export class ItemPipeline {
   /**
    * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
    * wait for.
-   * @param signal of the prediction's end; made only for those who ask
+   * @param ending whose signal, of the prediction's end, is made only for those who ask
    * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
    */
-  prepare(input: unknown, signal: () => AbortSignal): Tensors | Promise<Tensors> {
+  prepare(input: unknown, ending: { readonly signal: AbortSignal }): Tensors | Promise<Tensors> {
     const files = this.#filesOf(input);
-    for (const file of files) file.endsWith(signal);
+    if (files.length === 0) return this.#preprocess(input);
+    for (const file of files) file.endsWith(() => ending.signal);
     const inline = files.filter(({ isFilled }) => !isFilled);
     if (inline.length === 0) return this.#preprocess(input);
-    const ended = signal();
+    const ended = ending.signal;
     return Promise.all(inline.map(async (file) => file.fill(await this.fetch(file, ended)))).then(() => {
       if (ended.aborted) throw new SconceError("canceled", "Canceled");
       return this.#preprocess(input);
@@ -127,7 +133,7 @@ export class ItemPipeline {
   }
 
   #filesOf(input: unknown): readonly ModelFile[] {
-    return this.#mayHaveFiles ? filesOf(input) : [];
+    return this.#mayHaveFiles ? filesOf(input) : noFiles;
   }
 
   #preprocess(input: unknown): Tensors | Promise<Tensors> {

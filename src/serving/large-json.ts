@@ -97,5 +97,7 @@ function sizeOf(value: unknown, depth = 0): number {
   // A tensor, which becomes lists; bytes of other kinds become one string.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
   if (Object.getPrototypeOf(value) !== Object.prototype) return 1;
-  return Object.values(value).reduce((size: number, member) => size + sizeOf(member, depth + 1), 1);
+  let size = 1;
+  for (const member of Object.values(value)) size += sizeOf(member, depth + 1);
+  return size;
 }

@@ -20,10 +20,9 @@ export class OutputTurns {
     return this.#tookMs <= MAX_HOLD_MS && !this.#isHeld();
   }
 
-  run(make: () => void): void {
-    const beganMs = performance.now();
-    make();
-    this.#tookMs += performance.now() - beganMs;
+  /** One was made. */
+  took(ms: number): void {
+    this.#tookMs += ms;
   }
 
   /** Lets the making of one wait for its turn. */
@@ -43,7 +42,9 @@ export class OutputTurns {
       this.#waiting.delete(list);
       if (make === undefined) continue;
       this.#waiting.set(list, waiting);
-      this.run(make);
+      const beganMs = performance.now();
+      make();
+      this.took(performance.now() - beganMs);
     }
     if (this.#waiting.size > 0) setImmediate(() => this.#runMore());
   }

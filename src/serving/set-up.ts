@@ -254,7 +254,7 @@ export async function exampleTensors(model: Model, pipeline: ItemPipeline, examp
   const input = decodeExample(model, example);
   const remote = pipeline.remoteFilesOf(input);
   await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
-  return pipeline.prepare(input, () => noSignal);
+  return pipeline.prepare(input, { signal: noSignal });
 }
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */

@@ -55,19 +55,21 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   // The same ids have other texts there.
   const largeLinked = new LargeAnswers(memory);
   const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
-  const preferred = async (
+  const preferred = (
     family: Family,
     record: PredictionRecord | undefined,
     raw: Request,
     context: RequestContext,
     location?: string,
-  ): Promise<Response> => {
-    const isEnded = record !== undefined && hasEnded(record);
-    const linked = isEnded && !isPlain(raw) ? await links?.linked(record) : undefined;
-    if (linked === undefined) return answer(family, record, large, context, location);
-    const response = answer(family, linked, largeLinked, context, location);
-    response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
-    return response;
+  ): Response | Promise<Response> => {
+    const plain = () => answer(family, record, large, context, location);
+    if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) return plain();
+    return links.linked(record).then((linked) => {
+      if (linked === undefined) return plain();
+      const response = answer(family, linked, largeLinked, context, location);
+      response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
+      return response;
+    });
   };
   const events = async (
     family: Family,
@@ -99,11 +101,23 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, { chosen, ...asked }: Asked) => {
+    const create = async (raw: Request, origin: RequestContext, asked: Asked) => {
+      const { chosen, timeoutMs, waitMs, webhook } = asked;
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const client = new RequestClient(raw, { onHold, peerOf });
       const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
-      const record = await predictions.create({ kind, body, bytes, charge, ...asked, client, origin, once });
+      const record = await predictions.create({
+        kind,
+        body,
+        bytes,
+        charge,
+        timeoutMs,
+        waitMs,
+        webhook,
+        client,
+        origin,
+        once,
+      });
       if (asksForEvents(raw)) {
         return events(family, record.id, raw, {
           context: origin,
