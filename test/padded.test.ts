@@ -234,22 +234,37 @@ describe("wasted padding", () => {
     "of any length from 1 to 256": (next: () => number) => 1 + Math.floor(256 * next()),
     "of mostly short and some long texts": (next: () => number) => Math.round(4 * 64 ** (next() ** 2)),
   };
+  /** Lets time pass in which always so many items wait. */
+  async function keepWaiting(simulation: Simulation, count: number, draw: (next: () => number) => number) {
+    const next = random();
+    const lanes = Array.from({ length: 8 }, () => ({}));
+    let waiting = 0;
+    for (let ms = 0; ms < 2000; ms += 10) {
+      await simulation.clock.advanceTo(ms);
+      while (simulation.batcher.length < count) add(simulation, lanes[waiting++ % lanes.length] ?? {}, [draw(next)]);
+    }
+    await simulation.clock.drain();
+  }
+
   for (const [name, draw] of Object.entries(loads)) {
     test(`is below a fifth for a load ${name}, of which a few batches wait at a time`, async () => {
       const simulation = new Simulation({ maxBatchSize: 16 });
-      const next = random();
-      const lanes = Array.from({ length: 8 }, () => ({}));
-      let waiting = 0;
-      for (let ms = 0; ms < 2000; ms += 10) {
-        await simulation.clock.advanceTo(ms);
-        while (simulation.batcher.length < 64) {
-          add(simulation, lanes[waiting++ % lanes.length] ?? {}, [draw(next)]);
-        }
-      }
-      await simulation.clock.drain();
+      await keepWaiting(simulation, 64, draw);
       expect(waste(simulation)).toBeLessThan(0.2);
     });
   }
+
+  test.each([
+    { device: "whose batches cost as much as 20 elements beside their own", overhead: 20, most: 0.06, fewest: 3 },
+    { device: "whose elements cost next to nothing", overhead: 100_000, most: 0.2, fewest: 8 },
+  ])("is no more than saves time on a device $device", async ({ overhead, most, fewest }) => {
+    const elementsOf = (items: readonly Item[]) => items.length * Math.max(...items.map(lengthOf));
+    const durationMs = (_: number, items: readonly Item[]) => (10 * (overhead + elementsOf(items))) / (overhead + 1000);
+    const simulation = new Simulation({ maxBatchSize: 16, durationMs });
+    await keepWaiting(simulation, 48, loads["of any length from 1 to 256"]);
+    expect(waste(simulation)).toBeLessThan(most);
+    expect(simulation.done.length / simulation.batches.length).toBeGreaterThan(fewest);
+  });
 
   test("is none where lengths are far apart or many wait of each", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });

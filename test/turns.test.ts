@@ -164,3 +164,16 @@ test("when the queue is gone all have their turns in order again", () => {
   expect(server.answeredAfterMs).toEqual(server.answeredAfterMs.toSorted((a, b) => a - b));
   expect(server.refusedAfterMs).toEqual([]);
 });
+
+test("after a time without clients a queue does not stand, though nobody looked at it meanwhile", () => {
+  const server = new Server();
+  server.overload(1000);
+  while (server.turns.size > 0) server.pass();
+  server.refusedAfterMs.length = 0;
+  server.refusedAtOnce = 0;
+  server.nowMs += 10_000;
+  for (let i = 0; i < 300; i++) server.add(1, true);
+  while (server.turns.size > 0) server.pass();
+  expect(server.refusedAtOnce).toBe(0);
+  expect(server.refusedAfterMs).toEqual([]);
+});

@@ -251,7 +251,9 @@ export class Batcher<T extends Queued, R> {
     slot.run(batch).then(
       (result) => {
         const wasReserved = this.#isReserved;
-        policy.ran(batch.length, this.#ended(slot));
+        const ms = this.#ended(slot);
+        policy.ran(batch.length, ms);
+        this.#queue.ran(batch, ms);
         this.#pumpAnd(() => listener.finished(batch, result), wasReserved);
       },
       (cause: unknown) => {

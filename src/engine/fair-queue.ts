@@ -1,7 +1,8 @@
 /** Items that wait, taken in turn over the lanes they wait in, in order within a lane, and alike within a batch. */
 
+import { BatchOverheads } from "./batch-overheads.ts";
 import { Fifo } from "./fifo.ts";
-import { type Lengths, near, placeOf, type Steps, stepsOf } from "./length-steps.ts";
+import { elementsOf, type Lengths, near, placeOf, type Steps, stepsOf } from "./length-steps.ts";
 import { PaddedBytes, type SizedTensor } from "./padded-bytes.ts";
 import { type InRing, Ring } from "./ring.ts";
 
@@ -66,6 +67,7 @@ class Bucket<T extends Queued> {
   /** Its place among the buckets of the group, by length. */
   readonly steps: Steps;
   readonly lines = new Ring<Line<T>>();
+  length = 0;
 
   constructor(group: Group<T>, steps: Steps) {
     this.group = group;
@@ -102,7 +104,8 @@ export class Group<T extends Queued> {
  * Where dimensions are padded, items of near lengths go together: length bucketing, the common practice for sequences
  * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the lane whose turn it is leads the
  * batch, whatever its length, so that none waits for others of its length to come; the rest are those nearest to it, in turn over the
- * lanes where several are about as near, and none that would make more padding than it is worth. So
+ * lanes where several are about as near, and none that would make more padding than it is worth: with which the batch would serve fewer
+ * elements that are no padding in the same time, by what batches of this key have taken. So
  *
  * - of the lengths in a batch the longest is less than √2 times the shortest and 7 more, in each padded dimension, which keeps padding
  *   below 0.3 of long items; and padded the batch has no more than so many bytes, unless it is a single item;
@@ -115,6 +118,7 @@ export class FairQueue<T extends Queued> {
   /** Lanes that were served by the last batch: their turn comes after all others', and after those that come before the next batch. */
   readonly #served = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
+  readonly #overheads = new BatchOverheads();
   #length = 0;
 
   get length(): number {
@@ -123,8 +127,9 @@ export class FairQueue<T extends Queued> {
 
   add(item: T): void {
     const group = this.#group(item.key);
-    const line = this.#line(this.#lane(item.lane), this.#bucket(group, stepsOf(item)));
-    line.items.push(item);
+    const bucket = this.#bucket(group, stepsOf(item));
+    this.#line(this.#lane(item.lane), bucket).items.push(item);
+    bucket.length += 1;
     group.length += 1;
     this.#length += 1;
   }
@@ -158,14 +163,31 @@ export class FairQueue<T extends Queued> {
     const hasRoomFor = ({ items: { first } }: Line<T>) =>
       first?.tensors === undefined || !first.padded?.size || padded.join(first.tensors, maxBytes);
     hasRoomFor(leader);
+    const { steps } = leader.bucket;
     const batch = [this.#takeFirst(leader)];
-    for (const { lines } of near(leader.bucket.steps, group.buckets)) {
+    let useful = elementsOf(steps);
+    const overhead = this.#overheads.of(group.key);
+    const joins = (bucket: Bucket<T>, before: Steps, after: Steps) => {
+      if (overhead === Infinity) return true;
+      const count = Math.min(bucket.length, max - batch.length);
+      const more = (useful + count * elementsOf(bucket.steps)) / useful;
+      const longer =
+        (overhead + (batch.length + count) * elementsOf(after)) / (overhead + batch.length * elementsOf(before));
+      return more > longer;
+    };
+    for (const { lines, steps } of near(leader.bucket.steps, group.buckets, joins)) {
       for (let line = lines.first; line !== undefined; line = lines.first) {
         if (batch.length >= max || !hasRoomFor(line)) return batch;
         batch.push(this.#takeFirst(line));
+        useful += elementsOf(steps);
       }
     }
     return batch;
+  }
+
+  /** A batch took `ms`, which tells what padding costs. */
+  ran(batch: readonly T[], ms: number): void {
+    this.#overheads.observe(batch[0]?.key ?? "", batch, ms);
   }
 
   /** Takes every waiting item of a lane away. */
@@ -178,7 +200,7 @@ export class FairQueue<T extends Queued> {
     return known.lines.flatMap((line) => {
       this.#leave(line);
       const items = line.items.rest();
-      this.#forget(line.bucket.group, items.length);
+      this.#forget(line.bucket, items.length);
       return items;
     });
   }
@@ -250,7 +272,7 @@ export class FairQueue<T extends Queued> {
       this.#served.delete(lane);
       this.#lanes.delete(lane.key);
     }
-    this.#forget(bucket.group);
+    this.#forget(bucket);
     return item;
   }
 
@@ -261,8 +283,10 @@ export class FairQueue<T extends Queued> {
     if (lines.size === 0) group.buckets.delete(placeOf(steps));
   }
 
-  #forget(group: Group<T>, count = 1): void {
+  #forget(bucket: Bucket<T>, count = 1): void {
+    const { group } = bucket;
     this.#length -= count;
+    bucket.length -= count;
     group.length -= count;
     if (group.length === 0) this.#groups.delete(group.key);
   }

@@ -1,12 +1,12 @@
 /** Lengths in steps: items of near lengths, in each padded dimension, go together. */
 
-/** Steps between a length and its double: lengths in one step differ by less than a tenth. */
-const STEPS_PER_OCTAVE = 8;
+/** Steps between a length and its double: lengths in one step differ by less than a sixteenth. */
+const STEPS_PER_OCTAVE = 12;
 /** Steps side by side that may share a batch: half an octave, so that no length is beyond √2 times another. */
-const MAX_SPAN = 4;
+const MAX_SPAN = 6;
 /** What a batch costs beside its elements, in elements: below this, lengths matter little and are taken for nearly alike. */
 const BASE_LENGTH = 16;
-/** How far others are looked for, by the number of padded dimensions; there are 49 places around one with two, and 81 with four. */
+/** How far others are looked for, by the number of padded dimensions; there are 121 places around one with two, and 81 with four. */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 
 /** What items go together by. */
@@ -20,9 +20,27 @@ export interface Lengths {
 /** One for each padded dimension, or one for all that is known. */
 export type Steps = readonly number[];
 
-export function stepsOf({ padded, length = 0 }: Lengths): Steps {
-  if (padded === undefined || padded.size < 2) return [stepOf(length)];
-  return Array.from(padded.values(), stepOf);
+export function stepsOf(item: Lengths): Steps {
+  return sizesOf(item).map(stepOf);
+}
+
+/** One for each padded dimension. */
+function sizesOf({ padded, length = 0 }: Lengths): readonly number[] {
+  return padded === undefined || padded.size < 2 ? [length] : [...padded.values()];
+}
+
+/** About how many elements an item has that is as long as the steps say. */
+export function elementsOf(steps: Steps): number {
+  return steps.reduce((product, step) => product * (2 ** ((step + 0.5) / STEPS_PER_OCTAVE) - BASE_LENGTH), 1);
+}
+
+/** Elements of a batch, padding among them; 0 where nothing is padded. */
+export function paddedElements(batch: readonly Lengths[]): number {
+  const longest: number[] = [];
+  for (const item of batch) {
+    for (const [i, size] of sizesOf(item).entries()) longest[i] = Math.max(longest[i] ?? 0, size);
+  }
+  return longest.reduce((product, size) => product * size, batch.length);
 }
 
 function stepOf(length: number): number {
@@ -34,20 +52,27 @@ export function placeOf(steps: Steps): string | number {
   return steps.length === 1 ? (steps[0] ?? 0) : steps.join();
 }
 
-/** What there is in the places around `middle`, which may go together with it and with each other; the nearest first. */
-export function* near<T>(middle: Steps, places: ReadonlyMap<string | number, T>): Generator<T> {
+/**
+ * What there is in the places around `middle`, which may go together with it and with each other; the nearest first.
+ * @param joins whether what was found does, with the longest steps up to now and with it
+ */
+export function* near<T>(
+  middle: Steps,
+  places: ReadonlyMap<string | number, T>,
+  joins: (found: T, before: Steps, after: Steps) => boolean,
+): Generator<T> {
   const least = [...middle];
-  const most = [...middle];
+  let most = middle;
   for (const offsets of offsetsOf(middle.length)) {
     const steps = middle.map((step, i) => step + (offsets[i] ?? 0));
     const found = places.get(placeOf(steps));
     const fits = (step: number, i: number) =>
       Math.max(most[i] ?? step, step) - Math.min(least[i] ?? step, step) < MAX_SPAN;
     if (found === undefined || !steps.every(fits)) continue;
-    for (const [i, step] of steps.entries()) {
-      least[i] = Math.min(least[i] ?? step, step);
-      most[i] = Math.max(most[i] ?? step, step);
-    }
+    const after = steps.map((step, i) => Math.max(most[i] ?? step, step));
+    if (!joins(found, most, after)) continue;
+    for (const [i, step] of steps.entries()) least[i] = Math.min(least[i] ?? step, step);
+    most = after;
     yield found;
   }
 }

@@ -69,6 +69,8 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
+      // Nobody looks while there is nothing to do.
+      if (this.#isStanding && this.#fresh.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       this.#freshItems += list.count;
       this.#fresh.add(list);

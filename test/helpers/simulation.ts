@@ -72,12 +72,16 @@ const outOfMemory = new Error("out of memory");
 export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
-  readonly #durationMs: (size: number) => number;
+  readonly #durationMs: (size: number, items: readonly Item[]) => number;
   /** Most items with a key that its memory holds. */
   readonly #fits: (key: string) => number;
   #busyUntilMs = 0;
 
-  constructor(clock: SimulatedClock, durationMs: (size: number) => number, fits: (key: string) => number) {
+  constructor(
+    clock: SimulatedClock,
+    durationMs: (size: number, items: readonly Item[]) => number,
+    fits: (key: string) => number,
+  ) {
     this.#clock = clock;
     this.#fits = fits;
     this.#durationMs = durationMs;
@@ -86,7 +90,7 @@ export class SimulatedRunner {
   run(items: readonly Item[]): Promise<readonly number[]> {
     const now = this.#clock.now();
     const startedAtMs = Math.max(now, this.#busyUntilMs);
-    const endedAtMs = startedAtMs + this.#durationMs(items.length);
+    const endedAtMs = startedAtMs + this.#durationMs(items.length, items);
     this.#busyUntilMs = endedAtMs;
     this.batches.push({ items, givenAtMs: now, startedAtMs, endedAtMs });
     return new Promise((resolve, reject) => {
@@ -122,7 +126,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly runners?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
-    readonly durationMs?: (size: number) => number;
+    readonly durationMs?: (size: number, items: readonly Item[]) => number;
     readonly fits?: number | ((key: string) => number);
   }) {
     const { fits = Infinity } = options;
