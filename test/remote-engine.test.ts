@@ -146,6 +146,92 @@ describe("an item", () => {
     for (const { x } of front.rows.values()) expect(Bun.hash(x?.data ?? "")).toBe(Bun.hash(data));
   });
 
+  describe.if(process.platform === "linux")("of more than 64 kB", () => {
+    const specs = { x: float32(2 ** 15) };
+    const large = (value: number) => ({ x: tensor(new Float32Array(2 ** 15).fill(value), [2 ** 15]) });
+    /** Holds its batches, and gives the first number of each item as it is when they end. */
+    const runner = () => {
+      const [seen, ends]: [Tensor[], (() => void)[]] = [[], []];
+      const run: Runner["run"] = async (items) => {
+        seen.push(...items.flat());
+        await new Promise<void>((resolve) => ends.push(resolve));
+        return [
+          tensor(
+            Float32Array.from(items, ([x]) => Number(x?.data[0])),
+            [items.length],
+          ),
+        ];
+      };
+      return { run, seen, end: () => ends.shift()?.(), settle() {}, async setThreads() {}, async dispose() {} };
+    };
+    const placeOf = (x?: Tensor) => [x?.data.buffer.byteLength, x?.data.byteOffset];
+
+    test("lies in memory that both processes have, in a place that is its own until its batch has ended", async () => {
+      await using dir = await tempDir();
+      const held = runner();
+      await using _ = await served(dir.join("s"), held, { inputs: specs, maxBatchSize: 1 });
+      const front = new Front({ ...one, inputs: specs });
+      await front.engine.connect(dir.join("s"));
+      const submit = (lane: object, index: number) => front.engine.submit({ lane, index }, large(index));
+      const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
+      // The first makes the memory and goes through the socket.
+      submit({}, 1);
+      await untilDispatched(1);
+      held.end();
+      await front.untilEnded(1);
+      const gone = {};
+      submit(gone, 2);
+      await untilDispatched(2);
+      front.engine.cancel(gone);
+      submit({}, 3);
+      held.end();
+      await untilDispatched(3);
+      held.end();
+      await front.untilEnded(2);
+      submit({}, 4);
+      submit({}, 5);
+      await untilDispatched(4);
+      held.end();
+      await untilDispatched(5);
+      held.end();
+      await front.untilEnded(4);
+      expect(front.values.map(([index]) => index)).toEqual([1, 3, 4, 5]);
+      for (const [index, { y }] of front.rows) expect(y?.data[0]).toBe(index);
+      const [first, second, third, ...later] = held.seen.map(placeOf);
+      expect(first).not.toEqual([32 * 2 ** 20, 0]);
+      expect([second, third]).toEqual([0, 2 ** 18].map((at) => [32 * 2 ** 20, at]));
+      expect(later.toSorted()).toEqual([second ?? [], third ?? []].toSorted());
+      await front.engine.close();
+    });
+
+    test("is there for the next engine process, too", async () => {
+      await using dir = await tempDir();
+      const front = new Front({ ...one, inputs: specs });
+      const submit = (index: number) => front.engine.submit({ lane: {}, index }, large(index));
+      const [first, second] = [runner(), runner()];
+      {
+        await using _ = await served(dir.join("1"), first, { inputs: specs });
+        await front.engine.connect(dir.join("1"));
+        submit(1);
+        await front.until(() => front.dispatched.includes(1));
+        first.end();
+        await front.untilEnded(1);
+        submit(2);
+        await front.until(() => front.dispatched.includes(2));
+      }
+      front.engine.engineEnded("the engine was ended by SIGSEGV");
+      await using _ = await served(dir.join("2"), second, { inputs: specs });
+      while (front.engine.isReady) await new Promise((resolve) => setImmediate(resolve));
+      await front.engine.connect(dir.join("2"));
+      await front.until(() => front.dispatched.filter((index) => index === 2).length === 2);
+      second.end();
+      await front.untilEnded(2);
+      expect([front.rows.get(2)?.y?.data[0], placeOf(second.seen[0])]).toEqual([2, [32 * 2 ** 20, 0]]);
+      first.end();
+      await front.engine.close();
+    });
+  });
+
   test("that fails in the author's code says in which line", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner();

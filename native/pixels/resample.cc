@@ -1,16 +1,10 @@
 #include "resample.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
-
-// The loops that take the time, once more for processors with AVX2: it multiplies whole numbers of 32 bits, which SSE2 does not.
-#if defined(__x86_64__)
-#define WITH_AVX2 __attribute__((target_clones("avx2", "default")))
-#else
-#define WITH_AVX2
-#endif
 
 namespace pixels {
 namespace {
@@ -94,8 +88,10 @@ WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
   for (size_t i = 0; i < count; ++i) result[i] = row[i];
 }
 
-WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* result) {
-  const int64_t count = axis.count;
+/** @param known the count, where it is one that loops are unrolled for; else 0 */
+template <int known>
+[[gnu::always_inline]] inline void resample_row_of(const int32_t* row, const Axis& axis, int32_t* result) {
+  const int64_t count = known == 0 ? axis.count : known;
   const int32_t* weights = axis.weights.data();
   for (const int64_t first : axis.first) {
     Ints4 sum = {kHalf, kHalf, kHalf, kHalf};
@@ -113,14 +109,41 @@ WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* resul
   }
 }
 
-WITH_AVX2 void add_weighted(int32_t* __restrict sums, const int32_t* __restrict row, int32_t weight, size_t count) {
-  for (size_t i = 0; i < count; ++i) sums[i] += row[i] * weight;
+WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* result) {
+  switch (axis.count) {
+    case 3: return resample_row_of<3>(row, axis, result);
+    case 4: return resample_row_of<4>(row, axis, result);
+    case 5: return resample_row_of<5>(row, axis, result);
+    default: return resample_row_of<0>(row, axis, result);
+  }
 }
 
-WITH_AVX2 void write_row(const int32_t* sums, size_t count, uint8_t* result) {
-  for (size_t i = 0; i < count; ++i) {
-    result[i] = static_cast<uint8_t>(std::min(255, std::max(0, sums[i] >> kPrecision)));
-  }
+/** So many rows are added at once: sums are read and written for each time. */
+constexpr int kTogether = 4;
+
+struct Weighted {
+  std::array<const int32_t*, kTogether> rows;
+  std::array<int32_t, kTogether> weights;
+};
+
+/** `store(i, sum)` is given what becomes of each sum. */
+template <typename Store>
+[[gnu::always_inline]] inline void add_rows(const int32_t* sums, const Weighted& added, size_t count, const Store& store) {
+  const auto [a, b, c, d] = added.rows;
+  const auto [of_a, of_b, of_c, of_d] = added.weights;
+  for (size_t i = 0; i < count; ++i) store(i, sums[i] + a[i] * of_a + b[i] * of_b + c[i] * of_c + d[i] * of_d);
+}
+
+WITH_AVX2 void add_weighted(const Weighted& added, size_t count, int32_t* __restrict sums) {
+  add_rows(sums, added, count, [=](size_t i, int32_t sum) { sums[i] = sum; });
+}
+
+WITH_AVX2 void write_row(const int32_t* sums, const Weighted& added, size_t count, uint8_t* __restrict result) {
+  add_rows(sums, added, count, [=](size_t i, int32_t sum) {
+    int32_t value = sum >> kPrecision;
+    value = value < 0 ? 0 : value;
+    result[i] = value > 255 ? 255 : value;
+  });
 }
 
 void premultiply(const uint8_t* row, int64_t width, int32_t* result) {
@@ -140,23 +163,31 @@ class Resampler {
         rows_(axis_of(source.height, height, kernel)),
         row_size_(width * 4),
         is_opaque_(is_opaque),
-        held_(std::max<int64_t>(1, std::min<int64_t>(rows_.count, kMaxKept / row_size_)), -1),
+        held_(std::min<int64_t>(rows_.count, std::max<int64_t>(kTogether, kMaxKept / row_size_)), -1),
         kept_(held_.size() * row_size_),
         wide_(source.width * 4),
-        sums_(row_size_),
+        sums_(row_size_, kHalf),
         result_(row_size_) {}
 
   const uint8_t* row(int64_t y) {
-    std::fill(sums_.begin(), sums_.end(), kHalf);
-    for (int64_t i = 0; i < rows_.count; ++i) {
-      const int32_t weight = rows_.weights[y * rows_.count + i];
-      if (weight != 0) add_weighted(sums_.data(), source_row(rows_.first[y] + i), weight, row_size_);
-    }
-    write_row(sums_.data(), row_size_, result_.data());
+    if (rows_.count > kTogether) std::fill(sums_.begin(), sums_.end(), kHalf);
+    int64_t i = 0;
+    for (; i + kTogether < rows_.count; i += kTogether) add_weighted(weighted(y, i), row_size_, sums_.data());
+    write_row(sums_.data(), weighted(y, i), row_size_, result_.data());
     return result_.data();
   }
 
  private:
+  /** What makes a part of a row: source rows from the `i`th on. */
+  Weighted weighted(int64_t y, int64_t i) {
+    Weighted part;
+    for (int64_t j = 0; j < kTogether; ++j) {
+      part.weights[j] = i + j < rows_.count ? rows_.weights[y * rows_.count + i + j] : 0;
+      part.rows[j] = part.weights[j] == 0 ? kept_.data() : source_row(rows_.first[y] + i + j);
+    }
+    return part;
+  }
+
   const int32_t* source_row(int64_t y) {
     const size_t place = y % held_.size();
     int32_t* kept = kept_.data() + place * row_size_;

@@ -1,6 +1,7 @@
 #include "target.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace pixels {
 namespace {
@@ -31,6 +32,11 @@ std::array<float, 256> table_of(float mean, float std) {
     table[value] = (static_cast<float>(value) / 255.0F - mean) / std;
   }
   return table;
+}
+
+/** One channel of a row of pixels, of many at once. */
+WITH_AVX2 void write_plane(const uint8_t* __restrict from, int64_t count, uint8_t* __restrict result) {
+  for (int64_t x = 0; x < count; ++x) result[x] = from[x * 4];
 }
 
 /** `store(channel, value)` is what becomes of a value. */
@@ -65,6 +71,12 @@ void write_rows(const Rows& rows, const Target& target, Value* result, const Sto
     for (int channel = 0; channel < target.channels; ++channel) {
       const uint8_t* from = row + (target.is_bgr && channel < 3 ? 2 - channel : channel);
       Value* at = to + channel * channel_stride;
+      if constexpr (std::is_same_v<Value, uint8_t>) {
+        if (target.is_planar) {
+          write_plane(from, width, at);
+          continue;
+        }
+      }
       for (int64_t x = 0; x < width; ++x) at[x * pixel_stride] = store(channel, from[x * 4]);
     }
   }

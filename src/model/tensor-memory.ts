@@ -13,7 +13,11 @@ export type TensorMemory = Record<DType, TensorData> & {
 
 /** @param bytes at least; a whole number of 8 bytes is made of it */
 export function tensorMemory(bytes: number): TensorMemory {
-  const buffer = new ArrayBuffer(aligned(bytes));
+  return memoryOver(new ArrayBuffer(aligned(bytes)));
+}
+
+/** @param buffer of a whole number of 8 bytes */
+export function memoryOver(buffer: ArrayBuffer): TensorMemory {
   const [uint8, uint16, float64] = [new Uint8Array(buffer), new Uint16Array(buffer), new Float64Array(buffer)];
   return {
     buffer,

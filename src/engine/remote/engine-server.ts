@@ -1,16 +1,18 @@
 /** The engine process's side: fronts connect, their items share batches, and each front is given the rows of its own. */
 import type { Socket, UnixSocketListener } from "bun";
-import type { SconceError } from "../../errors.ts";
+import { messageOf, type SconceError } from "../../errors.ts";
+import { log } from "../../log.ts";
 import { authorLine } from "../../model/author-line.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
 import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";
-import { FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
+import { FrameBlocks, jsonFrame, type Made, wordsFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { RowsFrames } from "./rows-frame.ts";
+import { openShared } from "./shared-tensors.ts";
 
 export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
   /** As the model declares them. */
@@ -33,12 +35,15 @@ interface Lane {
   readonly number: number;
   /** Items that have not ended. */
   count: number;
+  isCanceled: boolean;
 }
 
 interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
   readonly lanes: Map<number, Lane>;
+  /** Where its large tensors lie. */
+  shared: ArrayBuffer | undefined;
   isHurried: boolean;
   isGone: boolean;
 }
@@ -110,6 +115,7 @@ export class EngineServer {
       outbox: new Outbox(socket, this.#blocks),
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
       lanes: new Map(),
+      shared: undefined,
       isHurried: false,
       isGone: false,
     };
@@ -144,6 +150,9 @@ export class EngineServer {
       case frameKinds.cancel:
         this.#cancel(front, number);
         break;
+      case frameKinds.share:
+        this.#share(front, number, words[at / 4 + 3] ?? 0);
+        break;
       case frameKinds.hurry:
         front.isHurried = true;
         this.#hurryIfAll();
@@ -153,12 +162,12 @@ export class EngineServer {
 
   #submit(front: Front, memory: FrameMemory, at: number): void {
     const { words } = memory;
-    const { tensors, key, padded, length } = this.#itemFrames.read(memory, at);
+    const { tensors, key, padded, length } = this.#itemFrames.read(memory, at, front.shared);
     const kind = words[at / 4 + 1] ?? 0;
     const laneNumber = words[at / 4 + 3] ?? 0;
     let lane = front.lanes.get(laneNumber);
     if (lane === undefined) {
-      lane = { front, number: laneNumber, count: 0 };
+      lane = { front, number: laneNumber, count: 0, isCanceled: false };
       front.lanes.set(laneNumber, lane);
     }
     lane.count += 1;
@@ -176,11 +185,29 @@ export class EngineServer {
     });
   }
 
+  #share(front: Front, pid: number, descriptor: number): void {
+    try {
+      front.shared = openShared(pid, descriptor);
+      tell(front, wordsFrame(this.#blocks, frameKinds.shared, []));
+    } catch (error) {
+      log.debug(`Large tensors go through the front's socket: ${messageOf(error)}`);
+    }
+  }
+
   #cancel(front: Front, number: number): void {
     const lane = front.lanes.get(number);
-    if (lane === undefined) return;
+    if (lane === undefined) {
+      this.#tellCanceled(front, number);
+      return;
+    }
     front.lanes.delete(number);
-    this.#engine.cancel(lane);
+    lane.count -= this.#engine.cancel(lane).length;
+    lane.isCanceled = true;
+    if (lane.count === 0) this.#tellCanceled(front, number);
+  }
+
+  #tellCanceled(front: Front, number: number): void {
+    tell(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
   }
 
   /** Others may still come to one batch with those of a front that gives no more. */
@@ -201,7 +228,7 @@ export class EngineServer {
   }
 
   #finished(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
-    for (const { lane } of items) ended(lane);
+    for (const { lane } of items) this.#ended(lane);
     for (const [front, places] of byFront(items)) {
       const numbers = numbersOf(items, places);
       const observation = items[0]?.lane.front === front ? this.#observation : undefined;
@@ -211,19 +238,26 @@ export class EngineServer {
   }
 
   #failed({ lane, number }: RemoteItem, error: SconceError): void {
-    ended(lane);
+    this.#ended(lane);
     if (lane.front.isGone) return;
     const { code, message } = error;
     const failure = { number, code, message, at: authorLine(error) };
-    const { block, from } = jsonFrame(this.#blocks, frameKinds.failed, failure);
-    lane.front.outbox.add(block, from, block.end);
-    lane.front.outbox.flushSoon();
+    tell(lane.front, jsonFrame(this.#blocks, frameKinds.failed, failure));
+  }
+
+  #ended(lane: Lane): void {
+    const { front, number } = lane;
+    lane.count -= 1;
+    if (lane.count > 0) return;
+    if (front.lanes.get(number) === lane) front.lanes.delete(number);
+    if (lane.isCanceled && !front.isGone) this.#tellCanceled(front, number);
   }
 }
 
-function ended(lane: Lane): void {
-  lane.count -= 1;
-  if (lane.count === 0 && lane.front.lanes.get(lane.number) === lane) lane.front.lanes.delete(lane.number);
+/** With all else that the front is told before the event loop turns. */
+function tell({ outbox }: Front, { block, from }: Made): void {
+  outbox.add(block, from, block.end);
+  outbox.flushSoon();
 }
 
 /** Of the items in these places; of all where there are none. */

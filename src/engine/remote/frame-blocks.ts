@@ -74,7 +74,7 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
 }
 
 /** A frame that was made at the end of a block. */
-interface Made {
+export interface Made {
   readonly block: Block;
   readonly from: number;
 }

@@ -9,10 +9,13 @@
  * | submit | front | item number, lane number, sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
+| share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
+| shared | engine | : it has mapped that memory |
+| canceled | engine | lane number: nothing of it is read any more |
  */
 import { z } from "zod";
 import { errorCodes } from "../../errors.ts";
@@ -25,6 +28,9 @@ export const frameKinds = {
   dispatched: 5,
   finished: 6,
   failed: 7,
+  share: 8,
+  shared: 9,
+  canceled: 10,
 } as const;
 
 export const HEADER_BYTES = 8;
@@ -33,6 +39,8 @@ export const KIND_MASK = 0xff;
 export const IS_ALONE = 0x100;
 /** Flag of `submit`: the item goes behind those of other clients. */
 export const IS_LATE = 0x200;
+/** Flag of `submit`: in the place of the tensors is where they lie in the shared memory. */
+export const IS_SHARED = 0x400;
 
 /** Where a frame lies. It stays there for as long as anything refers to the memory. */
 export interface FrameMemory {

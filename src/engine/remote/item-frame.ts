@@ -1,9 +1,10 @@
 /** The frame by which a front submits an item: written there, read in the engine process, laid out here for both. */
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
-import { aligned, setAt } from "../../model/tensor-memory.ts";
+import { ALIGNMENT, aligned, setAt } from "../../model/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
-import { type FrameMemory, frameKinds, IS_ALONE, IS_LATE } from "./frame.ts";
+import { type FrameMemory, frameKinds, IS_ALONE, IS_LATE, IS_SHARED } from "./frame.ts";
 import { type Block, beginFrame } from "./frame-blocks.ts";
+import type { SharedPlace } from "./shared-tensors.ts";
 
 /** What a frame says of an item beside its tensors. */
 export interface ItemHead {
@@ -52,16 +53,26 @@ export class ItemFrames {
     return bytes;
   }
 
-  /** Writes a frame of `bytesOf(tensors)` bytes at the end of a block; the tensors are copied. */
-  write(block: Block, bytes: number, head: ItemHead, tensors: readonly Tensor[]): void {
-    const { memory } = block;
-    let offset = block.end + this.#headBytes;
+  /** Of a frame whose tensors lie in shared memory. */
+  get sharedBytes(): number {
+    return this.#headBytes + ALIGNMENT;
+  }
+
+  /**
+   * Writes a frame of `bytesOf(tensors)` bytes, or of `sharedBytes`, at the end of a block; the tensors are copied.
+   * @param shared where the tensors go in place of the frame
+   */
+  write(block: Block, bytes: number, head: ItemHead, tensors: readonly Tensor[], shared?: SharedPlace): void {
+    const { words } = block.memory;
+    const inFrame = block.end + this.#headBytes;
     let word = beginFrame(
       block,
       bytes,
-      frameKinds.submit | (head.isAlone ? IS_ALONE : 0) | (head.isLate ? IS_LATE : 0),
+      frameKinds.submit | (head.isAlone ? IS_ALONE : 0) | (head.isLate ? IS_LATE : 0) | (shared ? IS_SHARED : 0),
     );
-    const { words } = memory;
+    if (shared !== undefined) words[inFrame / 4] = shared.at;
+    const { memory, at } = shared ?? { memory: block.memory, at: inFrame };
+    let offset = at;
     words[word + 2] = head.number;
     words[word + 3] = head.lane;
     word += HEAD_BYTES / 4;
@@ -79,13 +90,16 @@ export class ItemFrames {
     }
   }
 
-  /** The item's tensors: views of the frame. */
-  read(memory: FrameMemory, at: number): CheckedItem {
-    const { buffer, byteOffset } = memory;
+  /** The item's tensors: views of the frame, or of shared memory. */
+  read(memory: FrameMemory, at: number, shared?: ArrayBuffer): CheckedItem {
+    const inFrame = at + this.#headBytes;
+    const isShared = ((memory.words[at / 4 + 1] ?? 0) & IS_SHARED) !== 0;
+    if (isShared && shared === undefined) throw new RangeError("an item lies in memory that is not shared");
+    const buffer = (isShared ? shared : undefined) ?? memory.buffer;
     const sizes: Sizes | undefined = this.#isFixed ? undefined : { free: new Map(), padded: new Map() };
     const tensors: Tensor[] = [];
     let word = (at + HEAD_BYTES) / 4;
-    let offset = byteOffset + at + this.#headBytes;
+    let offset = isShared ? (memory.words[inFrame / 4] ?? 0) : memory.byteOffset + inFrame;
     for (let i = 0; i < this.#plans.length; i++) {
       const plan = this.#plans[i];
       if (plan === undefined) continue;

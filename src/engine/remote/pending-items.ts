@@ -3,6 +3,7 @@ import type { Item } from "../engine.ts";
 import { type InRing, Ring } from "../ring.ts";
 import { IS_ALONE } from "./frame.ts";
 import type { Block, FrameBlocks } from "./frame-blocks.ts";
+import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly item: T;
@@ -13,6 +14,8 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly block: Block;
   readonly from: number;
   readonly to: number;
+  /** Of its tensors, where they are not in the frame. */
+  readonly place: SharedPlace | undefined;
   /** Waits for a batch, is in one, or is in one with no other item beside it. */
   state: "waiting" | "dispatched" | "alone";
   /** How often an engine process ended before the item did. */
@@ -32,14 +35,16 @@ const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
   readonly #blocks: FrameBlocks;
+  readonly #shared: SharedTensors;
   /** By number, in the order in which they were submitted. */
   readonly #items = new Map<number, Pending<T>>();
   readonly #lanes = new Map<object, Lane<T>>();
   #lastItem = 0;
   #lastLane = 0;
 
-  constructor(blocks: FrameBlocks) {
+  constructor(blocks: FrameBlocks, shared: SharedTensors) {
     this.#blocks = blocks;
+    this.#shared = shared;
   }
 
   /** In the order in which they were submitted. */
@@ -75,8 +80,13 @@ export class PendingItems<T extends Item> {
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
-  /** Forgets an item and its frame. */
+  /** Forgets an item that ended, and its frame. */
   remove(pending: Pending<T>): void {
+    this.#forget(pending);
+    if (pending.place !== undefined) this.#shared.release(pending.place);
+  }
+
+  #forget(pending: Pending<T>): void {
     const { ownLane, item, block } = pending;
     this.#items.delete(pending.number);
     ownLane.items.delete(pending);
@@ -84,11 +94,17 @@ export class PendingItems<T extends Item> {
     this.#blocks.release(block);
   }
 
-  /** @returns the number of the lane; undefined when it has no items */
+  /**
+   * Forgets the items of a lane. The places of their tensors stay until the lane has ended in the engine process, too.
+   * @returns the number of the lane; undefined when it has no items
+   */
   removeLane(lane: object): number | undefined {
     const known = this.#lanes.get(lane);
     if (known === undefined) return undefined;
-    for (let first = known.items.first; first !== undefined; first = known.items.first) this.remove(first);
+    for (let first = known.items.first; first !== undefined; first = known.items.first) {
+      this.#forget(first);
+      if (first.place !== undefined) this.#shared.retire(known.number, first.place);
+    }
     return known.number;
   }
 

@@ -15,12 +15,13 @@ import {
   jsonAt,
   KIND_MASK,
 } from "./frame.ts";
-import { type Block, FrameBlocks, wordsFrame } from "./frame-blocks.ts";
+import { BLOCK_BYTES, type Block, FrameBlocks, wordsFrame } from "./frame-blocks.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { type Pending, PendingItems } from "./pending-items.ts";
 import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
+import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface RemoteEngineOptions {
   /** As the model declares them. */
@@ -51,7 +52,8 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
   readonly #blocks = new FrameBlocks();
-  readonly #pending = new PendingItems<T>(this.#blocks);
+  readonly #shared = new SharedTensors();
+  readonly #pending = new PendingItems<T>(this.#blocks, this.#shared);
   #connection: Connection | undefined;
   /** What the process said of itself; kept when it ends. */
   #info: EngineInfo | undefined;
@@ -142,7 +144,9 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void {
     if (this.#isClosed) throw closed();
     const checked = this.#check(tensors);
-    const bytes = this.#itemFrames.bytesOf(checked.tensors);
+    const wholeBytes = this.#itemFrames.bytesOf(checked.tensors);
+    const place = wholeBytes > BLOCK_BYTES ? this.#sharedPlace(wholeBytes) : undefined;
+    const bytes = place === undefined ? wholeBytes : this.#itemFrames.sharedBytes;
     const block = this.#blocks.withRoomFor(bytes);
     const from = block.end;
     const number = this.#pending.nextNumber();
@@ -152,6 +156,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       bytes,
       { number, lane: ownLane.number, isAlone: false, isLate: item.isLate },
       checked.tensors,
+      place,
     );
     this.#pending.add({
       item,
@@ -161,6 +166,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       block,
       from,
       to: block.end,
+      place,
       state: "waiting",
       losses: 0,
       ring: undefined,
@@ -172,12 +178,14 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   cancel(lane: object): void {
     const number = this.#pending.removeLane(lane);
-    if (number !== undefined) this.#tell(frameKinds.cancel, number);
+    if (number === undefined) return;
+    if (this.isReady) this.#tell(frameKinds.cancel, number);
+    else this.#shared.laneEnded(number);
   }
 
   hurry(): void {
     this.#isHurried = true;
-    this.#tell(frameKinds.hurry, 0);
+    this.#tell(frameKinds.hurry);
   }
 
   /** Closes the connection only: whoever started the process ends it. */
@@ -186,15 +194,26 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#isClosed = true;
     const left = [...this.#pending.all()];
     for (const pending of left) this.#pending.remove(pending);
+    this.#shared[Symbol.dispose]();
     if (this.#connection !== undefined) this.#connection.isReady = false;
     this.#connection?.socket?.end();
     for (const { item } of left) this.listener?.failed(item, closed());
   }
 
-  /** Sends a frame of one number; to nobody when there is no process. */
-  #tell(kind: number, number: number): void {
+  /** The first large item makes shared memory, which those after it are in. */
+  #sharedPlace(bytes: number): SharedPlace | undefined {
+    if (this.isReady && this.#shared.make()) this.#share();
+    return this.#shared.take(bytes);
+  }
+
+  #share(): void {
+    if (this.#shared.descriptor !== undefined) this.#tell(frameKinds.share, process.pid, this.#shared.descriptor);
+  }
+
+  /** Sends a frame of numbers; to nobody when there is no process. */
+  #tell(kind: number, ...numbers: readonly number[]): void {
     if (!this.isReady) return;
-    const { block, from } = wordsFrame(this.#blocks, kind, [number]);
+    const { block, from } = wordsFrame(this.#blocks, kind, numbers);
     this.#send(block, from, block.end);
   }
 
@@ -220,6 +239,12 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
         if (pending !== undefined) this.#fail(pending, new SconceError(code, message, { at: line }));
         break;
       }
+      case frameKinds.shared:
+        this.#shared.isOpen = true;
+        break;
+      case frameKinds.canceled:
+        this.#shared.laneEnded(memory.words[at / 4 + 2]);
+        break;
       case frameKinds.hello:
         this.#hello(connection, engineInfoSchema.parse(jsonAt(memory, at)));
         break;
@@ -229,6 +254,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   #hello(connection: Connection, info: EngineInfo): void {
     this.#info = info;
     connection.isReady = true;
+    this.#share();
     for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
     if (this.#isHurried) this.hurry();
     connection.ready.resolve(info);
@@ -265,6 +291,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   #ended(connection: Connection): void {
     connection.outbox?.drop();
     this.#connection = undefined;
+    this.#shared.laneEnded();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
     // Nobody need wait for it.
     connection.ready.promise.catch(() => {});

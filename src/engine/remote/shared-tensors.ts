@@ -1,0 +1,101 @@
+/** Memory that a front and the engine process share: large tensors are copied into it once, in place of going through the socket. */
+import { dlopen, FFIType } from "bun:ffi";
+import { closeSync, ftruncateSync } from "node:fs";
+import { messageOf } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { memoryOver, type TensorMemory } from "../../model/tensor-memory.ts";
+import { BLOCK_BYTES } from "./frame-blocks.ts";
+
+/** It takes memory as far as it was ever written to. What finds no place in it goes through the socket. */
+const SHARED_BYTES = 32 * 2 ** 20;
+const MFD_CLOEXEC = 1;
+
+/** Where the tensors of an item lie in it. */
+export interface SharedPlace {
+  readonly memory: TensorMemory;
+  readonly at: number;
+  readonly bytes: number;
+}
+
+export class SharedTensors implements Disposable {
+  #descriptor: number | undefined;
+  #memory: TensorMemory | undefined;
+  #wasMade = false;
+  /** Whether an engine process has said that it has mapped it. */
+  isOpen = false;
+  /** By size, which is a power of two. */
+  readonly #free = new Map<number, SharedPlace[]>();
+  #end = 0;
+  /** Of cancelled items, by the number of their lane: the engine process may still read them. */
+  readonly #retired = new Map<number, SharedPlace[]>();
+
+  /** What the engine process opens it by, in this process; undefined before `make`. */
+  get descriptor(): number | undefined {
+    return this.#descriptor;
+  }
+
+  /** @returns whether there is something new to tell the engine process of */
+  make(): boolean {
+    if (this.#wasMade || process.platform !== "linux") return false;
+    this.#wasMade = true;
+    try {
+      const system = dlopen("libc.so.6", {
+        memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 },
+      });
+      const descriptor = system.symbols.memfd_create(Buffer.from("tensors\0"), MFD_CLOEXEC);
+      system.close();
+      ftruncateSync(descriptor, SHARED_BYTES);
+      this.#descriptor = descriptor;
+      this.#memory = memoryOver(openShared(process.pid, descriptor));
+      return true;
+    } catch (error) {
+      log.debug(`Large tensors go through the engine's socket: ${messageOf(error)}`);
+      return false;
+    }
+  }
+
+  /** A place for so many bytes; undefined where there is none. */
+  take(bytes: number): SharedPlace | undefined {
+    const memory = this.#memory;
+    if (!this.isOpen || memory === undefined) return undefined;
+    const size = Math.max(BLOCK_BYTES, 2 ** Math.ceil(Math.log2(bytes)));
+    const free = this.#free.get(size)?.pop();
+    if (free !== undefined || this.#end + size > SHARED_BYTES) return free;
+    this.#end += size;
+    return { memory, at: this.#end - size, bytes: size };
+  }
+
+  release(place: SharedPlace): void {
+    const free = this.#free.get(place.bytes);
+    if (free === undefined) this.#free.set(place.bytes, [place]);
+    else free.push(place);
+  }
+
+  /** Keeps a place from being used again until the engine process has done with its lane. */
+  retire(lane: number, place: SharedPlace): void {
+    const retired = this.#retired.get(lane);
+    if (retired === undefined) this.#retired.set(lane, [place]);
+    else retired.push(place);
+  }
+
+  /** Nothing reads what was retired of a lane; without a number, of any. */
+  laneEnded(lane?: number): void {
+    for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
+      for (const place of this.#retired.get(number) ?? []) this.release(place);
+      this.#retired.delete(number);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+    this.isOpen = false;
+  }
+}
+
+/** What a process that has not ended has made. */
+export function openShared(pid: number, descriptor: number): ArrayBuffer {
+  const bytes = Bun.mmap(`/proc/${pid}/fd/${descriptor}`, { shared: true });
+  if (bytes.byteOffset !== 0) throw new RangeError("a file is not mapped from its beginning");
+  return bytes.buffer;
+}
