@@ -42,25 +42,24 @@ export class LargeText {
 export function joined(texts: readonly Text[], between = ""): Text {
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length < LARGE_LENGTH) return texts.join(between);
-  const pieces: Piece[] = [];
-  let [small, smallLength]: [string[], number] = [[], 0];
-  for (const piece of texts.flatMap((text, i) => (i === 0 ? piecesOf(text) : [between, ...piecesOf(text)]))) {
-    const isSmall = typeof piece === "string" && piece.length < LARGE_LENGTH;
-    if (isSmall) {
-      small.push(piece);
-      smallLength += piece.length;
-    }
-    if (!isSmall || smallLength >= LARGE_LENGTH) {
-      pieces.push(small.join(""));
-      [small, smallLength] = [[], 0];
-    }
-    if (!isSmall) pieces.push(piece);
+  const parts: Text[] = [];
+  let small = "";
+  let before = "";
+  for (const text of texts) {
+    small += before;
+    before = between;
+    const isSmall = typeof text === "string" && text.length < LARGE_LENGTH;
+    if (isSmall) small += text;
+    if (isSmall && small.length < LARGE_LENGTH) continue;
+    parts.push(small);
+    small = "";
+    if (!isSmall) parts.push(text);
   }
-  return new LargeText([...pieces, small.join("")]);
+  return new LargeText([...parts, small]);
 }
 
 /** A member of an object: a list of JSON texts. */
-export function listText(name: string, texts: readonly string[]): Text {
+export function listText(name: string, texts: readonly Text[]): Text {
   return joined([`"${name}":[`, joined(texts, ","), "]"]);
 }
 

@@ -3,7 +3,7 @@ import type { SconceError } from "../errors.ts";
 import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver, Refusal } from "../serving/item-list.ts";
-import { joined, listText, type Text } from "./large-text.ts";
+import { byteLengthOf, joined, listText, type Text } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -14,7 +14,7 @@ const DETAILED_FAULTS = 100;
 export interface OutputListOptions {
   readonly live: LivePrediction;
   /** An output as JSON text; throws SconceError `output_invalid`. */
-  readonly encode: (output: unknown) => string;
+  readonly encode: (output: unknown) => Text;
   readonly onEncoded: (ms: number) => void;
   readonly onBegun: () => void;
   readonly onRefused: (why: Refusal) => void;
@@ -26,7 +26,7 @@ export interface OutputListOptions {
 export class OutputList implements OutputReceiver, Work {
   readonly #options: OutputListOptions;
   /** Has holes where inputs are not done, or failed. */
-  #outputs: string[] = [];
+  #outputs: Text[] = [];
   #faults: ItemFault[] = [];
   /** Of the first fault. */
   #reason: FailureReason | undefined;
@@ -55,7 +55,7 @@ export class OutputList implements OutputReceiver, Work {
     const beganMs = performance.now();
     const text = encode(output);
     onEncoded(performance.now() - beganMs);
-    const refusal = memory.take(Buffer.byteLength(text));
+    const refusal = memory.take(byteLengthOf(text));
     if (refusal !== undefined) {
       live.end(refusal.message, refusal.reason);
       return;
@@ -74,7 +74,7 @@ export class OutputList implements OutputReceiver, Work {
     this.#itemDone();
   }
 
-  get outputs(): readonly (string | undefined)[] {
+  get outputs(): readonly (Text | undefined)[] {
     return this.#outputs;
   }
 
