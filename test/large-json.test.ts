@@ -1,9 +1,12 @@
 /** Text of large outputs is made beside everything else, and is what it would be at once. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { tensor } from "../src/index.ts";
+import { file, ModelFile, tensor } from "../src/index.ts";
+import { withholding } from "../src/model/withheld-files.ts";
+import * as z from "../src/model/z.ts";
 import { isLarge, LargeJson, piecesOfJson } from "../src/serving/large-json.ts";
 import { OutputTurns } from "../src/serving/output-turns.ts";
+import { loopTurns } from "./helpers/loop-turns.ts";
 
 const value = fc.oneof(
   fc.jsonValue({ maxDepth: 4 }),
@@ -55,14 +58,26 @@ test("no more outputs are made while four large ones wait for their texts, whose
 test("while large texts are made, one after the other, the event loop turns", async () => {
   const json = new LargeJson();
   const list = Array.from({ length: 300_000 }, (_, i) => i / 7);
-  let turns = 0;
-  const count = () => {
-    turns += 1;
-    next = setImmediate(count);
-  };
-  let next = setImmediate(count);
+  using turns = loopTurns();
   const texts = await Promise.all([json.text({ list }), json.text(list)]);
-  clearImmediate(next);
-  expect(texts).toEqual([JSON.stringify({ list }), JSON.stringify(list)]);
-  expect(turns).toBeGreaterThan(4);
+  expect(texts.map((pieces) => String(Buffer.concat(pieces)))).toEqual([
+    JSON.stringify({ list }),
+    JSON.stringify(list),
+  ]);
+  expect(turns.count).toBeGreaterThan(4);
+});
+
+test("of large files text is made a part at a time, and is that of their data URIs", async () => {
+  const mediaType = "text/plain;charset=utf-8";
+  const files = [1_000_000, 700_001, 10].map(
+    (size) => new ModelFile({ bytes: new Uint8Array(size).fill(size), mediaType }),
+  );
+  const value = { files, more: "語" };
+  expect(isLarge(value)).toBe(true);
+  const schema = z.object({ files: z.array(file()), more: z.string() });
+  const { made, files: withheld } = withholding(() => z.encode(schema, value));
+  expect(JSON.stringify(made).length).toBeLessThan(1000);
+  const pieces = await new LargeJson().text(made, withheld);
+  expect(String(Buffer.concat(pieces)) === JSON.stringify(z.encode(schema, value))).toBe(true);
+  expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThan(500_000);
 });

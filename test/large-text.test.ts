@@ -4,6 +4,7 @@ import { families } from "../src/http/families.ts";
 import { LargeAnswers } from "../src/http/large-answers.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { byteLengthOf, joined, LargeText, listText } from "../src/predictions/large-text.ts";
+import { loopTurns } from "./helpers/loop-turns.ts";
 import { endOf } from "./helpers/predictions.ts";
 
 /** Characters of one to four bytes, at every place of a piece's end. */
@@ -39,4 +40,14 @@ test("readers of one record are sent the whole text, of which there is one copy"
   expect(text.pieces.every((piece) => piece instanceof Uint8Array)).toBe(true);
   expect(String(text) === members).toBe(true);
   expect(memory.used).toBe(0);
+});
+
+test("one piece is sent in each turn of the event loop, however fast however many read", async () => {
+  const answers = new LargeAnswers(new MemoryAccount());
+  const text = new LargeText(["a".repeat(5_000_000)]);
+  using turns = loopTurns();
+  const readers = ["a", "b"].map((path) => new Response(answers.part(path, () => text)).text());
+  const lengths = (await Promise.all(readers)).map(({ length }) => length);
+  expect(lengths).toEqual([text.length, text.length]);
+  expect(turns.count).toBeGreaterThanOrEqual(2 * text.pieces.length);
 });

@@ -5,6 +5,7 @@ import { problemOf } from "../src/http/problem.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { loopTurns } from "./helpers/loop-turns.ts";
 
 const length = 400_000;
 
@@ -76,4 +77,20 @@ test("that do not tell their length give way to what comes of another", async ()
   const { bytes } = await read(new Blob([" ".repeat(300_000)]).stream());
   expect(bytes).toBe(300_000);
   expect(problemOf(await slow)).toMatchObject({ status: 408 });
+});
+
+test("the event loop turns for each chunk of a body whose client sends as fast as it is read", async () => {
+  const chunk = new TextEncoder().encode(" ".repeat(1000));
+  let left = 50;
+  const body = new ReadableStream({
+    pull(controller) {
+      if (left-- > 0) controller.enqueue(chunk.slice());
+      else controller.close();
+    },
+  });
+  const limits = { maxBytes: 1e6, memory: new MemoryAccount(), uploads: new Uploads() };
+  using turns = loopTurns();
+  const headers = { "Content-Type": "application/json" };
+  const { bytes } = await readBody(new Request("http://x/", { method: "POST", body, headers }), limits);
+  expect([bytes, turns.count >= 50]).toEqual([50_000, true]);
 });

@@ -118,6 +118,8 @@ async function readChunks(
       if (!isAnnounced && !limits.uploads.taken(() => upload.charge.tryGrow(HELD_PER_BYTE * value.length)))
         throw noRoom();
       chunks.push(value);
+      // Of a client that sends fast enough chunks would follow one another for as long as it sends.
+      await new Promise((resolve) => setImmediate(resolve));
     }
   } catch (error) {
     // Not awaited: a client that sends nothing more would hold the answer back.

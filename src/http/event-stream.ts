@@ -1,6 +1,6 @@
 /** A prediction as server-sent events: each is made when its reader takes it, of what is there then, and nothing is queued for readers that lag. */
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import { LargeText } from "../predictions/large-text.ts";
+import { LargeText, type Text } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
@@ -111,7 +111,7 @@ export class EventStream {
     const { large, memory } = this.#options;
     yield `retry: ${RETRY_MS}\n\n`;
     if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
-    let ended: readonly (string | undefined)[] | undefined;
+    let ended: readonly (Text | undefined)[] | undefined;
     while (!this.#hasLeft) {
       this.#isChanged = false;
       const { record } = watched;
@@ -155,7 +155,7 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
-  #next(record: PredictionRecord, outputs: readonly (string | undefined)[]): NextEvent | undefined {
+  #next(record: PredictionRecord, outputs: readonly (Text | undefined)[]): NextEvent | undefined {
     const { family } = this.#options;
     const path = `${family.path}/${record.id}`;
     const index = this.#sent.next(outputs);

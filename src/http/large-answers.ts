@@ -20,6 +20,8 @@ export class LargeAnswers {
   readonly #memory: MemoryAccount;
   /** What is being read, by its path: of ended records, which do not change any more. */
   readonly #shared = new Map<string, Shared>();
+  /** The turn of the event loop of the piece that was asked for last. */
+  #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor(memory: MemoryAccount) {
     this.#memory = memory;
@@ -42,7 +44,8 @@ export class LargeAnswers {
   }
 
   /**
-   * A part of what a path always has. Nothing is held before the first byte is asked for: a client may have left by then.
+   * A part of what a path always has. Nothing is held before the first byte is asked for: a client may have left by then. In each turn of the
+   * event loop one piece is sent, whoever reads it: a connection that takes all of ten megabytes at once would hold up everybody.
    * @param open makes the whole where nobody else is reading it
    */
   part(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
@@ -51,12 +54,16 @@ export class LargeAnswers {
     let shared: Shared | undefined;
     // The piece that is next, and where it begins.
     let [next, at] = [0, 0];
+    let hasLeft = false;
     const leave = () => {
+      hasLeft = true;
       if (shared !== undefined) this.#leave(path, shared);
       shared = undefined;
       opening = undefined;
     };
-    const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      await this.#turn();
+      if (hasLeft) return;
       if (opening !== undefined) shared = this.#join(path, opening);
       opening = undefined;
       for (let bytes = shared?.text.bytes(next); bytes !== undefined && at < end; bytes = shared?.text.bytes(next)) {
@@ -80,6 +87,11 @@ export class LargeAnswers {
       (shared) => this.#leave(path, shared),
     );
     return held;
+  }
+
+  #turn(): Promise<unknown> {
+    this.#lastTurn = this.#lastTurn.then(() => new Promise((resolve) => setImmediate(resolve)));
+    return this.#lastTurn;
   }
 
   #join(path: string, open: () => LargeText): Shared {

@@ -3,6 +3,7 @@ import * as z from "zod";
 import { defaultLimits, ModelFile } from "./file.ts";
 import { Image } from "./media.ts";
 import { wireDescriptions } from "./wire-schema.ts";
+import { wireUri } from "./withheld-files.ts";
 
 export interface ImageOptions {
   /** Most bytes of the encoded image. Default: 32 MiB. */
@@ -64,7 +65,7 @@ const unread = "; a file of the input that was never read stays the URL it came 
 
 /** A data URI once there is content; a file that was never fetched stays the URL it is. */
 function toWire(file: ModelFile): string {
-  return file.url !== undefined && !file.isFilled ? file.url : file.toDataUri();
+  return file.url !== undefined && !file.isFilled ? file.url : wireUri(file);
 }
 
 function urlOf(noun: string, meta: { description: string; contentMediaType?: string | undefined }) {

@@ -76,8 +76,16 @@ export class ModelFile {
 
   /** `data:<media type>;base64,<bytes>` */
   toDataUri(): string {
+    return this.dataUri((bytes) => bytes.toBase64());
+  }
+
+  /**
+   * The same with another text for the bytes.
+   * @internal
+   */
+  dataUri(textOf: (bytes: Uint8Array) => string): string {
     const { bytes, mediaType, parameters } = this.#filled();
-    return `data:${mediaType}${parameters};base64,${bytes.toBase64()}`;
+    return `data:${mediaType}${parameters};base64,${textOf(bytes)}`;
   }
 
   /**

@@ -5,7 +5,7 @@ import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../serving/item-list.ts";
-import { joined, listText, type Text } from "./large-text.ts";
+import { byteLengthOf, joined, listText, type Text } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -17,7 +17,7 @@ const DETAILED_FAULTS = 100;
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
   /** An output as JSON text; throws SconceError `output_invalid`. */
-  encode(output: unknown): string;
+  encode(output: unknown): Text;
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
@@ -35,7 +35,7 @@ export class ItemWork implements OutputReceiver, Work {
   readonly #context: ItemWorkContext;
   readonly #memory: OutputMemory;
   /** Has holes where inputs are not done, or failed. */
-  #outputs: string[] = [];
+  #outputs: Text[] = [];
   #faults: ItemFault[] = [];
   /** Of the first fault. */
   #reason: FailureReason | undefined;
@@ -72,7 +72,7 @@ export class ItemWork implements OutputReceiver, Work {
     const beganMs = performance.now();
     const text = this.#context.encode(output);
     this.#context.encoded(performance.now() - beganMs);
-    const refusal = this.#memory.take(Buffer.byteLength(text));
+    const refusal = this.#memory.take(byteLengthOf(text));
     if (refusal !== undefined) {
       this.#live.end(refusal.message, refusal.reason);
       return;
@@ -91,7 +91,7 @@ export class ItemWork implements OutputReceiver, Work {
     this.#itemDone();
   }
 
-  get outputs(): readonly (string | undefined)[] {
+  get outputs(): readonly (Text | undefined)[] {
     return this.#outputs;
   }
 

@@ -42,27 +42,27 @@ export class LargeText {
 export function joined(texts: readonly Text[], between = ""): Text {
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length < LARGE_LENGTH) return texts.join(between);
-  const pieces: Piece[] = [];
-  let [small, smallLength]: [string[], number] = [[], 0];
-  for (const piece of texts.flatMap((text, i) => (i === 0 ? piecesOf(text) : [between, ...piecesOf(text)]))) {
-    const isSmall = typeof piece === "string" && piece.length < LARGE_LENGTH;
-    if (isSmall) {
-      small.push(piece);
-      smallLength += piece.length;
-    }
-    if (!isSmall || smallLength >= LARGE_LENGTH) {
-      pieces.push(small.join(""));
-      [small, smallLength] = [[], 0];
-    }
-    if (!isSmall) pieces.push(piece);
+  const parts: Text[] = [];
+  let small = "";
+  let before = "";
+  for (const text of texts) {
+    small += before;
+    before = between;
+    const isSmall = typeof text === "string" && text.length < LARGE_LENGTH;
+    if (isSmall) small += text;
+    if (isSmall && small.length < LARGE_LENGTH) continue;
+    parts.push(small);
+    small = "";
+    if (!isSmall) parts.push(text);
   }
-  return new LargeText([...pieces, small.join("")]);
+  return new LargeText([...parts, small]);
 }
 
 /** A member of an object: a list of JSON texts. */
-export function listText(name: string, texts: readonly string[]): Text {
+export function listText(name: string, texts: readonly Text[]): Text {
   const [only = ""] = texts;
-  if (texts.length === 1 && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
+  // As nearly all are.
+  if (texts.length === 1 && typeof only === "string" && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
   return joined([`"${name}":[`, joined(texts, ","), "]"]);
 }
 
@@ -81,7 +81,8 @@ export function* textsOf(text: Text): Generator<string> {
 
 /** Of its UTF-8. */
 export function byteLengthOf(text: Text): number {
-  return piecesOf(text).reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
+  if (typeof text === "string") return Buffer.byteLength(text);
+  return text.pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
 /** Cuts a large piece; its parts share its memory. */

@@ -26,7 +26,7 @@ export interface Work {
   /** The members of a failure with this message. */
   failure(errorMessage: string): Text;
   /** What succeeded so far, as JSON texts by index. */
-  readonly outputs?: readonly (string | undefined)[];
+  readonly outputs?: readonly (Text | undefined)[];
   /** Its client waits no more, and was told its id. */
   told?(): void;
   /** Lets go of all that only the way to the end needed. */
@@ -182,7 +182,7 @@ export class LivePrediction {
   }
 
   /** Outputs that came before its end. */
-  get outputs(): readonly (string | undefined)[] {
+  get outputs(): readonly (Text | undefined)[] {
     return this.#work?.outputs ?? [];
   }
 

@@ -3,6 +3,7 @@ import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Sender } from "../serving/suspects.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
+import type { Text } from "./large-text.ts";
 import type { Once } from "./once.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
@@ -84,5 +85,5 @@ export interface Watched extends Disposable {
   /** As it stands; undefined once nobody here hears of it any more. */
   readonly record: PredictionRecord | undefined;
   /** Outputs as JSON texts, by index, as far as they are known here before the end. */
-  readonly outputs: readonly (string | undefined)[];
+  readonly outputs: readonly (Text | undefined)[];
 }

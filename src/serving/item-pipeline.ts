@@ -11,6 +11,7 @@ import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { withoutUnions } from "../model/union-issues.ts";
+import { withholding } from "../model/withheld-files.ts";
 import * as z from "../model/z.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
@@ -44,12 +45,12 @@ export interface DemoResult {
   readonly demoOutputs: readonly string[];
 }
 
-/** An output that was made text already. */
+/** An output that was made text already, as UTF-8 in pieces. */
 class OutputText {
-  readonly text: string;
+  readonly pieces: readonly Uint8Array[];
 
-  constructor(text: string) {
-    this.text = text;
+  constructor(pieces: readonly Uint8Array[]) {
+    this.pieces = pieces;
   }
 }
 
@@ -169,7 +170,8 @@ export class ItemPipeline {
 
   #finished(output: unknown): unknown {
     if (!isLarge(output)) return output;
-    return this.#largeJson.text(this.#wireOf(output)).then((text) => new OutputText(text));
+    const { made, files } = withholding(() => this.#wireOf(output));
+    return this.#largeJson.text(made, files).then((pieces) => new OutputText(pieces));
   }
 
   /**
@@ -177,7 +179,13 @@ export class ItemPipeline {
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
   encode(output: unknown): string {
-    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output));
+    const text = this.text(output);
+    return typeof text === "string" ? text : Buffer.concat(text).toString();
+  }
+
+  /** The same; a large one as UTF-8 in pieces. */
+  text(output: unknown): string | readonly Uint8Array[] {
+    return output instanceof OutputText ? output.pieces : JSON.stringify(this.#wireOf(output));
   }
 
   #wireOf(output: unknown): unknown {

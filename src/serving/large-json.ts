@@ -1,4 +1,6 @@
 /** JSON text of large values, made in pieces: of a million numbers at once it would hold up everybody for a tenth of a second. */
+import { ModelFile } from "../model/file.ts";
+import { withFiles } from "../model/withheld-files.ts";
 
 /** Numbers, or about as much else, that are made text at once: a millisecond. */
 const MAX_AT_ONCE = 8192;
@@ -8,6 +10,8 @@ const CHARACTERS = 128;
 const MAX_WAITING = 4;
 /** What lies deeper is small, or is made text with what holds it. */
 const MAX_DEPTH = 8;
+/** Of text as bytes, which is made in pieces of at least so many characters. */
+const PIECE_LENGTH = 128 * 1024;
 /** Time after which the event loop turns: a small request beside takes several turns. */
 const MAX_HOLD_MS = 1;
 
@@ -21,11 +25,14 @@ export class LargeJson {
     return this.#count >= MAX_WAITING;
   }
 
-  /** @returns what `JSON.stringify` does */
-  text(value: unknown): Promise<string> {
+  /**
+   * @param files whose marks are in the value
+   * @returns what `JSON.stringify` does, as UTF-8 in pieces: as one text it would be copied and looked through as a whole, again and again
+   */
+  text(value: unknown, files: ReadonlyMap<string, Uint8Array> = new Map()): Promise<Uint8Array[]> {
     this.#count += 1;
     const text = this.#last
-      .then(() => slowly(value))
+      .then(() => slowly(withFiles(piecesOfJson(value), files)))
       .finally(() => {
         this.#count -= 1;
       });
@@ -71,16 +78,23 @@ function piecesOfMember(value: unknown, max: number): Iterable<string> | undefin
   return text === undefined ? undefined : [text];
 }
 
-async function slowly(value: unknown): Promise<string> {
-  const pieces: string[] = [];
+async function slowly(texts: Iterable<string>): Promise<Uint8Array[]> {
+  const encoder = new TextEncoder();
+  const pieces: Uint8Array[] = [];
+  let piece = "";
   let beganMs = performance.now();
-  for (const piece of piecesOfJson(value)) {
-    pieces.push(piece);
+  for (const text of texts) {
+    piece += text;
+    if (piece.length >= PIECE_LENGTH) {
+      pieces.push(encoder.encode(piece));
+      piece = "";
+    }
     if (performance.now() - beganMs < MAX_HOLD_MS) continue;
     await new Promise((resolve) => setImmediate(resolve));
     beganMs = performance.now();
   }
-  return pieces.join("");
+  pieces.push(encoder.encode(piece));
+  return pieces;
 }
 
 /** A list or an object that says nothing of its own text. */
@@ -94,6 +108,7 @@ function sizeOf(value: unknown, depth = 0): number {
   if (typeof value === "string") return 1 + value.length / CHARACTERS;
   if (typeof value !== "object" || value === null || depth === MAX_DEPTH) return 1;
   if (Array.isArray(value)) return 1 + value.length * sizeOf(value[0], depth + 1);
+  if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS : 1;
   // A tensor, which becomes lists; bytes of other kinds become one string.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
   if (Object.getPrototypeOf(value) !== Object.prototype) return 1;

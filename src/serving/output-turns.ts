@@ -1,7 +1,7 @@
 /** Makes outputs of all lists in turn, and lets the event loop turn in between: one may be megabytes, and a batch of them would hold up everybody. */
 
 /** Longest time spent making outputs before the event loop turns: a batch of small ones is done at once. */
-const MAX_HOLD_MS = 10;
+const MAX_HOLD_MS = 2;
 
 export class OutputTurns {
   /** By list. */

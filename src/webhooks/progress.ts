@@ -1,4 +1,5 @@
 /** What is told of a prediction before its end: one message at a time with what is new by then, and not too many. */
+import type { Text } from "../predictions/large-text.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
@@ -99,7 +100,7 @@ export class Progress {
     return texts.length === 0 ? undefined : `{"${this.#kind}_id":"${this.#id}","outputs":[${texts.join(",")}]}`;
   };
 
-  async #lastOutputs(): Promise<readonly (string | undefined)[]> {
+  async #lastOutputs(): Promise<readonly (Text | undefined)[]> {
     const record = await this.#options.read(this.#id);
     return record?.outcome === undefined ? [] : outputsOf(record.outcome, MAX_DATA_LENGTH);
   }

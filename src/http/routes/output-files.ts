@@ -82,7 +82,7 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
   const members = hasEnded(record) ? record.outcome.members : undefined;
   const ended = members && (listIn(members, list, at) ?? listIn(members, `partial_${list}`, at));
   const text = (ended ?? (list === "outputs" ? outputs : []))[at];
-  if (text !== undefined && text !== "null") return text;
+  if (text !== undefined && text !== "null") return String(text);
   throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
 }
 

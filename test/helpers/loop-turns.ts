@@ -1,0 +1,15 @@
+/** Counts turns of the event loop until it is disposed: how often others had theirs. */
+export function loopTurns(): Disposable & { readonly count: number } {
+  let count = 0;
+  const turn = () => {
+    count += 1;
+    next = setImmediate(turn);
+  };
+  let next = setImmediate(turn);
+  return {
+    get count() {
+      return count;
+    },
+    [Symbol.dispose]: () => clearImmediate(next),
+  };
+}
