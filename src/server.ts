@@ -160,6 +160,7 @@ export function engineProcess(
       socket = folder.join(`${name}-${starts++}.sock`);
       return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
     },
+    env: openMpEnv(),
     batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),
     onReady: () => events.ready(socket),
     onEnd: (reason) => {
@@ -175,6 +176,14 @@ export function engineProcess(
     },
     stop: () => engine.stop(STOP_MS),
   };
+}
+
+/**
+ * A thread of a forward pass that has done its part waits for the others in a loop of some 10 ms before it sleeps, and keeps the fronts from
+ * the core that they are waiting for. libgomp itself turns in 1000 where it has more threads than cores.
+ */
+function openMpEnv(): Record<string, string> {
+  return process.env.OMP_WAIT_POLICY === undefined ? { GOMP_SPINCOUNT: "1000" } : {};
 }
 
 /** The engine in the front's own process. */

@@ -60,6 +60,8 @@ describe("a server", () => {
     const [engine = 0] = await inRole(server.pid, "engine");
     expect([await hasLibtorch(server.pid), await hasLibtorch(engine)]).toEqual([false, true]);
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
+    // Its threads leave the cores to the fronts while they wait for one another.
+    expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=1000");
     process.kill(engine, "SIGKILL");
     await until(async () => (await client.fetch("/health/ready")).status === 503);
     // Taken all the same, and run by the next process.

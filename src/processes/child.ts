@@ -11,6 +11,8 @@ export interface ChildOptions {
   readonly start: unknown;
   /** Command line to which the role is added; by default this program. */
   readonly program?: readonly string[];
+  /** Environment variables, where this process has none of these names. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
   onMessage(message: FromChild): void;
   /** Called once, after the last message. */
   onEnd(end: ChildEnd): void;
@@ -31,11 +33,11 @@ export class Child {
   readonly #said: Promise<void> = Promise.resolve();
 
   /** @throws Error when the system starts no process */
-  constructor({ role, start, program = thisProgram(), onMessage, onEnd }: ChildOptions) {
+  constructor({ role, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
     this.#process = Bun.spawn([...program, roleArgument(role)], {
       argv0: "sconce",
       // As it is now: by default Bun gives the one that this process was started with.
-      env: process.env,
+      env: { ...env, ...process.env },
       stdio: ["ignore", "inherit", isLogJson() ? "pipe" : "inherit"],
       serialization: "json",
       ipc: (raw: unknown) => {

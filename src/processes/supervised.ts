@@ -4,7 +4,7 @@ import { type Clock, monotonicClock } from "../clock.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { Backoff } from "./backoff.ts";
-import { Child, type ChildEnd } from "./child.ts";
+import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
 import { deathReason, OomKills } from "./death-reason.ts";
 import type { FromChild } from "./messages.ts";
 import { Watchdog } from "./watchdog.ts";
@@ -20,6 +20,7 @@ export interface SupervisedOptions {
   start(): unknown;
   /** Command line to which the role is added; by default this program. */
   readonly program?: readonly string[];
+  readonly env?: ChildOptions["env"];
   /** Longest time that a batch may run, and that the process may take for an answer; without it nobody asks. */
   readonly batchTimeoutMs?: number | undefined;
   /** Each time the process does its work from now on. */
@@ -111,12 +112,13 @@ export class Supervised {
   }
 
   #spawn(): void {
-    const { role, start, program, batchTimeoutMs } = this.#options;
+    const { role, start, program, env, batchTimeoutMs } = this.#options;
     let child: Child;
     try {
       child = new Child({
         role,
         start: start(),
+        env,
         ...(program === undefined ? {} : { program }),
         onMessage: (message) => this.#take(running, message),
         onEnd: (end) => this.#ended(running, end),
