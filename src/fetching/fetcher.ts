@@ -76,14 +76,26 @@ export class Fetcher implements Disposable {
    * (or the signal's own reason, where that is a SconceError)
    */
   async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
-    const maxBytes = Math.min(this.#maxBytes, options.maxBytes ?? this.#maxBytes);
     if (options.signal?.aborted) throw canceled(options.signal.reason);
     // Before any parsing: URL takes seconds for the megabytes that a data URI may have.
-    if (isDataUrl(url)) return decodeDataUrl(url, maxBytes);
+    if (isDataUrl(url)) return this.decode(url, options.maxBytes);
+    const maxBytes = this.#mostOf(options.maxBytes);
     const parsed = parseUrl(url);
     return this.#limited(parsed, options.signal, (signal) =>
       this.#follow(parsed, { signal, maxBytes, charge: options.charge }),
     );
+  }
+
+  /**
+   * The content of a data URI.
+   * @throws SconceError `file_too_large`, `file_invalid`
+   */
+  decode(url: string, maxBytes?: number): FetchedFile {
+    return decodeDataUrl(url, this.#mostOf(maxBytes));
+  }
+
+  #mostOf(maxBytes = this.#maxBytes): number {
+    return Math.min(this.#maxBytes, maxBytes);
   }
 
   /** Closes the idle connections. */

@@ -130,6 +130,8 @@ export class Image extends ModelFile {
         mean,
         std,
       });
+      // Its memory is for the next picture at once, and not after a collection, when it would have gone back to the system.
+      if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };
     const data = await decodings.run(checkedBytes(this.label, source, scaled), decode, signal);

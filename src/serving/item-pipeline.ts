@@ -110,16 +110,13 @@ export class ItemPipeline {
    * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
    */
   prepare(input: unknown, ending: { readonly signal: AbortSignal }): Tensors | Promise<Tensors> {
-    const files = this.#filesOf(input);
-    if (files.length === 0) return this.#preprocess(input);
-    for (const file of files) file.endsWith(() => ending.signal);
-    const inline = files.filter(({ isFilled }) => !isFilled);
-    if (inline.length === 0) return this.#preprocess(input);
-    const ended = ending.signal;
-    return Promise.all(inline.map(async (file) => file.fill(await this.fetch(file, ended)))).then(() => {
-      if (ended.aborted) throw new SconceError("canceled", "Canceled");
-      return this.#preprocess(input);
-    });
+    for (const file of this.#filesOf(input)) {
+      file.endsWith(() => ending.signal);
+      if (file.isFilled) continue;
+      file.restrict(this.#fileCaps);
+      file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
+    }
+    return this.#preprocess(input);
   }
 
   /** What a function does after its first `await` is its own as well. */
