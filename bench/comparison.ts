@@ -1,17 +1,25 @@
-/** One case that is data: a server under load beside something else, in turns. */
-import type { CaseOptions, Goal, Line, Measurement } from "./measurement.ts";
+/** The runner of a row of the table: a server under load beside something else, in turns. */
+import type { Canary } from "./canary.ts";
 import type { Network } from "./networks.ts";
-import { perSecond } from "./report.ts";
+import { type Goal, type Measurement, perSecond } from "./report.ts";
 import { details, type Sample, type Start, type Target } from "./target.ts";
 import { inTurns, median, sum } from "./turns.ts";
+
+/** What a case is given. */
+export interface CaseOptions {
+  /** How long one turn takes; a whole number. */
+  readonly seconds: number;
+  readonly repeats: number;
+  readonly canary: Canary;
+}
 
 export interface Comparison {
   /** What all that is compared serves. */
   readonly network: () => Promise<Network>;
   readonly measured: Start;
   readonly beside: Start | readonly Start[];
-  /** One request at a time each; of several numbers the last is compared, and all are a line of the plot over connections. */
-  readonly connections: number | readonly number[];
+  /** One request at a time each. */
+  readonly connections: number;
   /** The ratio of the rates (default); or what the median has more than those of all that it is measured beside together. */
   readonly quantity?: "rate" | "median";
   readonly goal?: Goal;
@@ -34,16 +42,14 @@ const WARM_UP_S = 15;
 export const warmUpSeconds = (seconds: number) => Math.min(WARM_UP_S, Math.ceil(7.5 * seconds));
 
 export async function compare(what: Comparison, { seconds, repeats, canary }: CaseOptions): Promise<Measurement> {
-  const { goal, quantity = "rate", slow } = what;
-  const counts = [what.connections].flat();
-  const most = Math.max(...counts);
+  const { connections, goal, quantity = "rate", slow } = what;
   const network = await what.network();
   await using opened = new AsyncDisposableStack();
   const start = async (target: Start): Promise<Target> => opened.use(await target(network));
   const besides: Target[] = [];
   for (const each of [what.beside].flat()) besides.push(await start(each));
   const measured = await start(what.measured);
-  const turnOf = async (target: Target, connections: number, duration = seconds * (slow ?? 1)) => {
+  const turnOf = async (target: Target, duration = seconds * (slow ?? 1)) => {
     const sample = await target.measure({ connections, seconds: duration, hasSlowBatches: slow !== undefined });
     await target.check?.();
     return sample;
@@ -52,48 +58,34 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     // What is no server is warm when it is started.
     if (target.check === undefined) continue;
     await target.check();
-    await turnOf(target, most, warmUpSeconds(seconds));
+    await turnOf(target, warmUpSeconds(seconds));
   }
-  const connectionsAt = (turn: number) => counts[turn % counts.length] ?? most;
-  const turns = await inTurns(
-    repeats * counts.length,
-    async () => {
-      await canary.listen();
-      const samples: Sample[] = [];
-      for (const target of besides) {
-        const sample = await turnOf(target, most);
-        if (sample.failed) throw new Error(`${sample.failed} requests failed at ${target.title}: no yardstick`);
-        samples.push(sample);
-      }
-      return samples;
-    },
-    (turn) => turnOf(measured, connectionsAt(turn)),
-  );
+  const yardstick = async () => {
+    await canary.listen();
+    const samples: Sample[] = [];
+    for (const target of besides) {
+      const sample = await turnOf(target);
+      if (sample.failed) throw new Error(`${sample.failed} requests failed at ${target.title}: no yardstick`);
+      samples.push(sample);
+    }
+    return samples;
+  };
+  const turns = await inTurns(repeats, yardstick, () => turnOf(measured));
   const ours = turns.map((turn) => turn.measured);
-  const [first] = turns;
-  const theirs = [...(first ? [first.before] : []), ...turns.map(({ after }) => after)];
+  const theirs = [...turns.slice(0, 1).map(({ before }) => before), ...turns.map(({ after }) => after)];
   const ofBesides = (samples: readonly Sample[]) =>
     quantity === "rate" ? (samples[0]?.perSecond ?? Number.NaN) : sum(samples.map(medianOf));
-  const values = turns.map((turn) => {
-    const beside = (ofBesides(turn.before) + ofBesides(turn.after)) / 2;
-    return quantity === "rate" ? turn.measured.perSecond / beside : medianOf(turn.measured) - beside;
-  });
-  const valuesAt = (connections: number) => values.filter((_, turn) => connectionsAt(turn) === connections);
-  const limit = median(theirs.map(ofBesides));
-  const points = counts.map((x) => ({ x, y: median(valuesAt(x)) * limit }));
-  const line: Line = { plot: "connections", name: measured.title, points, limit };
-  const yardstick = besides[0]?.title ?? "";
-  const isLine = counts.length > 1;
   return {
-    subject: what.subject ?? `${network.name}, ${isLine ? "1 to " : ""}${most} connection${most === 1 ? "" : "s"}`,
-    compared: what.compared ?? (isLine ? `${measured.title} at ${most}, of ${yardstick}` : `of ${yardstick}`),
+    subject: what.subject ?? `${network.name}, ${connections} connection${connections === 1 ? "" : "s"}`,
+    compared: what.compared ?? `of ${besides[0]?.title}`,
     unit: quantity === "rate" ? "" : "ms",
     ...(goal && { goal }),
-    values: valuesAt(most),
+    values: turns.map((turn) => {
+      const beside = (ofBesides(turn.before) + ofBesides(turn.after)) / 2;
+      return quantity === "rate" ? turn.measured.perSecond / beside : medianOf(turn.measured) - beside;
+    }),
     failed: sum(ours.map(({ failed = 0 }) => failed)),
-    ...(isLine
-      ? { lines: [line], behind: points.map(({ x, y }) => `${x}: ${perSecond(y)}`).join(", ") }
-      : { behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]) }),
+    behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]),
   };
 }
 

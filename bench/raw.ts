@@ -31,10 +31,9 @@ export class RawLoop implements AsyncDisposable {
     return new RawLoop(new Child([process.execPath, script, name, file, String(threads)], { env: storeEnv }));
   }
 
-  /** In PyTorch for Python, with random inputs of these sizes. */
-  static inPython({ folder }: Pick<Network, "folder">, inputs: "float32" | "pictures", device = "cpu"): RawLoop {
+  static inPython({ folder }: Network): RawLoop {
     const { command, env } = python();
-    const script = [join(import.meta.dir, "raw_loop.py"), join(folder, "weights.pt"), inputs, device];
+    const script = [join(import.meta.dir, "raw_loop.py"), join(folder, "weights.pt")];
     return new RawLoop(new Child([command, ...script], { env }));
   }
 

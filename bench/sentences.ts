@@ -2,7 +2,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
-import { wholeNumbers } from "./arrivals.ts";
 import { buildModel, folderOfAll, type Network } from "./networks.ts";
 
 const COUNT = 1000;
@@ -30,4 +29,15 @@ function sentences(texts: readonly string[]): string[] {
     const length = LENGTHS.least + ((i * STEP) % lengths);
     return Array.from({ length }, () => words[random() % words.length]).join(" ");
   });
+}
+
+/** Random whole numbers of 32 bits that are the same at every run: xorshift (Marsaglia, 2003). */
+function wholeNumbers(): () => number {
+  let state = 20;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state >>> 0;
+  };
 }

@@ -38,21 +38,12 @@ export interface Target extends AsyncDisposable {
 
 export type Start = (network: Network) => Promise<Target>;
 
-/** What a server says of the work it has done. */
-export interface Work {
-  readonly batches: number;
-  readonly items: number;
-  readonly failed?: number;
-  /** From a batch's dispatch to its rows, of all batches together. */
-  readonly batchSeconds?: number;
-}
-
 /** How a server is asked. */
 export interface Api {
   readonly path: string;
   readonly way?: Way;
-  /** A request of some inputs, to be sent as JSON; of one input, where nothing else is asked for. */
-  readonly body: (inputs: readonly Input[]) => unknown;
+  /** A request, to be sent as JSON. */
+  readonly body: (input: Input) => unknown;
   /** An answer, read from JSON, with its first output. */
   readonly answer: z.ZodType<Output>;
 }
@@ -63,9 +54,6 @@ export interface ServerOptions {
   /** Of the server. */
   readonly url: string;
   readonly api: Api;
-  readonly work?: () => Work | Promise<Work>;
-  /** Inputs in each request of a load. */
-  readonly each?: number;
   /** What ends with it, the child too. */
   readonly owned: AsyncDisposable;
 }
@@ -73,12 +61,12 @@ export interface ServerOptions {
 const ANSWER_MS = 60_000;
 /** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
 const TOLERANCE = 1e-4;
-const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema], z.unknown()) });
+const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema]) });
 
 /** That of this program. */
 export const sconceApi: Api = {
   path: "/predictions",
-  body: (inputs) => inputs,
+  body: (input) => [input],
   answer: successSchema.transform(({ outputs: [output] }) => output),
 };
 
@@ -89,7 +77,7 @@ export class Server implements Target {
   readonly #network: Network;
   readonly #options: ServerOptions;
   /** A file with one request body a line. */
-  readonly bodies: string;
+  readonly #bodies: string;
 
   constructor(network: Network, options: ServerOptions) {
     this.title = options.title;
@@ -97,8 +85,9 @@ export class Server implements Target {
     this.url = `${options.url}${options.api.path}`;
     this.#network = network;
     this.#options = options;
-    this.bodies = join(network.folder, `bodies-${options.child.pid}.txt`);
-    writeFileSync(this.bodies, this.#lines(options.each ?? 1));
+    this.#bodies = join(network.folder, `bodies-${options.child.pid}.txt`);
+    const lines = network.requests.map((input) => `${JSON.stringify(options.api.body(input))}\n`);
+    writeFileSync(this.#bodies, lines.join(""));
   }
 
   async check(): Promise<void> {
@@ -125,7 +114,7 @@ export class Server implements Target {
     const response = await fetch(this.url, {
       method: "POST",
       headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: JSON.stringify(this.#options.api.body([input])),
+      body: JSON.stringify(this.#options.api.body(input)),
       signal: AbortSignal.timeout(ANSWER_MS),
     });
     const text = await response.text();
@@ -133,18 +122,18 @@ export class Server implements Target {
     return this.#options.api.answer.parse(JSON.parse(text));
   }
 
-  async measure(options: LoadOptions): Promise<Sample> {
-    const { api, each = 1 } = this.#options;
-    const { way = "wait" } = api;
+  /** @param bodies what is sent in place of the network's requests: a file with one a line */
+  async measure(options: LoadOptions, bodies = this.#bodies): Promise<Sample> {
+    const { way = "wait" } = this.#options.api;
     const before = await this.#work();
-    const done = await load({ url: this.url, bodies: this.bodies, way }, options);
+    const done = await load({ url: this.url, bodies, way }, options);
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
-    const perItem = (of: keyof typeof after) => (1e6 * added(of)) / (done.answered * each);
+    const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
     // At its end a load closes every connection, which cancels what is under way.
     const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
-      perSecond: done.perSecond * each,
+      perSecond: done.perSecond,
       failed: done.failed + lost,
       details: {
         ...(way === "wait" ? { p50: done.p50Ms, p99: done.p99Ms } : {}),
@@ -158,20 +147,25 @@ export class Server implements Target {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#options.owned[Symbol.asyncDispose]();
-    rmSync(this.bodies, { force: true });
+    rmSync(this.#bodies, { force: true });
   }
 
-  #lines(each: number): string {
-    const { requests } = this.#network;
-    if (each === 1) return requests.map((input) => `${JSON.stringify(this.#options.api.body([input]))}\n`).join("");
-    const many = Array.from({ length: each }, (_, i) => requests[i % requests.length] ?? {});
-    return `${JSON.stringify(this.#options.api.body(many))}\n`;
-  }
-
+  /** What it has done so far; no numbers of servers that do not say it. */
   async #work() {
-    const none: Work = { batches: Number.NaN, items: Number.NaN };
-    const { failed = Number.NaN, batchSeconds = Number.NaN, ...work } = (await this.#options.work?.()) ?? none;
-    return { ...work, failed, batchSeconds, ...processorSeconds(this.child.pid) };
+    const response = await fetch(new URL("/metrics", this.url)).catch(() => undefined);
+    const text = response?.ok ? await response.text() : "";
+    const read = (series: string) => {
+      const found = [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))];
+      return found.length === 0 ? Number.NaN : sum(found.map(([, value]) => Number(value)));
+    };
+    return {
+      batches: read("sconce_batch_size_count"),
+      items: read("sconce_batch_size_sum"),
+      failed: read('sconce_predictions_total{status="failed".*}'),
+      /** From a batch's dispatch to its rows, of all batches together. */
+      batchSeconds: read("sconce_batch_seconds_sum"),
+      ...processorSeconds(this.child.pid),
+    };
   }
 }
 
@@ -179,19 +173,6 @@ function areClose(given: readonly number[], expected: readonly number[]): boolea
   const isClose = (value: number, i: number) =>
     Math.abs(value - (expected[i] ?? Number.NaN)) <= TOLERANCE * (1 + Math.abs(value));
   return given.length === expected.length && given.every(isClose);
-}
-
-/** What `/metrics` of this program says. */
-export async function workOf(url: string): Promise<Required<Work>> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const read = (series: string) =>
-    [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
-  return {
-    batches: read("sconce_batch_size_count"),
-    items: read("sconce_batch_size_sum"),
-    failed: read('sconce_predictions_total{status="failed".*}'),
-    batchSeconds: read("sconce_batch_seconds_sum"),
-  };
 }
 
 /**

@@ -10,15 +10,13 @@ import type { Way } from "./load.ts";
 import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
 import { RawLoop } from "./raw.ts";
 import { perSecond } from "./report.ts";
-import { Server, type Start, sconceApi, type Target, workOf } from "./target.ts";
+import { Server, type Start, sconceApi, type Target } from "./target.ts";
 
 export interface SconceOptions {
   /** Of one forward pass. */
   readonly threads?: number;
   readonly flags?: readonly string[];
   readonly way?: Way;
-  /** Inputs of each request. */
-  readonly each?: number;
   /** Predictions in a file. */
   readonly inFile?: boolean;
   /** Replicas on one Redis, of which the first is asked. */
@@ -27,11 +25,12 @@ export interface SconceOptions {
   readonly command?: (name: string) => Promise<readonly string[]> | readonly string[];
 }
 
+const TRIAL_S = 5;
 const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
 /** `sconce serve`, with one inference thread unless told otherwise. */
 export function sconce(options: SconceOptions = {}) {
-  const { threads = 1, flags = [], way = "wait", each = 1, inFile = false, roles, command = serve } = options;
+  const { threads = 1, flags = [], way = "wait", inFile = false, roles, command = serve } = options;
   return async (network: Parameters<Start>[0]): Promise<Server> => {
     await using owned = new AsyncDisposableStack();
     const all = [...(await command(network.name)), ...onLoopback, "--threads", String(threads), ...flags];
@@ -43,15 +42,7 @@ export function sconce(options: SconceOptions = {}) {
     });
     const [asked] = await Promise.all(started);
     if (asked === undefined) throw new Error("no replica is asked");
-    const work = () => workOf(asked.url);
-    return new Server(network, {
-      title: "sconce",
-      ...asked,
-      api: { ...sconceApi, way },
-      work,
-      each,
-      owned: owned.move(),
-    });
+    return new Server(network, { title: "sconce", ...asked, api: { ...sconceApi, way }, owned: owned.move() });
   };
 }
 
@@ -71,11 +62,8 @@ export async function compiled(name: string): Promise<string> {
 /** The same route without a record and a model. */
 export const echo: Start = async (network) => {
   const child = new Child([process.execPath, join(import.meta.dir, "echo.ts"), network.folder, network.name]);
-  const server = new Server(
-    { ...network, samples: [] },
-    { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child },
-  );
-  return server;
+  const options = { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child };
+  return new Server({ ...network, samples: [] }, options);
 };
 
 /** The raw loop with batches of so many rows, or of those of several that are the fastest; inputs are sorted by their size. */
@@ -92,14 +80,25 @@ export function raw(rows: number | readonly number[], threads = 1): Start {
   };
 }
 
-/** The same loop in PyTorch for Python. */
-export function rawInPython(rows: number, device?: string): Start {
-  return async (network) =>
-    looped(
-      "the raw loop in Python",
-      RawLoop.inPython(network, network.name.startsWith("resnet") ? "pictures" : "float32", device),
-      rows,
-    );
+/** The same in PyTorch for Python, on random numbers; one batch after the other, which tells how long one takes. */
+export function rawInPython(rows: number): Start {
+  return async (network) => looped("the raw loop in Python", RawLoop.inPython(network), rows);
+}
+
+/** Of several, the one that does most in a trial. */
+export function fastest(...starts: readonly Start[]): Start {
+  return async (network) => {
+    const tried: { target: Target; rate: number }[] = [];
+    for (const start of starts) {
+      const target = await start(network);
+      tried.push({ target, rate: (await target.measure({ connections: 64, seconds: TRIAL_S })).perSecond });
+    }
+    const [best, ...others] = tried.toSorted((a, b) => b.rate - a.rate);
+    if (best === undefined) throw new Error("none is the fastest of none");
+    for (const { target } of others) await target[Symbol.asyncDispose]();
+    console.error(`  tried, in order: ${tried.map(({ rate }) => perSecond(rate)).join(", ")}`);
+    return best.target;
+  };
 }
 
 function looped(title: string, loop: RawLoop, rows: number): Target {

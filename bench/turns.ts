@@ -7,16 +7,6 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
-/**
- * The least value that at least this share of all values does not exceed; NaN where there are none.
- *
- * @param share above 0, at most 1
- */
-export function percentile(values: readonly number[], share: number): number {
-  const sorted = Float64Array.from(values).sort();
-  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
-}
-
 export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
@@ -34,12 +24,12 @@ export interface Turn<A, B> {
 export async function inTurns<A, B>(
   repeats: number,
   yardstick: () => Promise<A>,
-  subject: (turn: number) => Promise<B>,
+  subject: () => Promise<B>,
 ): Promise<Turn<A, B>[]> {
   const turns: Turn<A, B>[] = [];
   let before = await yardstick();
   for (let i = 0; i < repeats; i++) {
-    const measured = await subject(i);
+    const measured = await subject();
     const after = await yardstick();
     turns.push({ before, measured, after });
     before = after;

@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test";
 import { Canary } from "../bench/canary.ts";
 import { type Comparison, compare } from "../bench/comparison.ts";
-import { median } from "../bench/turns.ts";
 
 class Deaf extends Canary {
   override async listen(): Promise<void> {}
@@ -45,14 +44,6 @@ test("what a median has more is counted over all that it is measured beside toge
   const { values, unit } = await measured({ beside: [counting("echo"), counting("forward")], quantity: "median" });
   expect(values).toEqual([1 - 3, 2 - 5]);
   expect(unit).toBe("ms");
-});
-
-test("of several numbers of connections the last is compared, and all are points of a line", async () => {
-  const { values, lines } = await measured({ beside: counting("raw"), connections: [1, 4] });
-  expect(turns.filter((turn) => turn.startsWith("ours"))).toEqual(["ours 1", "ours 4", "ours 1", "ours 4"]);
-  expect(values).toEqual([2 / 2.5, 4 / 4.5]);
-  expect(lines?.[0]?.points.map(({ x }) => x)).toEqual([1, 4]);
-  expect(lines?.[0]?.limit).toBe(median([1, 2, 3, 4, 5]));
 });
 
 test("a yardstick whose requests fail is none, and failures of what is measured are counted", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { withContent } from "../bench/publish.ts";
+import { withContent } from "../bench/report.ts";
 
 test("published results replace the earlier ones and nothing else", () => {
   const before = "# Title\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nrest\n";

@@ -1,3 +1,8 @@
+# /// script
+# dependencies = ["fastapi==0.165.0", "uvicorn==0.54.0", "uvloop==0.23.0", "httptools==0.9.0", "numpy==2.4.6"]
+# [tool.uv]
+# exclude-newer = "2026-11-22T00:00:00Z"
+# ///
 """FastAPI with a batcher."""
 import asyncio
 from contextlib import asynccontextmanager

@@ -1,3 +1,8 @@
+# /// script
+# dependencies = ["granian==2.8.7", "msgspec==0.22.0", "uvloop==0.23.0", "numpy==2.4.6"]
+# [tool.uv]
+# exclude-newer = "2026-11-22T00:00:00Z"
+# ///
 """granian, a server in Rust, by its own interface RSGI, with the JSON of msgspec and a batcher; no framework in between."""
 import msgspec
 

@@ -1,0 +1,59 @@
+/** What others feel of a client whose requests or answers are large, one after the other: their latency meanwhile. */
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
+import type { Input, Network } from "./networks.ts";
+import { atMost, type Measurement, ms } from "./report.ts";
+import { sconce } from "./targets.ts";
+import { median, sum } from "./turns.ts";
+
+export interface Large {
+  readonly network: () => Promise<Network>;
+  readonly subject: string;
+  /** Of the large request. */
+  readonly inputs: (requests: readonly Input[]) => readonly Input[];
+  readonly flags?: readonly string[];
+  /** For the 99th percentile of the others. */
+  readonly mostMs: number;
+}
+
+/** Clients that ask for one small prediction at a time, and think in between. */
+const others = { connections: 4, thinkingMs: 2 };
+/** A large request may take a second: several should begin and end in a turn. */
+const LONG_TURNS = 4;
+
+export async function besideLarge(
+  { network: make, subject, inputs, flags = [], mostMs }: Large,
+  { seconds, repeats, canary }: CaseOptions,
+): Promise<Measurement> {
+  const network = await make();
+  await using served = await sconce({ flags: ["--store", "memory", ...flags] })(network);
+  const file = join(network.folder, `large-${process.pid}.txt`);
+  writeFileSync(file, `${JSON.stringify(inputs(network.requests))}\n`);
+  using _ = { [Symbol.dispose]: () => rmSync(file) };
+  const largeOnes = () => served.measure({ connections: 1, seconds: LONG_TURNS * seconds }, file);
+  await served.check();
+  await served.measure({ connections: 64, seconds: warmUpSeconds(seconds) });
+  await largeOnes();
+  await canary.listen();
+  const alone = await served.measure({ ...others, seconds });
+  const turns: { p99: number; large: number; failed: number }[] = [];
+  for (let i = 0; i < repeats; i++) {
+    const [small, large] = await Promise.all([
+      served.measure({ ...others, seconds: LONG_TURNS * seconds }),
+      largeOnes(),
+    ]);
+    const failed = (small.failed ?? 0) + (large.failed ?? 0);
+    turns.push({ p99: small.details?.p99 ?? Number.NaN, large: large.perSecond, failed });
+  }
+  await canary.listen();
+  return {
+    subject,
+    compared: "others' p99 meanwhile",
+    unit: "ms",
+    goal: atMost(mostMs),
+    values: turns.map(({ p99 }) => p99),
+    behind: `${ms(alone.details?.p99 ?? Number.NaN)} without it, ${median(turns.map(({ large }) => large)).toPrecision(2)} large ones/s`,
+    failed: sum(turns.map(({ failed }) => failed)),
+  };
+}
