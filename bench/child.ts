@@ -1,5 +1,6 @@
 /** A process of the benchmark: asked in lines on its standard input, heard in lines of its output, ended with all that it started. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { constants } from "node:os";
 import { createInterface } from "node:readline";
 import { root } from "../scripts/setup/step.ts";
 
@@ -11,7 +12,6 @@ export interface ChildOptions {
 }
 
 const KEPT_LINES = 40;
-const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 const running = new Set<Child>();
 
 export class Child implements AsyncDisposable {
@@ -105,9 +105,9 @@ export class Child implements AsyncDisposable {
 }
 
 // A terminal interrupts the group of this program only, and a signal may be for this process alone.
-for (const [name, code] of Object.entries(signals)) {
+for (const name of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
   process.on(name, () => {
     for (const child of running) child.signal("SIGKILL");
-    process.exit(128 + code);
+    process.exit(128 + constants.signals[name]);
   });
 }

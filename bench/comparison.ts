@@ -1,9 +1,9 @@
 /** The runner of a row of the table: a server under load beside something else, in turns. */
 import type { Canary } from "./canary.ts";
 import type { Network } from "./networks.ts";
-import { type Goal, type Measurement, perSecond } from "./report.ts";
-import { details, type Sample, type Start, type Target } from "./target.ts";
-import { inTurns, median, sum } from "./turns.ts";
+import { median, sum } from "./numbers.ts";
+import { type Goal, type Measurement, rounded } from "./report.ts";
+import type { Sample, Start, Target } from "./target.ts";
 
 /** What a case is given. */
 export interface CaseOptions {
@@ -70,9 +70,13 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     }
     return samples;
   };
-  const turns = await inTurns(repeats, yardstick, () => turnOf(measured));
-  const ours = turns.map((turn) => turn.measured);
-  const theirs = [...turns.slice(0, 1).map(({ before }) => before), ...turns.map(({ after }) => after)];
+  // A B A B A, so that a machine that gets slower gets slower for both.
+  const ours: Sample[] = [];
+  const theirs = [await yardstick()];
+  for (let i = 0; i < repeats; i++) {
+    ours.push(await turnOf(measured));
+    theirs.push(await yardstick());
+  }
   const ofBesides = (samples: readonly Sample[]) =>
     quantity === "rate" ? (samples[0]?.perSecond ?? Number.NaN) : sum(samples.map(medianOf));
   return {
@@ -80,27 +84,31 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     compared: what.compared ?? `of ${besides[0]?.title}`,
     unit: quantity === "rate" ? "" : "ms",
     ...(goal && { goal }),
-    values: turns.map((turn) => {
-      const beside = (ofBesides(turn.before) + ofBesides(turn.after)) / 2;
-      return quantity === "rate" ? turn.measured.perSecond / beside : medianOf(turn.measured) - beside;
+    values: ours.map((sample, i) => {
+      const beside = (ofBesides(theirs[i] ?? []) + ofBesides(theirs[i + 1] ?? [])) / 2;
+      return quantity === "rate" ? sample.perSecond / beside : medianOf(sample) - beside;
     }),
     failed: sum(ours.map(({ failed = 0 }) => failed)),
     behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]),
   };
 }
 
-const medianOf = ({ details }: Sample) => details?.p50 ?? Number.NaN;
+const medianOf = ({ p50Ms = Number.NaN }: Sample) => p50Ms;
 
 /** Of what was measured and of each beside it, the medians of all turns. */
 function behind(all: readonly (readonly Sample[])[]): string {
-  const rates = all.map((samples) => perSecond(median(samples.map((each) => each.perSecond))));
-  const shown = Object.entries(details).map(([name, format]) => {
-    const known = all
-      .map((samples) =>
-        median(samples.map((each) => new Map(Object.entries(each.details ?? {})).get(name) ?? Number.NaN)),
-      )
-      .filter((value) => !Number.isNaN(value));
-    return known.length === 0 ? [] : [`${name} ${known.map(format).join(" to ")}`];
+  const flat = all.map((samples) =>
+    samples.map(({ perSecond, p50Ms = Number.NaN, p99Ms = Number.NaN, details }) => {
+      return { "/s": perSecond, "ms p50": p50Ms, "ms p99": p99Ms, ...details };
+    }),
+  );
+  const names = [...new Set(flat.flat().flatMap(Object.keys))];
+  const shown = names.flatMap((name) => {
+    const medians = flat.map((samples) =>
+      median(samples.map((each) => new Map(Object.entries(each)).get(name) ?? Number.NaN)),
+    );
+    const known = medians.filter((value) => !Number.isNaN(value));
+    return known.length === 0 ? [] : [`${known.map(rounded).join(" to ")} ${name}`];
   });
-  return [rates.join(" to "), ...shown.flat()].join(", ");
+  return shown.join(", ");
 }

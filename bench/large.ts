@@ -3,9 +3,9 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
 import type { Input, Network } from "./networks.ts";
-import { atMost, type Measurement, ms } from "./report.ts";
+import { median, sum } from "./numbers.ts";
+import { atMost, type Measurement, rounded } from "./report.ts";
 import { sconce } from "./targets.ts";
-import { median, sum } from "./turns.ts";
 
 export interface Large {
   readonly network: () => Promise<Network>;
@@ -37,14 +37,13 @@ export async function besideLarge(
   await largeOnes();
   await canary.listen();
   const alone = await served.measure({ ...others, seconds });
-  const turns: { p99: number; large: number; failed: number }[] = [];
+  const [p99s, rates, failures]: [number[], number[], number[]] = [[], [], []];
   for (let i = 0; i < repeats; i++) {
-    const [small, large] = await Promise.all([
-      served.measure({ ...others, seconds: LONG_TURNS * seconds }),
-      largeOnes(),
-    ]);
-    const failed = (small.failed ?? 0) + (large.failed ?? 0);
-    turns.push({ p99: small.details?.p99 ?? Number.NaN, large: large.perSecond, failed });
+    const small = served.measure({ ...others, seconds: LONG_TURNS * seconds });
+    const both = await Promise.all([small, largeOnes()]);
+    p99s.push(both[0].p99Ms ?? Number.NaN);
+    rates.push(both[1].perSecond);
+    failures.push(...both.map(({ failed = 0 }) => failed));
   }
   await canary.listen();
   return {
@@ -52,8 +51,8 @@ export async function besideLarge(
     compared: "others' p99 meanwhile",
     unit: "ms",
     goal: atMost(mostMs),
-    values: turns.map(({ p99 }) => p99),
-    behind: `${ms(alone.details?.p99 ?? Number.NaN)} without it, ${median(turns.map(({ large }) => large)).toPrecision(2)} large ones/s`,
-    failed: sum(turns.map(({ failed }) => failed)),
+    values: p99s,
+    behind: `${rounded(alone.p99Ms ?? Number.NaN)} ms without it, ${rounded(median(rates))} large ones/s`,
+    failed: sum(failures),
   };
 }

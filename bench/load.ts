@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
-import { sum } from "./turns.ts";
+import { sum } from "./numbers.ts";
 
 /** A prediction is one request that waits for it (`Prefer: wait`), or one that creates it and one GET that waits for it. */
 export type Way = "wait" | "create-get";

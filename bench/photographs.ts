@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
 import { Image } from "../src/model/media.ts";
 import { buildOwnModel, type Network } from "./networks.ts";
-import { RawLoop } from "./raw.ts";
+import { rawOutputs } from "./raw.ts";
 import type { Start } from "./target.ts";
 
 const samples = join(root, "examples/upscale/samples");
@@ -38,9 +38,8 @@ async function network(name: string, request: (image: Image) => string): Promise
     inputs: shown.map((image) => ({ image: image.toDataUri() })),
     samples: [],
   };
-  await using raw = await RawLoop.start(unchecked);
   // Other decoders give other pixels, so what is right is what the addon makes of the same ones.
-  const outputs = await raw.outputs();
+  const outputs = await rawOutputs(unchecked);
   return { ...unchecked, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
 }
 

@@ -4,7 +4,7 @@ import { availableParallelism, cpus } from "node:os";
 import { formatTable } from "../src/commands/table.ts";
 import { z } from "../src/model/z.ts";
 import { torchVersion } from "../src/native/binding.ts";
-import { median } from "./turns.ts";
+import { median } from "./numbers.ts";
 
 const goalSchema = z.object({ is: z.enum(["at least", "at most"]), value: z.number() });
 export type Goal = z.infer<typeof goalSchema>;
@@ -42,10 +42,8 @@ export type Result = z.infer<typeof resultSchema>;
 export const resultOf = (result: Omit<z.input<typeof resultSchema>, "machine">): Result =>
   resultSchema.parse({ ...result, machine: machine() });
 
-export const perSecond = (value: number) =>
-  `${(value < 100 ? Number(value.toPrecision(3)) : Math.round(value)).toLocaleString("en")}/s`;
-export const ms = (value: number) =>
-  value < 1000 ? `${value.toPrecision(value < 1 ? 2 : 3)} ms` : `${(value / 1000).toPrecision(3)} s`;
+/** To three digits. */
+export const rounded = (value: number) => Number(value.toPrecision(3)).toLocaleString("en");
 
 function machine(): string {
   const processor = cpus()[0]?.model.trim() ?? "an unknown processor";
@@ -66,13 +64,13 @@ export async function saveResults(path: string, results: readonly Result[]): Pro
 
 /** As both tables have it. */
 function cells({ subject, compared, unit, goal, values }: Result): string[] {
-  const number = (value: number) => `${Number(value.toPrecision(3))}${unit && ` ${unit}`}`;
+  const number = (value: number) => `${rounded(value)}${unit && ` ${unit}`}`;
   const reached = median(values);
   const isReached = goal && (goal.is === "at least" ? reached >= goal.value : reached <= goal.value);
   return [
     subject,
     compared,
-    goal === undefined ? "" : `${goal.is === "at least" ? "≥" : "≤"} ${goal.value}${unit && ` ${unit}`}`,
+    goal === undefined ? "" : `${goal.is === "at least" ? "≥" : "≤"} ${number(goal.value)}`,
     `${number(reached)}${isReached === undefined ? "" : isReached ? " ✓" : " ✗"}`,
     values.length > 1 ? `${number(Math.min(...values))} to ${number(Math.max(...values))}` : "",
   ];

@@ -1,4 +1,4 @@
-/** What this program, an echo and the raw loop are started as; other servers are in peers/. */
+/** What this program and an echo are started as; the raw loop is in raw.ts, other servers in peers/. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { compileExecutable } from "../src/compile/executable.ts";
@@ -8,9 +8,7 @@ import { tempDir } from "../test/helpers/temp-dir.ts";
 import { Child } from "./child.ts";
 import type { Way } from "./load.ts";
 import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
-import { RawLoop } from "./raw.ts";
-import { perSecond } from "./report.ts";
-import { Server, type Start, sconceApi, type Target } from "./target.ts";
+import { Server, type Start, sconceApi } from "./target.ts";
 
 export interface SconceOptions {
   /** Of one forward pass. */
@@ -25,7 +23,6 @@ export interface SconceOptions {
   readonly command?: (name: string) => Promise<readonly string[]> | readonly string[];
 }
 
-const TRIAL_S = 5;
 const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
 /** `sconce serve`, with one inference thread unless told otherwise. */
@@ -65,52 +62,6 @@ export const echo: Start = async (network) => {
   const options = { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child };
   return new Server({ ...network, samples: [] }, options);
 };
-
-/** The raw loop with batches of so many rows, or of those of several that are the fastest; inputs are sorted by their size. */
-export function raw(rows: number | readonly number[], threads = 1): Start {
-  return async (network) => {
-    const loop = await RawLoop.start(network, { threads });
-    const tried: { rows: number; rate: number }[] = [];
-    // The likeliest last, so that it does not pay for what is done once.
-    for (const each of [rows].flat()) tried.push({ rows: each, rate: (await loop.run(each, 0)).perSecond });
-    const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
-    if (tried.length === 1) return looped(`the raw loop, batch ${best.rows}`, loop, best.rows);
-    console.error(`  raw by batch size: ${tried.map((each) => `${each.rows}: ${perSecond(each.rate)}`).join(", ")}`);
-    return looped(`the raw loop, sorted, best batch ${best.rows}`, loop, best.rows);
-  };
-}
-
-/** The same in PyTorch for Python, on random numbers; one batch after the other, which tells how long one takes. */
-export function rawInPython(rows: number): Start {
-  return async (network) => looped("the raw loop in Python", RawLoop.inPython(network), rows);
-}
-
-/** Of several, the one that does most in a trial. */
-export function fastest(...starts: readonly Start[]): Start {
-  return async (network) => {
-    const tried: { target: Target; rate: number }[] = [];
-    for (const start of starts) {
-      const target = await start(network);
-      tried.push({ target, rate: (await target.measure({ connections: 64, seconds: TRIAL_S })).perSecond });
-    }
-    const [best, ...others] = tried.toSorted((a, b) => b.rate - a.rate);
-    if (best === undefined) throw new Error("none is the fastest of none");
-    for (const { target } of others) await target[Symbol.asyncDispose]();
-    console.error(`  tried, in order: ${tried.map(({ rate }) => perSecond(rate)).join(", ")}`);
-    return best.target;
-  };
-}
-
-function looped(title: string, loop: RawLoop, rows: number): Target {
-  return {
-    title,
-    async measure({ seconds }) {
-      const { perSecond, medianMs } = await loop.run(rows, seconds);
-      return { perSecond, details: medianMs === undefined ? {} : { p50: medianMs } };
-    },
-    [Symbol.asyncDispose]: () => loop[Symbol.asyncDispose](),
-  };
-}
 
 /** The address that a process of this program says it listens on. */
 export async function listening(child: Child): Promise<string> {

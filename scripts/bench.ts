@@ -14,7 +14,6 @@ import {
   withContent,
 } from "../bench/report.ts";
 import { messageOf } from "../src/errors.ts";
-import { z } from "../src/model/z.ts";
 import { root } from "./setup/step.ts";
 
 const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
@@ -31,45 +30,41 @@ ${Object.entries(groups)
   .map(([name, { title, cases }]) => `${name}: ${title}\n\n  ${Object.keys(cases).join("\n  ")}`)
   .join("\n\n")}`;
 
-const number = z.coerce.number().int().min(1).max(9999);
-const optionsSchema = z.object({
-  seconds: number.default(2),
-  repeats: number.default(5),
-  json: z.string().optional(),
-  publish: z.string().optional(),
-  help: z.boolean().optional(),
-});
+const type = "string" as const;
+const flags = {
+  seconds: { type, default: "2" },
+  repeats: { type, default: "5" },
+  json: { type },
+  publish: { type },
+  help: { type: "boolean", short: "h" },
+} as const;
 
 try {
-  process.exitCode = await main(process.argv.slice(2));
+  const { values, positionals } = parseArgs({ args: process.argv.slice(2), allowPositionals: true, options: flags });
+  const named = positionals.length > 0 ? positionals : ["sconce"];
+  const [seconds, repeats] = [values.seconds, values.repeats].map(Number);
+  if (values.help) console.log(usage);
+  else if (values.publish !== undefined) await publish(values.publish);
+  else if (!isCount(seconds) || !isCount(repeats))
+    throw new Error("--seconds and --repeats must be whole numbers from 1 to 9999");
+  else process.exitCode = await bench(named.flatMap(casesNamed), { seconds, repeats, json: values.json });
 } catch (error) {
   console.error(`bench: ${messageOf(error)}`);
   process.exitCode = 1;
 }
 
-async function main(args: string[]): Promise<number> {
-  const type = "string" as const;
-  const options = { seconds: { type }, repeats: { type }, json: { type }, publish: { type } };
-  const help = { type: "boolean", short: "h" } as const;
-  const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { ...options, help } });
-  const read = optionsSchema.safeParse(values);
-  if (!read.success) throw new Error(`--seconds and --repeats must be whole numbers from 1 to 9999`);
-  const unknown = positionals.find((name) => casesNamed(name) === undefined);
-  if (unknown !== undefined) throw new Error(`unknown case ${unknown}; known: ${Object.keys(cases).join(", ")}`);
-  if (read.data.help) console.log(usage);
-  else if (read.data.publish !== undefined) await publish(read.data.publish);
-  else {
-    const named = positionals.length > 0 ? positionals : ["sconce"];
-    return await bench(
-      named.flatMap((name) => casesNamed(name) ?? []),
-      read.data,
-    );
-  }
-  return 0;
+function isCount(value: number | undefined): value is number {
+  return Number.isInteger(value) && value !== undefined && value > 0 && value < 10_000;
+}
+
+interface BenchOptions {
+  readonly seconds: number;
+  readonly repeats: number;
+  readonly json: string | undefined;
 }
 
 /** @returns 1 where a case could not be measured; a goal that is missed is none of them */
-async function bench(names: readonly string[], { seconds, repeats, json }: z.infer<typeof optionsSchema>) {
+async function bench(names: readonly string[], { seconds, repeats, json }: BenchOptions) {
   const missing = missingWrk();
   if (missing !== undefined) throw new Error(missing);
   const canary = new Canary();

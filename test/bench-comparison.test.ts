@@ -18,7 +18,7 @@ function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
       async measure({ connections }) {
         turns.push(`${title} ${connections}`);
         count += 1;
-        return { perSecond: count, failed, details: { p50: count } };
+        return { perSecond: count, failed, p50Ms: count };
       },
       async [Symbol.asyncDispose]() {
         turns.push(`end of ${title}`);

@@ -9,7 +9,7 @@ import { type Command, compiledFrom, inBun, inPython, pinned, startPeer } from "
 interface Peer {
   /** In a table, with its version. */
   readonly title: string;
-  readonly serves: readonly ("tiny" | "tiny-256" | "mlp" | "minilm")[];
+  readonly serves: readonly ((typeof connected)[number] | "minilm")[];
   /** How many times its rate is to be reached with the smallest network. */
   readonly goal?: number;
   readonly api: Api;
@@ -19,7 +19,8 @@ interface Peer {
 const ONNX = "onnxruntime-node@1.30.0";
 const numbers = z.array(z.number());
 const predict: Api = { path: "/predict", body: (input) => input, answer: z.object({ y: numbers }) };
-const connected = ["tiny", "tiny-256", "mlp"] as const;
+const tiny = ["tiny", "tiny-256", "tiny-fronts", "tiny-256-fronts"] as const;
+const connected = [...tiny, "mlp"] as const;
 
 export const peers: Readonly<Record<string, Peer>> = {
   ceiling: {
@@ -53,13 +54,6 @@ export const peers: Readonly<Record<string, Peer>> = {
       const server = await inBun(ONNX, "onnx_server.mjs");
       return { ...server, env: { ...server.env, PEER_ONNX: file } };
     },
-  },
-  fastapi: {
-    title: `${pinned("fastapi", "fastapi_server.py")} with a batcher`,
-    serves: ["tiny", "mlp"],
-    goal: 8,
-    api: predict,
-    start: () => inPython("fastapi_server.py"),
   },
   triton: {
     title: `Triton with a Python backend, ${pinned("nvidia-pytriton", "triton_server.py")}`,

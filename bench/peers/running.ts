@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { state } from "../../scripts/setup/step.ts";
+import { messageOf } from "../../src/errors.ts";
 import { fetchDebianTools } from "../../test/helpers/debian-tools.ts";
 import { freePort } from "../../test/helpers/free-port.ts";
 import { Child } from "../child.ts";
@@ -40,18 +41,13 @@ export async function startPeer(
   const server = new Server(network, { title, child, url: `http://127.0.0.1:${port}`, api, owned: child });
   const end = performance.now() + START_MS;
   for (;;) {
-    try {
-      await server.askSample();
-      return server;
-    } catch (error) {
-      const isOver = performance.now() > end;
-      const failure = child.failure(`gave no answer within ${START_MS / 1000} s (${error})`);
-      if (child.hasEnded || isOver) {
-        await server[Symbol.asyncDispose]();
-        throw failure;
-      }
-      await Bun.sleep(200);
+    const problem = await server.askSample().catch((error: unknown) => messageOf(error));
+    if (problem === undefined) return server;
+    if (child.hasEnded || performance.now() > end) {
+      await server[Symbol.asyncDispose]();
+      throw child.failure(`gave no answer within ${START_MS / 1000} s (${problem})`);
     }
+    await Bun.sleep(200);
   }
 }
 
@@ -82,24 +78,19 @@ export async function inBun(wanted: string, script: string): Promise<Command> {
 /** A program in C++ on libtorch and on libraries of a package of Debian, which is unpacked into the checkout. */
 export async function compiledFrom(source: string, debian: string, libraries: readonly string[]): Promise<Command> {
   const unpacked = join(state, "debian", debian, "usr");
-  const libtorch = readLibtorch()?.root ?? "";
-  if (!existsSync(unpacked)) {
-    const problem = await fetchDebianTools([debian]);
-    if (problem !== undefined) throw new Error(`${source} needs Debian's ${debian}: ${problem}`);
-  }
-  const architecture = process.arch === "x64" ? "x86_64" : "aarch64";
-  const folders = [join(libtorch, "lib"), join(unpacked, "lib", `${architecture}-linux-gnu`)];
-  const headers = ["include", "include/torch/csrc/api/include"].map((each) => join(libtorch, each));
-  const program = await made(folderOf(source, textOf(source), libtorch), async (folder) => {
+  const torch = readLibtorch()?.root ?? "";
+  const problem = existsSync(unpacked) ? undefined : await fetchDebianTools([debian]);
+  if (problem !== undefined) throw new Error(`${source} needs Debian's ${debian}: ${problem}`);
+  const headers = [`${torch}/include`, `${torch}/include/torch/csrc/api/include`, `${unpacked}/include`];
+  const folders = [`${torch}/lib`, `${unpacked}/lib/${process.arch === "x64" ? "x86_64" : "aarch64"}-linux-gnu`];
+  const program = await made(folderOf(source, textOf(source), torch), async (folder) => {
     console.error(`  compiling ${source}, once`);
     await Child.run([
       ..."c++ -O2 -std=c++20 -DAT_PER_OPERATOR_HEADERS -pthread".split(" "),
-      ...[join(import.meta.dir, source), "-o", join(folder, "server")],
-      ...[...headers, join(unpacked, "include")].flatMap((each) => ["-isystem", each]),
-      ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`]),
-      ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
+      ...[join(import.meta.dir, source), "-o", join(folder, "server"), ...headers.map((each) => `-I${each}`)],
       // Its libraries find theirs there, too.
-      "-Wl,--disable-new-dtags",
+      ...["-Wl,--disable-new-dtags", ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`])],
+      ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
     ]);
   });
   return { command: [join(program, "server")] };
