@@ -19,10 +19,9 @@ type Asked = Omit<Comparison, "measured" | "beside" | "goal">;
 function row(asked: Asked, measured: Start, beside: Comparison["beside"], goal?: Goal): Measure {
   return (options) => compare({ ...asked, measured, beside, ...(goal && { goal }) }, options);
 }
-const largeRow =
-  (asked: Large): Measure =>
-  (options) =>
-    besideLarge(asked, options);
+function largeRow(asked: Large): Measure {
+  return (options) => besideLarge(asked, options);
+}
 
 const [tiny, mlp] = [() => connectedNetwork("tiny"), () => connectedNetwork("mlp")];
 /** 4-16-3, where the server is all that takes time. */
@@ -35,11 +34,7 @@ const bySlope = { ...busy, slow: 1 };
 const sentences = { network: minilm, connections: 64, slow: 10 };
 /** A client alone, and what its median has more. */
 const single = { connections: 1, quantity: "median" } as const;
-const [quick1, busy1] = [
-  { ...quick, ...single },
-  { ...busy, ...single },
-];
-const overForward = { compared: "median over echo and forward" };
+const overForward = { ...single, compared: "median over echo and forward" };
 /** One batch that runs, one that is next, and two whose images are fetched and decoded meanwhile. */
 const images = (threads: number) => ({
   network: resnetByUrl,
@@ -62,11 +57,7 @@ const isolated = { compared: "engine process, of --no-isolate" };
 const kept = { compared: "predictions in a file, of in memory" };
 const queued = { compared: "replica with Redis, of one alone" };
 const fronts = { compared: "two fronts, of one" };
-const inOneFile = (asked: Asked, subject: string) => ({
-  ...asked,
-  subject: `${subject}, one executable file`,
-  compared: "of `serve`",
-});
+const inOneFile = { compared: "one executable file, of `serve`" };
 
 /** By name, in the order of the table. */
 const own: Cases = {
@@ -80,11 +71,11 @@ const own: Cases = {
   ),
   // While one batch of 32 runs the clients of the other are answered and ask again: of so few none can be fuller.
   "mlp-64": row({ ...busy, connections: 64 }, sconce(), raw(64), atLeast(0.8)),
-  "mlp-1": row({ ...busy1, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.3)),
+  "mlp-1": row({ ...busy, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.3)),
   "tiny-64": row(quick, two(), echo, atLeast(0.85)),
   "tiny-256": row(quick256, two(), echo, atLeast(0.85)),
   "create-get-64": row(thenRead, sconce(read), echo, atLeast(0.35)),
-  "tiny-1": row({ ...quick1, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.15)),
+  "tiny-1": row({ ...quick, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.15)),
   minilm: row(sentences, sconce(), raw([64, 32, 16, 8]), atLeast(0.95)),
   "images-1": row(images(1), inBatches(1), raw(16), atLeast(0.95)),
   "images-2": row(images(2), inBatches(2), raw(16, 2), atLeast(0.97)),
@@ -108,14 +99,14 @@ const own: Cases = {
     mostMs: 20,
   }),
   "isolation-mlp": row({ ...bySlope, ...isolated }, two(), one, atLeast(0.95)),
-  "isolation-mlp-1": row({ ...busy1, ...isolated }, two(), one, atMost(0.2)),
+  "isolation-mlp-1": row({ ...busy, ...single, ...isolated }, two(), one, atMost(0.2)),
   "isolation-tiny": row({ ...quick, ...isolated }, two(), one),
-  "isolation-tiny-1": row({ ...quick1, ...isolated }, two(), one, atMost(0.2)),
+  "isolation-tiny-1": row({ ...quick, ...single, ...isolated }, two(), one, atMost(0.2)),
   "store-tiny": row({ ...quick, ...kept }, inFile(), two(), atLeast(0.95)),
   "store-create-get": row({ ...thenRead, ...kept }, inFile(read), two(read), atLeast(0.7)),
   "store-mlp": row({ ...bySlope, ...kept }, inFile(), two(), atLeast(0.98)),
   "queue-tiny": row({ ...quick, ...queued }, replicas("both"), two(), atLeast(0.4)),
-  "queue-latency": row({ ...quick1, ...queued }, replicas("both"), two(), atMost(3)),
+  "queue-latency": row({ ...quick, ...single, ...queued }, replicas("both"), two(), atMost(3)),
   "queue-workers": row(
     { ...bySlope, compared: "front with two workers, of with one" },
     replicas("front", "worker", "worker"),
@@ -130,15 +121,12 @@ const own: Cases = {
   "fronts-mlp": row({ ...bySlope, ...fronts }, twoFronts, two()),
   "fronts-pictures": row({ ...pictures, connections: 64, ...fronts }, twoFronts, two()),
   start: startUp,
-  "executable-tiny": row(inOneFile(quick, "tiny, 64 connections"), executable, sconce(), atLeast(0.97)),
-  "executable-mlp": row(inOneFile(busy, "mlp, 256 connections"), executable, sconce(), atLeast(0.97)),
+  "executable-tiny": row({ ...quick, ...inOneFile }, executable, sconce(), atLeast(0.97)),
+  "executable-mlp": row({ ...busy, ...inOneFile }, executable, sconce(), atLeast(0.97)),
 };
 
 /** Beside other servers: the rate, of theirs; with one front and with two, as what serves best depends on the machine. */
-const inTwo = (asked: Asked) => ({
-  ...asked,
-  subject: `tiny, ${asked.connections} connections, two fronts`,
-});
+const inTwo = (asked: Asked) => ({ ...asked, subject: `tiny, ${asked.connections} connections, two fronts` });
 const onNetworks = {
   tiny: [two(), quick],
   "tiny-256": [two(), quick256],

@@ -82,7 +82,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
   return {
     subject: what.subject ?? `${network.name}, ${connections} connection${connections === 1 ? "" : "s"}`,
     compared: what.compared ?? `of ${besides[0]?.title}`,
-    unit: quantity === "rate" ? "" : "ms",
+    ...(quantity === "median" && { unit: "ms" }),
     ...(goal && { goal }),
     values: ours.map((sample, i) => {
       const beside = (ofBesides(theirs[i] ?? []) + ofBesides(theirs[i + 1] ?? [])) / 2;

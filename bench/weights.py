@@ -11,9 +11,14 @@ from torch import nn
 SIZES = {"tiny": [4, 16, 3], "mlp": [784, 2048, 2048, 10]}
 
 
-def connected(sizes):
-    layers = [layer for given, taken in zip(sizes, sizes[1:]) for layer in (nn.Linear(given, taken), nn.ReLU())]
-    return nn.Sequential(*layers[:-1])
+class Connected(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        layers = [layer for given, taken in zip(sizes, sizes[1:]) for layer in (nn.Linear(given, taken), nn.ReLU())]
+        self.layers = nn.Sequential(*layers[:-1])
+
+    def forward(self, x):
+        return self.layers(x)
 
 
 class Mean(nn.Module):
@@ -66,7 +71,7 @@ class ResNet18(nn.Module):
 name, folder = sys.argv[1:]
 torch.manual_seed(0)
 sizes = SIZES.get(name)
-network = (connected(sizes) if sizes else Mean() if name == "mean" else ResNet18()).eval()
+network = (Connected(sizes) if sizes else Mean() if name == "mean" else ResNet18()).eval()
 if sizes:
     inputs = torch.rand(64, sizes[0]).mul(10_000).round().div(10_000)
     with torch.inference_mode():

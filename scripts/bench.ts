@@ -1,28 +1,16 @@
 /** The benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
-import { join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import { Canary } from "../bench/canary.ts";
 import { cases, casesNamed, groups } from "../bench/cases.ts";
 import { missingWrk } from "../bench/load.ts";
-import {
-  formatReport,
-  markdownOf,
-  type Result,
-  readResults,
-  resultOf,
-  saveResults,
-  withContent,
-} from "../bench/report.ts";
+import { formatReport, type Result } from "../bench/report.ts";
 import { messageOf } from "../src/errors.ts";
-import { root } from "./setup/step.ts";
 
 const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
-      bench --publish FILE
 
-  --seconds N     how long one turn takes (default: 2); several times as long where batches or requests are slow
-  --repeats N     how often each comparison is made (default: 5)
-  --json FILE     adds what was measured, repeat by repeat, to a file; a case that is in it is replaced
-  --publish FILE  measures nothing: writes the table of docs/how-fast.md from such a file
+  --seconds N  how long one turn takes (default: 2); several times as long where batches or requests are slow
+  --repeats N  how often each comparison is made (default: 5)
+  --json FILE  writes what was measured, repeat by repeat, to a file
 
 CASES, by group (default: sconce)
 
@@ -35,7 +23,6 @@ const flags = {
   seconds: { type, default: "2" },
   repeats: { type, default: "5" },
   json: { type },
-  publish: { type },
   help: { type: "boolean", short: "h" },
 } as const;
 
@@ -44,7 +31,6 @@ try {
   const named = positionals.length > 0 ? positionals : ["sconce"];
   const [seconds, repeats] = [values.seconds, values.repeats].map(Number);
   if (values.help) console.log(usage);
-  else if (values.publish !== undefined) await publish(values.publish);
   else if (!isCount(seconds) || !isCount(repeats))
     throw new Error("--seconds and --repeats must be whole numbers from 1 to 9999");
   else process.exitCode = await bench(named.flatMap(casesNamed), { seconds, repeats, json: values.json });
@@ -75,10 +61,9 @@ async function bench(names: readonly string[], { seconds, repeats, json }: Bench
     console.error(`measuring ${name}`);
     try {
       const measured = [await measure({ seconds, repeats, canary })].flat();
-      const found = { case: name, measuredAt: new Date().toISOString(), seconds, cores: canary.shares() };
-      const results = measured.map((each) => resultOf({ ...found, ...each }));
-      all.push(...results);
-      if (json !== undefined) await saveResults(json, results);
+      const cores = canary.shares();
+      all.push(...measured.map((each) => ({ case: name, cores, ...each })));
+      if (json !== undefined) await Bun.write(json, JSON.stringify(all, null, 2));
     } catch (error) {
       broken = 1;
       console.error(`${name} could not be measured: ${messageOf(error)}`);
@@ -86,13 +71,4 @@ async function bench(names: readonly string[], { seconds, repeats, json }: Bench
   }
   console.log(`\n${formatReport(all)}`);
   return broken;
-}
-
-/** In the order of the table of cases. */
-async function publish(path: string): Promise<void> {
-  const results = await readResults(path);
-  const shown = Object.keys(cases).flatMap((name) => results.filter((result) => result.case === name));
-  const page = join(root, "docs/how-fast.md");
-  await Bun.write(page, withContent(await Bun.file(page).text(), markdownOf(shown)));
-  console.log(relative(process.cwd(), page));
 }
