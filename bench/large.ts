@@ -2,6 +2,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
+import { load } from "./load.ts";
 import type { Input, Network } from "./networks.ts";
 import { median, sum } from "./numbers.ts";
 import { atMost, type Measurement, rounded } from "./report.ts";
@@ -31,19 +32,18 @@ export async function besideLarge(
   const file = join(network.folder, `large-${process.pid}.txt`);
   writeFileSync(file, `${JSON.stringify(inputs(network.requests))}\n`);
   using _ = { [Symbol.dispose]: () => rmSync(file) };
-  const largeOnes = () => served.measure({ connections: 1, seconds: LONG_TURNS * seconds }, file);
+  const largeOnes = () => load({ url: served.url, bodies: file }, { connections: 1, seconds: LONG_TURNS * seconds });
   await served.check();
   await served.measure({ connections: 64, seconds: warmUpSeconds(seconds) });
   await largeOnes();
   await canary.listen();
-  const alone = await served.measure({ ...others, seconds });
+  const alone = await load(served, { ...others, seconds });
   const [p99s, rates, failures]: [number[], number[], number[]] = [[], [], []];
   for (let i = 0; i < repeats; i++) {
-    const small = served.measure({ ...others, seconds: LONG_TURNS * seconds });
-    const both = await Promise.all([small, largeOnes()]);
-    p99s.push(both[0].p99Ms ?? Number.NaN);
+    const both = await Promise.all([load(served, { ...others, seconds: LONG_TURNS * seconds }), largeOnes()]);
+    p99s.push(both[0].p99Ms);
     rates.push(both[1].perSecond);
-    failures.push(...both.map(({ failed = 0 }) => failed));
+    failures.push(...both.map(({ failed }) => failed));
   }
   await canary.listen();
   return {
@@ -52,7 +52,7 @@ export async function besideLarge(
     unit: "ms",
     goal: atMost(mostMs),
     values: p99s,
-    behind: `${rounded(alone.p99Ms ?? Number.NaN)} ms without it, ${rounded(median(rates))} large ones/s`,
+    behind: `${rounded(alone.p99Ms)} ms without it, ${rounded(median(rates))} large ones/s`,
     failed: sum(failures),
   };
 }

@@ -67,7 +67,7 @@ export class Server implements Target {
   readonly #network: Network;
   readonly #options: ServerOptions;
   /** A file with one request body a line. */
-  readonly #bodies: string;
+  readonly bodies: string;
 
   constructor(network: Network, options: ServerOptions) {
     this.title = options.title;
@@ -75,9 +75,9 @@ export class Server implements Target {
     this.url = `${options.url}${options.api.path}`;
     this.#network = network;
     this.#options = options;
-    this.#bodies = join(network.folder, `bodies-${options.child.pid}.txt`);
+    this.bodies = join(network.folder, `bodies-${options.child.pid}.txt`);
     const lines = network.requests.map((input) => `${JSON.stringify(options.api.body(input))}\n`);
-    writeFileSync(this.#bodies, lines.join(""));
+    writeFileSync(this.bodies, lines.join(""));
   }
 
   async check(): Promise<void> {
@@ -109,11 +109,10 @@ export class Server implements Target {
     return this.#options.api.answer.parse(JSON.parse(text));
   }
 
-  /** @param bodies what is sent in place of the network's requests: a file with one a line */
-  async measure(options: LoadOptions, bodies = this.#bodies): Promise<Sample> {
+  async measure(options: LoadOptions): Promise<Sample> {
     const { way = "wait" } = this.#options.api;
     const before = await this.#work();
-    const done = await load({ url: this.url, bodies, way }, options);
+    const done = await load({ url: this.url, bodies: this.bodies, way }, options);
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
     const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
@@ -135,7 +134,7 @@ export class Server implements Target {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#options.owned[Symbol.asyncDispose]();
-    rmSync(this.#bodies, { force: true });
+    rmSync(this.bodies, { force: true });
   }
 
   /** What it has done so far; no numbers of servers that do not say it. */
