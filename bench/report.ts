@@ -1,7 +1,7 @@
 /** The report: what the cases found, as a table in Markdown, which docs/how-fast.md shows, and the numbers behind it. */
 import { availableParallelism, cpus } from "node:os";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { formatTable } from "../src/commands/table.ts";
-import { torchVersion } from "../src/native/binding.ts";
 import { median } from "./numbers.ts";
 
 export interface Goal {
@@ -55,9 +55,11 @@ export function formatReport(results: readonly Result[]): string {
   const behind = results.map(({ case: name, failed = 0, cores, behind = "" }) => {
     return [name, `${failed} failed`, `cores ${cores.min.toFixed(2)} to ${cores.max.toFixed(2)}`, behind];
   });
+  const processor = cpus()[0]?.model.trim() ?? "an unknown processor";
+  const machine = `${availableParallelism()} cores of ${processor}, Bun ${Bun.version}, libtorch ${readLibtorch()?.version}`;
   return `${formatTable(head, lines)}
 
-Measured ${new Date().toISOString().slice(0, 10)} on ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, Bun ${Bun.version}, libtorch ${torchVersion()}.
+Measured ${new Date().toISOString().slice(0, 10)} on ${machine}.
 
 ${formatTable(["CASE", "REQUESTS", "MACHINE", "ABSOLUTE, HERE AND NOW"], behind)}
 

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { Canary } from "../bench/canary.ts";
 import { type Comparison, compare } from "../bench/comparison.ts";
+import { atLeast, atMost, formatReport } from "../bench/report.ts";
 
 class Deaf extends Canary {
   override async listen(): Promise<void> {}
@@ -50,4 +51,21 @@ test("a yardstick whose requests fail is none, and failures of what is measured 
   await expect(measured({ beside: counting("broken", { failed: 3 }) })).rejects.toThrow("3 requests failed at broken");
   const { failed } = await measured({ beside: counting("theirs"), measured: counting("ours", { failed: 2 }) });
   expect(failed).toBe(4);
+});
+
+test("the report is a table in Markdown, which says of each row whether its goal is reached", () => {
+  const row = { case: "net", subject: "net", compared: "of theirs", cores: { min: 1, max: 1 } };
+  const report = formatReport([
+    { ...row, values: [1.2, 0.9, 1], goal: atLeast(0.95) },
+    { ...row, values: [0.41234], goal: atMost(0.3), unit: "ms" },
+    { ...row, values: [3] },
+  ]);
+  const rows = report.split("\n").filter((line) => line.startsWith("|"));
+  expect(rows.map((line) => line.split("|").map((cell) => cell.trim()))).toEqual([
+    ["", "what", "measured as", "goal", "median", "lowest to highest"],
+    ["", "---", "---", "---", "---", "---"],
+    ["", "net", "of theirs", "≥ 0.95", "1 ✓", "0.9 to 1.2"],
+    ["", "net", "of theirs", "≤ 0.3 ms", "0.412 ms ✗", ""],
+    ["", "net", "of theirs", "", "3", ""],
+  ]);
 });
