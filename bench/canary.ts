@@ -2,12 +2,11 @@
 import { Child } from "./child.ts";
 
 const CORES = 2;
-const MS = 200;
 const program = `
 let counted = 0;
 const spin = (ms) => { const end = performance.now() + ms; counted = 0; while (performance.now() < end) for (let i = 0; i < 1000; i++) counted++; };
 spin(20);
-spin(${MS});
+spin(200);
 console.log(counted);`;
 
 /** Counts of the slower core; compare only those of one run. */

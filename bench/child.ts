@@ -1,11 +1,8 @@
 /** A process of the benchmark: asked in lines on its standard input, heard in lines of its output, ended with all that it started. */
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { constants } from "node:os";
+import { createInterface } from "node:readline";
 import { root } from "../scripts/setup/step.ts";
-
-interface Listener {
-  readonly pattern: RegExp;
-  readonly resolve: (match: RegExpExecArray) => void;
-  readonly reject: (error: Error) => void;
-}
 
 export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -15,43 +12,47 @@ export interface ChildOptions {
 }
 
 const KEPT_LINES = 40;
-const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 const running = new Set<Child>();
 
 export class Child implements AsyncDisposable {
   readonly #command: readonly string[];
-  readonly #process: Bun.Subprocess<"pipe", "pipe", "pipe">;
+  readonly #process: ChildProcessWithoutNullStreams;
   readonly #stopMs: number;
-  readonly #ended: Promise<void>;
+  readonly #ended = Promise.withResolvers<void>();
+  /** Called with each line, and with undefined at the end. */
+  readonly #listeners = new Set<(line: string | undefined) => void>();
   #lines: string[] = [];
-  #listeners: Listener[] = [];
 
   constructor(command: readonly string[], { env = {}, cwd = root, stopMs = 10_000 }: ChildOptions = {}) {
+    const [program = "", ...args] = command;
     this.#command = command;
     this.#stopMs = stopMs;
-    this.#process = Bun.spawn([...command], {
-      cwd,
-      env: { ...process.env, ...env },
-      stdin: "pipe",
-      stdout: "pipe",
-      stderr: "pipe",
-      // A group of its own, which ends as a whole, whatever the process started: pytriton, ended alone, leaves its server behind.
-      detached: true,
-    });
+    // A group of its own, which ends as a whole, whatever the process started: pytriton, ended alone, leaves its server behind.
+    this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
-    this.#ended = this.#listen().finally(() => running.delete(this));
+    for (const stream of [this.#process.stdout, this.#process.stderr])
+      createInterface(stream).on("line", (line) => {
+        this.#lines = [...this.#lines.slice(-KEPT_LINES), line];
+        for (const listener of this.#listeners) listener(line);
+      });
+    this.#process.on("error", ({ message }) => this.#lines.push(message));
+    this.#process.on("close", () => {
+      running.delete(this);
+      this.#ended.resolve();
+      for (const listener of this.#listeners) listener(undefined);
+    });
   }
 
   /** Runs a command to its end and gives its last line. */
   static async run(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {
     const child = new Child(command, { env });
-    await child.#ended;
+    await child.#ended.promise;
     if (child.#process.exitCode !== 0) throw child.failure();
     return child.#lines.at(-1) ?? "";
   }
 
   get pid(): number {
-    return this.#process.pid;
+    return this.#process.pid ?? Number.NaN;
   }
 
   get hasEnded(): boolean {
@@ -60,17 +61,21 @@ export class Child implements AsyncDisposable {
 
   /** The next line that matches; rejects when the process ends before it comes. */
   heard(pattern: RegExp): Promise<RegExpExecArray> {
-    return new Promise((resolve, reject) => {
-      if (this.hasEnded) reject(this.failure());
-      else this.#listeners.push({ pattern, resolve, reject });
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
+    const listener = (line: string | undefined) => {
+      const match = line === undefined ? null : pattern.exec(line);
+      if (match !== null) resolve(match);
+      else if (line === undefined) reject(this.failure());
+    };
+    if (this.hasEnded) reject(this.failure());
+    this.#listeners.add(listener);
+    return promise.finally(() => this.#listeners.delete(listener));
   }
 
   /** Sends a line of JSON and gives the line of JSON that answers it. */
   async ask(request: unknown): Promise<unknown> {
     const answer = this.heard(/^\{.*\}$/);
     this.#process.stdin.write(`${JSON.stringify(request)}\n`);
-    await this.#process.stdin.flush();
     return JSON.parse((await answer)[0]);
   }
 
@@ -86,50 +91,23 @@ export class Child implements AsyncDisposable {
     const end = performance.now() + this.#stopMs;
     while (this.signal(0) && performance.now() < end) await Bun.sleep(20);
     this.signal("SIGKILL");
-    await this.#ended;
+    await this.#ended.promise;
   }
 
   /** @returns whether there still is a process in the group */
   signal(signal: NodeJS.Signals | 0): boolean {
     try {
-      return process.kill(-this.#process.pid, signal);
+      return process.kill(-this.pid, signal);
     } catch {
       return false;
-    }
-  }
-
-  async #listen(): Promise<void> {
-    await Promise.all([this.#read(this.#process.stdout), this.#read(this.#process.stderr), this.#process.exited]);
-    for (const { reject } of this.#listeners.splice(0)) reject(this.failure());
-  }
-
-  async #read(stream: ReadableStream<Uint8Array>): Promise<void> {
-    const decoder = new TextDecoder();
-    let rest = "";
-    for await (const chunk of stream) {
-      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) this.#hear(line);
-    }
-    if (rest !== "") this.#hear(rest);
-  }
-
-  #hear(line: string): void {
-    this.#lines.push(line);
-    if (this.#lines.length > 2 * KEPT_LINES) this.#lines = this.#lines.slice(-KEPT_LINES);
-    for (const listener of this.#listeners) {
-      const match = listener.pattern.exec(line);
-      if (match === null) continue;
-      this.#listeners = this.#listeners.filter((other) => other !== listener);
-      listener.resolve(match);
     }
   }
 }
 
 // A terminal interrupts the group of this program only, and a signal may be for this process alone.
-for (const [name, code] of Object.entries(signals)) {
+for (const name of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
   process.on(name, () => {
     for (const child of running) child.signal("SIGKILL");
-    process.exit(128 + code);
+    process.exit(128 + constants.signals[name]);
   });
 }

@@ -1,17 +1,25 @@
-/** One case that is data: a server under load beside something else, in turns. */
-import type { CaseOptions, Goal, Line, Measurement } from "./measurement.ts";
+/** The runner of a row of the table: a server under load beside something else, in turns. */
+import type { Canary } from "./canary.ts";
 import type { Network } from "./networks.ts";
-import { perSecond } from "./report.ts";
-import { details, type Sample, type Start, type Target } from "./target.ts";
-import { inTurns, median, sum } from "./turns.ts";
+import { median, sum } from "./numbers.ts";
+import { type Goal, type Measurement, rounded } from "./report.ts";
+import type { Sample, Start, Target } from "./target.ts";
+
+/** What a case is given. */
+export interface CaseOptions {
+  /** How long one turn takes; a whole number. */
+  readonly seconds: number;
+  readonly repeats: number;
+  readonly canary: Canary;
+}
 
 export interface Comparison {
   /** What all that is compared serves. */
   readonly network: () => Promise<Network>;
   readonly measured: Start;
   readonly beside: Start | readonly Start[];
-  /** One request at a time each; of several numbers the last is compared, and all are a line of the plot over connections. */
-  readonly connections: number | readonly number[];
+  /** One request at a time each. */
+  readonly connections: number;
   /** The ratio of the rates (default); or what the median has more than those of all that it is measured beside together. */
   readonly quantity?: "rate" | "median";
   readonly goal?: Goal;
@@ -34,16 +42,14 @@ const WARM_UP_S = 15;
 export const warmUpSeconds = (seconds: number) => Math.min(WARM_UP_S, Math.ceil(7.5 * seconds));
 
 export async function compare(what: Comparison, { seconds, repeats, canary }: CaseOptions): Promise<Measurement> {
-  const { goal, quantity = "rate", slow } = what;
-  const counts = [what.connections].flat();
-  const most = Math.max(...counts);
+  const { connections, goal, quantity = "rate", slow } = what;
   const network = await what.network();
   await using opened = new AsyncDisposableStack();
   const start = async (target: Start): Promise<Target> => opened.use(await target(network));
   const besides: Target[] = [];
   for (const each of [what.beside].flat()) besides.push(await start(each));
   const measured = await start(what.measured);
-  const turnOf = async (target: Target, connections: number, duration = seconds * (slow ?? 1)) => {
+  const turnOf = async (target: Target, duration = seconds * (slow ?? 1)) => {
     const sample = await target.measure({ connections, seconds: duration, hasSlowBatches: slow !== undefined });
     await target.check?.();
     return sample;
@@ -52,63 +58,57 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     // What is no server is warm when it is started.
     if (target.check === undefined) continue;
     await target.check();
-    await turnOf(target, most, warmUpSeconds(seconds));
+    await turnOf(target, warmUpSeconds(seconds));
   }
-  const connectionsAt = (turn: number) => counts[turn % counts.length] ?? most;
-  const turns = await inTurns(
-    repeats * counts.length,
-    async () => {
-      await canary.listen();
-      const samples: Sample[] = [];
-      for (const target of besides) {
-        const sample = await turnOf(target, most);
-        if (sample.failed) throw new Error(`${sample.failed} requests failed at ${target.title}: no yardstick`);
-        samples.push(sample);
-      }
-      return samples;
-    },
-    (turn) => turnOf(measured, connectionsAt(turn)),
-  );
-  const ours = turns.map((turn) => turn.measured);
-  const [first] = turns;
-  const theirs = [...(first ? [first.before] : []), ...turns.map(({ after }) => after)];
+  const yardstick = async () => {
+    await canary.listen();
+    const samples: Sample[] = [];
+    for (const target of besides) {
+      const sample = await turnOf(target);
+      if (sample.failed) throw new Error(`${sample.failed} requests failed at ${target.title}: no yardstick`);
+      samples.push(sample);
+    }
+    return samples;
+  };
+  // A B A B A, so that a machine that gets slower gets slower for both.
+  const ours: Sample[] = [];
+  const theirs = [await yardstick()];
+  for (let i = 0; i < repeats; i++) {
+    ours.push(await turnOf(measured));
+    theirs.push(await yardstick());
+  }
   const ofBesides = (samples: readonly Sample[]) =>
     quantity === "rate" ? (samples[0]?.perSecond ?? Number.NaN) : sum(samples.map(medianOf));
-  const values = turns.map((turn) => {
-    const beside = (ofBesides(turn.before) + ofBesides(turn.after)) / 2;
-    return quantity === "rate" ? turn.measured.perSecond / beside : medianOf(turn.measured) - beside;
-  });
-  const valuesAt = (connections: number) => values.filter((_, turn) => connectionsAt(turn) === connections);
-  const limit = median(theirs.map(ofBesides));
-  const points = counts.map((x) => ({ x, y: median(valuesAt(x)) * limit }));
-  const line: Line = { plot: "connections", name: measured.title, points, limit };
-  const yardstick = besides[0]?.title ?? "";
-  const isLine = counts.length > 1;
   return {
-    subject: what.subject ?? `${network.name}, ${isLine ? "1 to " : ""}${most} connection${most === 1 ? "" : "s"}`,
-    compared: what.compared ?? (isLine ? `${measured.title} at ${most}, of ${yardstick}` : `of ${yardstick}`),
-    unit: quantity === "rate" ? "" : "ms",
+    subject: what.subject ?? `${network.name}, ${connections} connection${connections === 1 ? "" : "s"}`,
+    compared: what.compared ?? `of ${besides[0]?.title}`,
+    ...(quantity === "median" && { unit: "ms" }),
     ...(goal && { goal }),
-    values: valuesAt(most),
+    values: ours.map((sample, i) => {
+      const beside = (ofBesides(theirs[i] ?? []) + ofBesides(theirs[i + 1] ?? [])) / 2;
+      return quantity === "rate" ? sample.perSecond / beside : medianOf(sample) - beside;
+    }),
     failed: sum(ours.map(({ failed = 0 }) => failed)),
-    ...(isLine
-      ? { lines: [line], behind: points.map(({ x, y }) => `${x}: ${perSecond(y)}`).join(", ") }
-      : { behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]) }),
+    behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]),
   };
 }
 
-const medianOf = ({ details }: Sample) => details?.p50 ?? Number.NaN;
+const medianOf = ({ p50Ms = Number.NaN }: Sample) => p50Ms;
 
 /** Of what was measured and of each beside it, the medians of all turns. */
 function behind(all: readonly (readonly Sample[])[]): string {
-  const rates = all.map((samples) => perSecond(median(samples.map((each) => each.perSecond))));
-  const shown = Object.entries(details).map(([name, format]) => {
-    const known = all
-      .map((samples) =>
-        median(samples.map((each) => new Map(Object.entries(each.details ?? {})).get(name) ?? Number.NaN)),
-      )
-      .filter((value) => !Number.isNaN(value));
-    return known.length === 0 ? [] : [`${name} ${known.map(format).join(" to ")}`];
+  const flat = all.map((samples) =>
+    samples.map(({ perSecond, p50Ms = Number.NaN, p99Ms = Number.NaN, details }) => {
+      return { "/s": perSecond, "ms p50": p50Ms, "ms p99": p99Ms, ...details };
+    }),
+  );
+  const names = [...new Set(flat.flat().flatMap(Object.keys))];
+  const shown = names.flatMap((name) => {
+    const medians = flat.map((samples) =>
+      median(samples.map((each) => new Map(Object.entries(each)).get(name) ?? Number.NaN)),
+    );
+    const known = medians.filter((value) => !Number.isNaN(value));
+    return known.length === 0 ? [] : [`${known.map(rounded).join(" to ")} ${name}`];
   });
-  return [rates.join(" to "), ...shown.flat()].join(", ");
+  return shown.join(", ");
 }

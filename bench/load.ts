@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
-import { sum } from "./turns.ts";
+import { sum } from "./numbers.ts";
 
 /** A prediction is one request that waits for it (`Prefer: wait`), or one that creates it and one GET that waits for it. */
 export type Way = "wait" | "create-get";
@@ -17,6 +17,8 @@ export interface LoadOptions {
    * too many would be in it. Then the rate is the slope of the answers over time, which that does not bend.
    */
   readonly hasSlowBatches?: boolean;
+  /** Time between an answer and the next request of its connection. */
+  readonly thinkingMs?: number;
 }
 
 const answerSchema = z.object({
@@ -38,22 +40,18 @@ export function missingWrk(): string | undefined {
 
 /** @param to.url what is posted to; @param to.bodies a file with one request body a line */
 export async function load(
-  { url, bodies, way }: { url: string; bodies: string; way: Way },
-  { connections, seconds, hasSlowBatches = false }: LoadOptions,
+  { url, bodies, way = "wait" }: { url: string; bodies: string; way?: Way },
+  { connections, seconds, hasSlowBatches = false, thinkingMs }: LoadOptions,
 ) {
+  const script = join(import.meta.dir, "load.lua");
   const line = await Child.run(
-    [
-      "wrk",
-      "-t1",
-      `-c${connections}`,
-      `-d${seconds}s`,
-      "--timeout",
-      "30s",
-      "-s",
-      join(import.meta.dir, "load.lua"),
-      url,
-    ],
-    { BENCH_BODIES: bodies, BENCH_WAY: way, ...(hasSlowBatches ? { BENCH_ARRIVALS: "1" } : {}) },
+    ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "--timeout=30s", "-s", script, url],
+    {
+      BENCH_BODIES: bodies,
+      BENCH_WAY: way,
+      ...(hasSlowBatches && { BENCH_ARRIVALS: "1" }),
+      ...(thinkingMs !== undefined && { BENCH_THINKING_MS: String(thinkingMs) }),
+    },
   );
   const { arrivals, seconds: took, ...done } = answerSchema.parse(JSON.parse(line));
   return { ...done, perSecond: hasSlowBatches ? 1000 * slope(arrivals) : done.answered / took };

@@ -83,16 +83,18 @@ export async function buildModel(folder: string): Promise<void> {
   await Child.run([...sconceCommand, "build", "--allow-random", folder], storeEnv);
 }
 
-/** An `ndarray` field's other form on the wire. */
-export function bytesUri({ buffer, byteOffset, byteLength }: Float32Array | Uint8Array): string {
-  return `data:application/octet-stream;base64,${Buffer.from(buffer, byteOffset, byteLength).toString("base64")}`;
-}
-
 /** Asked with bytes in place of lists of numbers: what reading numbers as text takes is then no part of what is measured. */
 export async function mlpInBytes(): Promise<Network> {
   const network = await connectedNetwork("mlp");
   const { inputs } = await readSamples(network.folder);
-  const requests = inputs.map((x) => ({ x: bytesUri(Float32Array.from(x)) }));
+  const requests = inputs.map((x) => ({
+    x: `data:application/octet-stream;base64,${new Uint8Array(Float32Array.from(x).buffer).toBase64()}`,
+  }));
   const samples = network.samples.map(({ output }, i) => ({ input: requests[i] ?? {}, output }));
   return { ...network, requests, samples };
+}
+
+/** `tiny` with outputs of as many numbers as an input asks for. */
+export async function large(): Promise<Network> {
+  return { ...(await connectedNetwork("tiny")), name: "large", folder: await buildOwnModel("large", "tiny") };
 }

@@ -11,8 +11,8 @@ import { z } from "../src/model/z.ts";
 import { openSession } from "../src/native/binding.ts";
 import { mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
+import { sum } from "./numbers.ts";
 import { rawRequestSchema } from "./raw.ts";
-import { sum } from "./turns.ts";
 
 const LARGEST_WARM_UP = 64;
 const WARM_UP_MS = 50;

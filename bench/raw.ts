@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 import { type Network, type Output, outputSchema, python, storeEnv } from "./networks.ts";
+import { rounded } from "./report.ts";
+import type { Start, Target } from "./target.ts";
 
 /** What a loop is asked: batches of `rows` for `ms`; or what the model gives for each of the inputs. */
 export const rawRequestSchema = z.union([
@@ -12,42 +14,59 @@ export const rawRequestSchema = z.union([
 const rateSchema = z.object({
   perSecond: z.number(),
   /** Of one batch, where they run one after the other. */
-  medianMs: z.number().optional(),
+  medianMs: z.number().default(Number.NaN),
 });
 const outputsSchema = z.object({ outputs: z.array(outputSchema) });
 
-export class RawLoop implements AsyncDisposable {
-  readonly #child: Child;
+/**
+ * In this program's own addon, batches of so many rows, or of those of several that are the fastest: of all inputs, sorted by their
+ * size, as often as the time allows and at least once, two under way.
+ */
+export function raw(rows: number | readonly number[], threads = 1): Start {
+  return async (network) => {
+    const loop = await addonLoop(network, threads);
+    const tried: { rows: number; rate: number }[] = [];
+    // The likeliest last, so that it does not pay for what is done once.
+    for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
+    const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
+    if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);
+    console.error(`  raw by batch size: ${tried.map((each) => `${each.rows}: ${rounded(each.rate)}/s`).join(", ")}`);
+    return target(`the raw loop, sorted, best batch ${best.rows}`, loop, best.rows);
+  };
+}
 
-  private constructor(child: Child) {
-    this.#child = child;
-  }
-
-  /** In this program's own addon: batches of all inputs as often as the time allows and at least once, two of them under way. */
-  static async start({ name, folder, inputs }: Network, { threads = 1 } = {}): Promise<RawLoop> {
-    const file = join(folder, "inputs.json");
-    await Bun.write(file, JSON.stringify(inputs));
-    const script = join(import.meta.dir, "raw-loop.ts");
-    return new RawLoop(new Child([process.execPath, script, name, file, String(threads)], { env: storeEnv }));
-  }
-
-  /** In PyTorch for Python, with random inputs of these sizes. */
-  static inPython({ folder }: Pick<Network, "folder">, inputs: "float32" | "pictures", device = "cpu"): RawLoop {
+/** The same in PyTorch for Python, on random numbers; one batch after the other, which tells how long one takes. */
+export function rawInPython(rows: number): Start {
+  return async ({ folder }) => {
     const { command, env } = python();
-    const script = [join(import.meta.dir, "raw_loop.py"), join(folder, "weights.pt"), inputs, device];
-    return new RawLoop(new Child([command, ...script], { env }));
-  }
+    const script = [join(import.meta.dir, "raw_loop.py"), join(folder, "weights.pt")];
+    return target("the raw loop in Python", new Child([command, ...script], { env }), rows);
+  };
+}
 
-  async run(rows: number, seconds: number): Promise<z.infer<typeof rateSchema>> {
-    return rateSchema.parse(await this.#child.ask({ rows, ms: seconds * 1000 }));
-  }
+/** What the addon makes of each input, alone. */
+export async function rawOutputs(network: Network): Promise<Output[]> {
+  await using loop = await addonLoop(network, 1);
+  return outputsSchema.parse(await loop.ask({ outputs: "all" })).outputs;
+}
 
-  /** Of each input, run alone; the addon's only. */
-  async outputs(): Promise<Output[]> {
-    return outputsSchema.parse(await this.#child.ask({ outputs: "all" })).outputs;
-  }
+async function addonLoop({ name, folder, inputs }: Network, threads: number): Promise<Child> {
+  const file = join(folder, "inputs.json");
+  await Bun.write(file, JSON.stringify(inputs));
+  const script = join(import.meta.dir, "raw-loop.ts");
+  return new Child([process.execPath, script, name, file, String(threads)], { env: storeEnv });
+}
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#child[Symbol.asyncDispose]();
-  }
+const run = async (loop: Child, rows: number, seconds: number) =>
+  rateSchema.parse(await loop.ask({ rows, ms: seconds * 1000 }));
+
+function target(title: string, loop: Child, rows: number): Target {
+  return {
+    title,
+    async measure({ seconds }) {
+      const { perSecond, medianMs } = await run(loop, rows, seconds);
+      return { perSecond, p50Ms: medianMs };
+    },
+    [Symbol.asyncDispose]: () => loop[Symbol.asyncDispose](),
+  };
 }

@@ -1,48 +1,68 @@
-/** The table that the benchmark prints, and how numbers are written with their units. */
+/** The report: what the cases found, as a table in Markdown, which docs/how-fast.md shows, and the numbers behind it. */
 import { availableParallelism, cpus } from "node:os";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { formatTable } from "../src/commands/table.ts";
-import { torchVersion } from "../src/native/binding.ts";
-import type { Result } from "./measurement.ts";
-import { median } from "./turns.ts";
+import { median } from "./numbers.ts";
 
-export const perSecond = (value: number) =>
-  `${(value < 100 ? Number(value.toPrecision(3)) : Math.round(value)).toLocaleString("en")}/s`;
-export const ms = (value: number) =>
-  value < 1000 ? `${value.toPrecision(value < 1 ? 2 : 3)} ms` : `${(value / 1000).toPrecision(3)} s`;
-
-/** What a result holds for. */
-export function machine(): Result["machine"] {
-  return {
-    cpu: cpus()[0]?.model.trim() ?? "unknown",
-    cores: availableParallelism(),
-    bun: Bun.version,
-    libtorch: torchVersion(),
-  };
+export interface Goal {
+  readonly is: "at least" | "at most";
+  readonly value: number;
 }
+export const atLeast = (value: number): Goal => ({ is: "at least", value });
+export const atMost = (value: number): Goal => ({ is: "at most", value });
+
+export interface Measurement {
+  /** "mlp, 256 connections" */
+  readonly subject: string;
+  /** "of the raw loop" */
+  readonly compared: string;
+  /** What follows the number; a ratio has nothing. */
+  readonly unit?: "ms" | "s";
+  readonly goal?: Goal;
+  /** One for each repeat. */
+  readonly values: readonly number[];
+  /** The numbers behind it, in words; absolute, so they hold for this machine and moment only. */
+  readonly behind?: string;
+  /** Requests that were not answered with a prediction that succeeded. */
+  readonly failed?: number;
+}
+
+export interface Result extends Measurement {
+  readonly case: string;
+  /** What share of its speed the slower core had while this was measured, of the best in this run. */
+  readonly cores: { readonly min: number; readonly max: number };
+}
+
+/** To three digits. */
+export const rounded = (value: number) => Number(value.toPrecision(3)).toLocaleString("en");
 
 /** One row a result; one of several repeats shows their median and their ends. */
 export function formatReport(results: readonly Result[]): string {
-  const rows = results.map(({ subject, compared, unit, goal, values, failed, cores, behind }) => {
-    const number = (value: number) => value.toFixed(unit === "MB" ? 1 : unit === "s" ? 2 : 3);
-    const [reached, suffix] = [median(values), unit && ` ${unit}`];
+  const rows = results.map(({ subject, compared, unit, goal, values }) => {
+    const number = (value: number) => `${rounded(value)}${unit === undefined ? "" : ` ${unit}`}`;
+    const reached = median(values);
     const isReached = goal && (goal.is === "at least" ? reached >= goal.value : reached <= goal.value);
     return [
       subject,
       compared,
-      goal === undefined ? "" : `${goal.is === "at least" ? "≥" : "≤"} ${goal.value}${suffix}`,
-      `${number(reached)}${suffix}${isReached === undefined ? "" : isReached ? " ✓" : " ✗"}`,
+      goal === undefined ? "" : `${goal.is === "at least" ? "≥" : "≤"} ${number(goal.value)}`,
+      `${number(reached)}${isReached === undefined ? "" : isReached ? " ✓" : " ✗"}`,
       values.length > 1 ? `${number(Math.min(...values))} to ${number(Math.max(...values))}` : "",
-      String(failed),
-      `${cores.min.toFixed(2)} to ${cores.max.toFixed(2)}`,
-      behind,
     ];
   });
-  const heads = ["WHAT", "MEASURED AS", "GOAL", "REACHED", "REPEATS", "FAILED", "CORES", "ABSOLUTE, HERE AND NOW"];
-  const { cpu, cores, bun, libtorch } = machine();
-  return `${formatTable(heads, rows)}
+  const heads = ["what", "measured as", "goal", "median", "lowest to highest"];
+  const [head = [], ...lines] = [heads, heads.map(() => "---"), ...rows].map((row) => row.map((cell) => `| ${cell}`));
+  const behind = results.map(({ case: name, failed = 0, cores, behind = "" }) => {
+    return [name, `${failed} failed`, `cores ${cores.min.toFixed(2)} to ${cores.max.toFixed(2)}`, behind];
+  });
+  const processor = cpus()[0]?.model.trim() ?? "an unknown processor";
+  const machine = `${availableParallelism()} cores of ${processor}, Bun ${Bun.version}, libtorch ${readLibtorch()?.version}`;
+  return `${formatTable(head, lines)}
 
-REACHED is the median of the repeats, REPEATS their lowest and highest; what is compared was measured in turns.
-FAILED counts requests that got no prediction that succeeded. CORES: the speed of the slower of two cores while nothing else
-was measured, as a share of the best in this run; where it is far below 1, others used the machine, and the row says little.
-${cpu}, ${cores} cores; Bun ${bun}, libtorch ${libtorch}`;
+Measured ${new Date().toISOString().slice(0, 10)} on ${machine}.
+
+${formatTable(["CASE", "REQUESTS", "MACHINE", "ABSOLUTE, HERE AND NOW"], behind)}
+
+What is compared was measured in turns. Failed requests got no prediction that succeeded. Cores: the speed of the slower of two while
+nothing else was measured, as a share of the best in this run; where it is far below 1, others used the machine, and the row says little.`;
 }

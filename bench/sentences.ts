@@ -2,7 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
-import { wholeNumbers } from "./arrivals.ts";
+import { seeded } from "../test/helpers/loads.ts";
 import { buildModel, folderOfAll, type Network } from "./networks.ts";
 
 const COUNT = 1000;
@@ -24,10 +24,10 @@ export async function minilm(): Promise<Network> {
 /** Of 5 to 120 words of texts, all lengths alike often: a load that is cut off anywhere has asked for the same mixture of lengths. */
 function sentences(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
-  const random = wholeNumbers();
+  const random = seeded(20);
   const lengths = LENGTHS.most - LENGTHS.least + 1;
   return Array.from({ length: COUNT }, (_, i) => {
     const length = LENGTHS.least + ((i * STEP) % lengths);
-    return Array.from({ length }, () => words[random() % words.length]).join(" ");
+    return Array.from({ length }, () => words[Math.floor(random() * words.length)]).join(" ");
   });
 }

@@ -2,30 +2,20 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "../src/model/z.ts";
+import { inRole } from "../test/helpers/running.ts";
 import type { Child } from "./child.ts";
 import { type LoadOptions, load, type Way } from "./load.ts";
 import { type Input, type Network, type Output, outputSchema } from "./networks.ts";
-import { ms } from "./report.ts";
-import { sum } from "./turns.ts";
-
-const us = (value: number) => `${value.toFixed(0)} µs`;
-/** What the table says of a turn beside its rate, and how it writes that. */
-export const details = {
-  p50: ms,
-  p99: ms,
-  /** Of processor time for one prediction: steadier than a rate on a machine that others use. */
-  "main thread": us,
-  "engine process, all threads": us,
-  "batches of": (value: number) => value.toFixed(1),
-  "a batch": ms,
-} as const;
+import { sum } from "./numbers.ts";
 
 /** What one turn brought. */
 export interface Sample {
   readonly perSecond: number;
   readonly failed?: number;
-  /** Those that are not known are left out, or no numbers. */
-  readonly details?: Partial<Record<keyof typeof details, number>>;
+  readonly p50Ms?: number;
+  readonly p99Ms?: number;
+  /** What the table says beside these, by unit and name; those that are not known are no numbers. */
+  readonly details?: Readonly<Record<string, number>>;
 }
 
 export interface Target extends AsyncDisposable {
@@ -38,21 +28,12 @@ export interface Target extends AsyncDisposable {
 
 export type Start = (network: Network) => Promise<Target>;
 
-/** What a server says of the work it has done. */
-export interface Work {
-  readonly batches: number;
-  readonly items: number;
-  readonly failed?: number;
-  /** From a batch's dispatch to its rows, of all batches together. */
-  readonly batchSeconds?: number;
-}
-
 /** How a server is asked. */
 export interface Api {
   readonly path: string;
   readonly way?: Way;
-  /** A request of some inputs, to be sent as JSON; of one input, where nothing else is asked for. */
-  readonly body: (inputs: readonly Input[]) => unknown;
+  /** A request, to be sent as JSON. */
+  readonly body: (input: Input) => unknown;
   /** An answer, read from JSON, with its first output. */
   readonly answer: z.ZodType<Output>;
 }
@@ -63,9 +44,6 @@ export interface ServerOptions {
   /** Of the server. */
   readonly url: string;
   readonly api: Api;
-  readonly work?: () => Work | Promise<Work>;
-  /** Inputs in each request of a load. */
-  readonly each?: number;
   /** What ends with it, the child too. */
   readonly owned: AsyncDisposable;
 }
@@ -73,12 +51,12 @@ export interface ServerOptions {
 const ANSWER_MS = 60_000;
 /** Answers differ from PyTorch's by float32 rounding, which other batch sizes bring along. */
 const TOLERANCE = 1e-4;
-const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema], z.unknown()) });
+const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema]) });
 
 /** That of this program. */
 export const sconceApi: Api = {
   path: "/predictions",
-  body: (inputs) => inputs,
+  body: (input) => [input],
   answer: successSchema.transform(({ outputs: [output] }) => output),
 };
 
@@ -98,20 +76,18 @@ export class Server implements Target {
     this.#network = network;
     this.#options = options;
     this.bodies = join(network.folder, `bodies-${options.child.pid}.txt`);
-    writeFileSync(this.bodies, this.#lines(options.each ?? 1));
+    const lines = network.requests.map((input) => `${JSON.stringify(options.api.body(input))}\n`);
+    writeFileSync(this.bodies, lines.join(""));
   }
 
   async check(): Promise<void> {
     await Promise.all(
       this.#network.samples.map(async ({ input, output }) => {
         const given = await this.#ask(input);
-        const rows = Object.entries(output);
-        const isRight =
-          Object.keys(given).length === rows.length && rows.every(([name, row]) => areClose(given[name] ?? [], row));
-        if (!isRight)
-          throw new Error(
-            `${this.title} answered wrongly: ${JSON.stringify({ given, expected: output }).slice(0, 500)}`,
-          );
+        const names = Object.keys({ ...output, ...given });
+        if (names.every((name) => areClose(given[name] ?? [], output[name] ?? []))) return;
+        const both = JSON.stringify({ given, expected: output }).slice(0, 500);
+        throw new Error(`${this.title} answered wrongly: ${both}`);
       }),
     );
   }
@@ -125,7 +101,7 @@ export class Server implements Target {
     const response = await fetch(this.url, {
       method: "POST",
       headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: JSON.stringify(this.#options.api.body([input])),
+      body: JSON.stringify(this.#options.api.body(input)),
       signal: AbortSignal.timeout(ANSWER_MS),
     });
     const text = await response.text();
@@ -134,24 +110,24 @@ export class Server implements Target {
   }
 
   async measure(options: LoadOptions): Promise<Sample> {
-    const { api, each = 1 } = this.#options;
-    const { way = "wait" } = api;
+    const { way = "wait" } = this.#options.api;
     const before = await this.#work();
     const done = await load({ url: this.url, bodies: this.bodies, way }, options);
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
-    const perItem = (of: keyof typeof after) => (1e6 * added(of)) / (done.answered * each);
+    const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
     // At its end a load closes every connection, which cancels what is under way.
     const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
-      perSecond: done.perSecond * each,
+      perSecond: done.perSecond,
       failed: done.failed + lost,
+      ...(way === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
+      // Processor time is steadier than a rate on a machine that others use.
       details: {
-        ...(way === "wait" ? { p50: done.p50Ms, p99: done.p99Ms } : {}),
-        "main thread": perItem("jsSeconds"),
-        "engine process, all threads": perItem("engineSeconds"),
-        "batches of": added("items") / added("batches"),
-        "a batch": (1000 * added("batchSeconds")) / added("batches"),
+        "µs of the main thread": perItem("jsSeconds") || Number.NaN,
+        "µs of the engine process": perItem("engineSeconds"),
+        "items a batch": added("items") / added("batches"),
+        "ms a batch": (1000 * added("batchSeconds")) / added("batches"),
       },
     };
   }
@@ -161,17 +137,22 @@ export class Server implements Target {
     rmSync(this.bodies, { force: true });
   }
 
-  #lines(each: number): string {
-    const { requests } = this.#network;
-    if (each === 1) return requests.map((input) => `${JSON.stringify(this.#options.api.body([input]))}\n`).join("");
-    const many = Array.from({ length: each }, (_, i) => requests[i % requests.length] ?? {});
-    return `${JSON.stringify(this.#options.api.body(many))}\n`;
-  }
-
+  /** What it has done so far; no numbers of servers that do not say it. */
   async #work() {
-    const none: Work = { batches: Number.NaN, items: Number.NaN };
-    const { failed = Number.NaN, batchSeconds = Number.NaN, ...work } = (await this.#options.work?.()) ?? none;
-    return { ...work, failed, batchSeconds, ...processorSeconds(this.child.pid) };
+    const response = await fetch(new URL("/metrics", this.url)).catch(() => undefined);
+    const text = response?.ok ? await response.text() : "";
+    const read = (series: string) => {
+      const found = [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))];
+      return found.length === 0 ? Number.NaN : sum(found.map(([, value]) => Number(value)));
+    };
+    return {
+      batches: read("sconce_batch_size_count"),
+      items: read("sconce_batch_size_sum"),
+      failed: read('sconce_predictions_total{status="failed".*}'),
+      /** From a batch's dispatch to its rows, of all batches together. */
+      batchSeconds: read("sconce_batch_seconds_sum"),
+      ...(await processorSeconds(this.child.pid)),
+    };
   }
 }
 
@@ -181,36 +162,18 @@ function areClose(given: readonly number[], expected: readonly number[]): boolea
   return given.length === expected.length && given.every(isClose);
 }
 
-/** What `/metrics` of this program says. */
-export async function workOf(url: string): Promise<Required<Work>> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const read = (series: string) =>
-    [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
-  return {
-    batches: read("sconce_batch_size_count"),
-    items: read("sconce_batch_size_sum"),
-    failed: read('sconce_predictions_total{status="failed".*}'),
-    batchSeconds: read("sconce_batch_seconds_sum"),
-  };
-}
-
 /**
  * So far, of the main threads of a server's fronts, which run its JS, and of all threads of its engine process; no numbers where there is
  * none, or the system does not say (it does on Linux).
  */
-function processorSeconds(pid: number): { jsSeconds: number; engineSeconds: number } {
+async function processorSeconds(pid: number): Promise<{ jsSeconds: number; engineSeconds: number }> {
   const seconds = (thread: string) => Number(readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e9;
   try {
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
-    const inRole = (role: string) =>
-      children.filter((child) => readFileSync(`/proc/${child}/cmdline`, "utf8").includes(`[${role}]`));
-    const threads = inRole("engine").flatMap((engine) =>
+    const fronts = [pid, ...(await inRole(pid, "front"))].map((front) => `${front}/task/${front}`);
+    const threads = (await inRole(pid, "engine")).flatMap((engine) =>
       readdirSync(`/proc/${engine}/task`).map((thread) => `${engine}/task/${thread}`),
     );
-    return {
-      jsSeconds: sum([String(pid), ...inRole("front")].map((front) => seconds(`${front}/task/${front}`))),
-      engineSeconds: sum(threads.map(seconds)) || Number.NaN,
-    };
+    return { jsSeconds: sum(fronts.map(seconds)), engineSeconds: sum(threads.map(seconds)) || Number.NaN };
   } catch {
     return { jsSeconds: Number.NaN, engineSeconds: Number.NaN };
   }

@@ -1,4 +1,4 @@
-/** What this program, an echo and the raw loop are started as; other servers are in peers/. */
+/** What this program and an echo are started as; the raw loop is in raw.ts, other servers in peers/. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { compileExecutable } from "../src/compile/executable.ts";
@@ -8,17 +8,13 @@ import { tempDir } from "../test/helpers/temp-dir.ts";
 import { Child } from "./child.ts";
 import type { Way } from "./load.ts";
 import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
-import { RawLoop } from "./raw.ts";
-import { perSecond } from "./report.ts";
-import { Server, type Start, sconceApi, type Target, workOf } from "./target.ts";
+import { Server, type Start, sconceApi } from "./target.ts";
 
 export interface SconceOptions {
   /** Of one forward pass. */
   readonly threads?: number;
   readonly flags?: readonly string[];
   readonly way?: Way;
-  /** Inputs of each request. */
-  readonly each?: number;
   /** Predictions in a file. */
   readonly inFile?: boolean;
   /** Replicas on one Redis, of which the first is asked. */
@@ -31,7 +27,7 @@ const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
 /** `sconce serve`, with one inference thread unless told otherwise. */
 export function sconce(options: SconceOptions = {}) {
-  const { threads = 1, flags = [], way = "wait", each = 1, inFile = false, roles, command = serve } = options;
+  const { threads = 1, flags = [], way = "wait", inFile = false, roles, command = serve } = options;
   return async (network: Parameters<Start>[0]): Promise<Server> => {
     await using owned = new AsyncDisposableStack();
     const all = [...(await command(network.name)), ...onLoopback, "--threads", String(threads), ...flags];
@@ -43,15 +39,7 @@ export function sconce(options: SconceOptions = {}) {
     });
     const [asked] = await Promise.all(started);
     if (asked === undefined) throw new Error("no replica is asked");
-    const work = () => workOf(asked.url);
-    return new Server(network, {
-      title: "sconce",
-      ...asked,
-      api: { ...sconceApi, way },
-      work,
-      each,
-      owned: owned.move(),
-    });
+    return new Server(network, { title: "sconce", ...asked, api: { ...sconceApi, way }, owned: owned.move() });
   };
 }
 
@@ -71,47 +59,9 @@ export async function compiled(name: string): Promise<string> {
 /** The same route without a record and a model. */
 export const echo: Start = async (network) => {
   const child = new Child([process.execPath, join(import.meta.dir, "echo.ts"), network.folder, network.name]);
-  const server = new Server(
-    { ...network, samples: [] },
-    { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child },
-  );
-  return server;
+  const options = { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child };
+  return new Server({ ...network, samples: [] }, options);
 };
-
-/** The raw loop with batches of so many rows, or of those of several that are the fastest; inputs are sorted by their size. */
-export function raw(rows: number | readonly number[], threads = 1): Start {
-  return async (network) => {
-    const loop = await RawLoop.start(network, { threads });
-    const tried: { rows: number; rate: number }[] = [];
-    // The likeliest last, so that it does not pay for what is done once.
-    for (const each of [rows].flat()) tried.push({ rows: each, rate: (await loop.run(each, 0)).perSecond });
-    const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
-    if (tried.length === 1) return looped(`the raw loop, batch ${best.rows}`, loop, best.rows);
-    console.error(`  raw by batch size: ${tried.map((each) => `${each.rows}: ${perSecond(each.rate)}`).join(", ")}`);
-    return looped(`the raw loop, sorted, best batch ${best.rows}`, loop, best.rows);
-  };
-}
-
-/** The same loop in PyTorch for Python. */
-export function rawInPython(rows: number, device?: string): Start {
-  return async (network) =>
-    looped(
-      "the raw loop in Python",
-      RawLoop.inPython(network, network.name.startsWith("resnet") ? "pictures" : "float32", device),
-      rows,
-    );
-}
-
-function looped(title: string, loop: RawLoop, rows: number): Target {
-  return {
-    title,
-    async measure({ seconds }) {
-      const { perSecond, medianMs } = await loop.run(rows, seconds);
-      return { perSecond, details: medianMs === undefined ? {} : { p50: medianMs } };
-    },
-    [Symbol.asyncDispose]: () => loop[Symbol.asyncDispose](),
-  };
-}
 
 /** The address that a process of this program says it listens on. */
 export async function listening(child: Child): Promise<string> {

@@ -3,6 +3,7 @@ those that are fully connected also 64 inputs with PyTorch's own outputs as FOLD
 import json
 import os
 import sys
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -13,9 +14,7 @@ SIZES = {"tiny": [4, 16, 3], "mlp": [784, 2048, 2048, 10]}
 class Connected(nn.Module):
     def __init__(self, sizes):
         super().__init__()
-        layers = []
-        for given, taken in zip(sizes, sizes[1:]):
-            layers += [nn.Linear(given, taken), nn.ReLU()]
+        layers = [layer for given, taken in zip(sizes, sizes[1:]) for layer in (nn.Linear(given, taken), nn.ReLU())]
         self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, x):
@@ -69,17 +68,6 @@ class ResNet18(nn.Module):
         return self.classifier(self.blocks(self.stem(normalized)).mean((2, 3)))
 
 
-def replace(path, write):
-    """Renamed into place: where it lies, all of it was made."""
-    write(path + ".part")
-    os.replace(path + ".part", path)
-
-
-def dump(content, path):
-    with open(path, "w") as file:
-        json.dump(content, file)
-
-
 name, folder = sys.argv[1:]
 torch.manual_seed(0)
 sizes = SIZES.get(name)
@@ -89,5 +77,7 @@ if sizes:
     with torch.inference_mode():
         outputs = network(inputs)
     samples = {"inputs": [[round(value, 4) for value in row] for row in inputs.tolist()], "outputs": outputs.tolist()}
-    replace(os.path.join(folder, "samples.json"), lambda path: dump(samples, path))
-replace(os.path.join(folder, "weights.pt"), torch.jit.script(network).save)
+    Path(folder, "samples.json").write_text(json.dumps(samples))
+# Renamed into place: where it lies, all of it was made.
+torch.jit.script(network).save(folder + "/weights.part")
+os.replace(folder + "/weights.part", folder + "/weights.pt")

@@ -1,66 +1,74 @@
 /** The benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
 import { parseArgs } from "node:util";
-import { bench } from "../bench/bench.ts";
+import { Canary } from "../bench/canary.ts";
 import { cases, casesNamed, groups } from "../bench/cases.ts";
-import { publish } from "../bench/publish.ts";
+import { missingWrk } from "../bench/load.ts";
+import { formatReport, type Result } from "../bench/report.ts";
+import { messageOf } from "../src/errors.ts";
 
 const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
-      bench --plots FILE
 
-  --seconds N   how long one turn takes (default: 2); five and ten times as long for images and minilm, whose batches are slow
-  --repeats N   how often each comparison is made (default: 5)
-  --json FILE   adds what was measured, repeat by repeat, to a file; a case that is in it is replaced
-  --plots FILE  measures nothing: draws the plots in bench/plots and writes the table of docs/how-fast.md from such a file
+  --seconds N  how long one turn takes (default: 2); several times as long where batches or requests are slow
+  --repeats N  how often each comparison is made (default: 5)
+  --json FILE  writes what was measured, repeat by repeat, to a file
 
-mlp-binary and images-ready are mlp-256 and images-1 with inputs that come as the bytes of their tensors: how far a server gets that
-need not read numbers from text, and not fetch and decode images.`;
+CASES, by group (default: sconce)
 
-const options = read(process.argv.slice(2));
-if (typeof options === "string") {
-  console.error(options);
-  process.exitCode = 2;
-} else if (options.help) {
-  const listed = Object.entries(groups).map(([name, { title, cases }]) => {
-    return `${name}: ${title}\n\n  ${Object.keys(cases).join("\n  ")}`;
-  });
-  console.log(`${usage}\n\nCASES, by group (default: sconce)\n\n${listed.join("\n\n")}`);
-} else {
-  try {
-    if (options.plots !== undefined) console.log((await publish(options.plots)).join("\n"));
-    else process.exitCode = (await bench(options)) === 0 ? 0 : 1;
-  } catch (error) {
-    console.error(`bench: ${error instanceof Error ? error.message : error}`);
-    process.exitCode = 1;
-  }
+${Object.entries(groups)
+  .map(([name, { title, cases }]) => `${name}: ${title}\n\n  ${Object.keys(cases).join("\n  ")}`)
+  .join("\n\n")}`;
+
+const type = "string" as const;
+const flags = {
+  seconds: { type, default: "2" },
+  repeats: { type, default: "5" },
+  json: { type },
+  help: { type: "boolean", short: "h" },
+} as const;
+
+try {
+  const { values, positionals } = parseArgs({ args: process.argv.slice(2), allowPositionals: true, options: flags });
+  const named = positionals.length > 0 ? positionals : ["sconce"];
+  const [seconds, repeats] = [values.seconds, values.repeats].map(Number);
+  if (values.help) console.log(usage);
+  else if (!isCount(seconds) || !isCount(repeats))
+    throw new Error("--seconds and --repeats must be whole numbers from 1 to 9999");
+  else process.exitCode = await bench(named.flatMap(casesNamed), { seconds, repeats, json: values.json });
+} catch (error) {
+  console.error(`bench: ${messageOf(error)}`);
+  process.exitCode = 1;
 }
 
-/** The options, or what is wrong with them in one line. */
-function read(argv: string[]) {
-  try {
-    const { values, positionals } = parseArgs({
-      args: argv,
-      allowPositionals: true,
-      options: {
-        seconds: { type: "string", default: "2" },
-        repeats: { type: "string", default: "5" },
-        json: { type: "string" },
-        plots: { type: "string" },
-        help: { type: "boolean", short: "h", default: false },
-      },
-    });
-    const unknown = positionals.find((name) => casesNamed(name) === undefined);
-    if (unknown !== undefined)
-      return `bench: unknown case ${unknown}; known: ${[...Object.keys(groups), ...Object.keys(cases)].join(", ")}`;
-    const names = (positionals.length > 0 ? positionals : ["sconce"]).flatMap((name) => casesNamed(name) ?? []);
-    const [seconds, repeats] = [values.seconds, values.repeats].map((given) =>
-      /^[1-9]\d{0,3}$/.test(given) ? +given : 0,
-    );
-    if (!seconds)
-      return `bench: --seconds must be a whole number from 1 to 9999, not ${JSON.stringify(values.seconds)}`;
-    if (!repeats)
-      return `bench: --repeats must be a whole number from 1 to 9999, not ${JSON.stringify(values.repeats)}`;
-    return { names, seconds, repeats, json: values.json, plots: values.plots, help: values.help };
-  } catch (error) {
-    return `bench: ${error instanceof Error ? error.message : error}`;
+function isCount(value: number | undefined): value is number {
+  return Number.isInteger(value) && value !== undefined && value > 0 && value < 10_000;
+}
+
+interface BenchOptions {
+  readonly seconds: number;
+  readonly repeats: number;
+  readonly json: string | undefined;
+}
+
+/** @returns 1 where a case could not be measured; a goal that is missed is none of them */
+async function bench(names: readonly string[], { seconds, repeats, json }: BenchOptions) {
+  const missing = missingWrk();
+  if (missing !== undefined) throw new Error(missing);
+  const canary = new Canary();
+  const all: Result[] = [];
+  let broken = 0;
+  for (const [name, measure] of Object.entries(cases)) {
+    if (!names.includes(name)) continue;
+    console.error(`measuring ${name}`);
+    try {
+      const measured = [await measure({ seconds, repeats, canary })].flat();
+      const cores = canary.shares();
+      all.push(...measured.map((each) => ({ case: name, cores, ...each })));
+      if (json !== undefined) await Bun.write(json, JSON.stringify(all, null, 2));
+    } catch (error) {
+      broken = 1;
+      console.error(`${name} could not be measured: ${messageOf(error)}`);
+    }
   }
+  console.log(`\n${formatReport(all)}`);
+  return broken;
 }

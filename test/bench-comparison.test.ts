@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { Canary } from "../bench/canary.ts";
 import { type Comparison, compare } from "../bench/comparison.ts";
-import { median } from "../bench/turns.ts";
+import { atLeast, atMost, formatReport } from "../bench/report.ts";
 
 class Deaf extends Canary {
   override async listen(): Promise<void> {}
@@ -19,7 +19,7 @@ function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
       async measure({ connections }) {
         turns.push(`${title} ${connections}`);
         count += 1;
-        return { perSecond: count, failed, details: { p50: count } };
+        return { perSecond: count, failed, p50Ms: count };
       },
       async [Symbol.asyncDispose]() {
         turns.push(`end of ${title}`);
@@ -47,16 +47,25 @@ test("what a median has more is counted over all that it is measured beside toge
   expect(unit).toBe("ms");
 });
 
-test("of several numbers of connections the last is compared, and all are points of a line", async () => {
-  const { values, lines } = await measured({ beside: counting("raw"), connections: [1, 4] });
-  expect(turns.filter((turn) => turn.startsWith("ours"))).toEqual(["ours 1", "ours 4", "ours 1", "ours 4"]);
-  expect(values).toEqual([2 / 2.5, 4 / 4.5]);
-  expect(lines?.[0]?.points.map(({ x }) => x)).toEqual([1, 4]);
-  expect(lines?.[0]?.limit).toBe(median([1, 2, 3, 4, 5]));
-});
-
 test("a yardstick whose requests fail is none, and failures of what is measured are counted", async () => {
   await expect(measured({ beside: counting("broken", { failed: 3 }) })).rejects.toThrow("3 requests failed at broken");
   const { failed } = await measured({ beside: counting("theirs"), measured: counting("ours", { failed: 2 }) });
   expect(failed).toBe(4);
+});
+
+test("the report is a table in Markdown, which says of each row whether its goal is reached", () => {
+  const row = { case: "net", subject: "net", compared: "of theirs", cores: { min: 1, max: 1 } };
+  const report = formatReport([
+    { ...row, values: [1.2, 0.9, 1], goal: atLeast(0.95) },
+    { ...row, values: [0.41234], goal: atMost(0.3), unit: "ms" },
+    { ...row, values: [3] },
+  ]);
+  const rows = report.split("\n").filter((line) => line.startsWith("|"));
+  expect(rows.map((line) => line.split("|").map((cell) => cell.trim()))).toEqual([
+    ["", "what", "measured as", "goal", "median", "lowest to highest"],
+    ["", "---", "---", "---", "---", "---"],
+    ["", "net", "of theirs", "≥ 0.95", "1 ✓", "0.9 to 1.2"],
+    ["", "net", "of theirs", "≤ 0.3 ms", "0.412 ms ✗", ""],
+    ["", "net", "of theirs", "", "3", ""],
+  ]);
 });

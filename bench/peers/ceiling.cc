@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <h2o.h>
 #include <netinet/in.h>
-#include <sys/mman.h>
 #include <torch/script.h>
 
 #include <charconv>
@@ -12,7 +11,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <deque>
-#include <fcntl.h>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -121,8 +119,7 @@ torch::Tensor forward(torch::jit::Module &network, const Items &items) {
   return network.forward({batch}).toTensor().contiguous();
 }
 
-// Batches and items are counted where the benchmark reads them.
-void infer(torch::jit::Module network, uint64_t *counts) {
+void infer(torch::jit::Module network) {
   torch::InferenceMode inference;
   for (;;) {
     auto finished = std::make_unique<Finished>();
@@ -137,8 +134,6 @@ void infer(torch::jit::Module network, uint64_t *counts) {
     auto outputs = forward(network, finished->items);
     for (size_t i = 0; i < finished->items.size(); ++i)
       write(outputs.data_ptr<float>() + i * outputs.size(1), outputs.size(1), finished->items[i]->answer);
-    counts[0] += 1;
-    counts[1] += finished->items.size();
     h2o_multithread_send_message(&receiver, &finished.release()->message);
   }
 }
@@ -170,8 +165,6 @@ int main() {
   auto network = torch::jit::load(std::getenv("PEER_WEIGHTS"));
   network.eval();
   network = torch::jit::freeze(network);
-  int file = open(std::getenv("PEER_COUNTS"), O_RDWR);
-  auto *counts = static_cast<uint64_t *>(mmap(nullptr, 16, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
 
   static h2o_globalconf_t config;
   h2o_config_init(&config);
@@ -182,7 +175,7 @@ int main() {
   acceptance.ctx = &context;
   acceptance.hosts = config.hosts;
   h2o_multithread_register_receiver(context.queue, &receiver, onFinished);
-  std::thread(infer, std::move(network), counts).detach();
+  std::thread(infer, std::move(network)).detach();
   listen(static_cast<uint16_t>(std::atoi(std::getenv("PEER_PORT"))));
   while (h2o_evloop_run(context.loop, INT32_MAX) == 0) {
   }

@@ -1,8 +1,15 @@
+# /// script
+# dependencies = ["granian==2.8.7", "msgspec==0.22.0", "uvloop==0.23.0", "numpy==2.4.6"]
+# [tool.uv]
+# exclude-newer = "2026-11-22T00:00:00Z"
+# ///
 """granian, a server in Rust, by its own interface RSGI, with the JSON of msgspec and a batcher; no framework in between."""
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 
-from batcher import Batcher
-from network import PORT, Network
+from network import MAX_BATCH, PORT, WINDOW_MS, Network
 
 
 class Question(msgspec.Struct):
@@ -18,12 +25,29 @@ class App:
     headers = [("content-type", "application/json")]
 
     def __rsgi_init__(self, loop):
-        self.batcher = Batcher(Network().of_lists, loop)
+        self.queue = asyncio.Queue()
+        self.task = loop.create_task(self.serve(loop, Network(), ThreadPoolExecutor(1)))
 
     async def __rsgi__(self, scope, protocol):
         question = self.decoder.decode(await protocol())
-        answer = Answer(await self.batcher(question.x))
-        protocol.response_bytes(200, self.headers, self.encoder.encode(answer))
+        answer = asyncio.get_running_loop().create_future()
+        self.queue.put_nowait((question.x, answer))
+        protocol.response_bytes(200, self.headers, self.encoder.encode(Answer(await answer)))
+
+    async def serve(self, loop, network, thread):
+        """The batcher that people write: the first that comes, and what comes within the window, until the batch is full."""
+        while True:
+            batch = [await self.queue.get()]
+            try:
+                async with asyncio.timeout(WINDOW_MS / 1000):
+                    while len(batch) < MAX_BATCH:
+                        batch.append(await self.queue.get())
+            except TimeoutError:
+                pass
+            outputs = await loop.run_in_executor(thread, network.of_lists, [x for x, _ in batch])
+            for (_, answer), output in zip(batch, outputs):
+                if not answer.done():  # Else who asked has left.
+                    answer.set_result(output)
 
 
 app = App()
@@ -32,12 +56,5 @@ if __name__ == "__main__":
     from granian import Granian
     from granian.constants import Interfaces, Loops
 
-    Granian(
-        "granian_server:app",
-        address="127.0.0.1",
-        port=PORT,
-        interface=Interfaces.RSGI,
-        loop=Loops.uvloop,
-        workers=1,
-        log_access=False,
-    ).serve()
+    options = {"interface": Interfaces.RSGI, "loop": Loops.uvloop, "workers": 1, "log_access": False}
+    Granian("granian_server:app", address="127.0.0.1", port=PORT, **options).serve()

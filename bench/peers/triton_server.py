@@ -1,5 +1,14 @@
+# /// script
+# dependencies = ["nvidia-pytriton==0.7.0", "numpy==1.26.4"]
+# [tool.uv]
+# exclude-newer = "2026-11-22T00:00:00Z"
+# ///
 """Triton, with the Python of nvidia-pytriton as its backend: HTTP and batches are Triton's, the forward pass is a function here."""
 import os
+import sysconfig
+
+# Where Triton is unpacked; and its backend, which is no Python, loads the interpreter's library.
+os.environ.update(PYTRITON_HOME=os.environ["PEER_HOME"], LD_LIBRARY_PATH=sysconfig.get_config_var("LIBDIR"))
 
 import numpy as np
 from pytriton.decorators import batch

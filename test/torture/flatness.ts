@@ -1,5 +1,5 @@
 /** Memory that is sampled over a run: whether it stays where it was once everything is warm. */
-import { median } from "../../bench/turns.ts";
+import { median } from "../../bench/numbers.ts";
 import type { Tally } from "./tally.ts";
 
 const megabytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;

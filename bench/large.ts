@@ -1,0 +1,58 @@
+/** What others feel of a client whose requests or answers are large, one after the other: their latency meanwhile. */
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
+import { load } from "./load.ts";
+import type { Input, Network } from "./networks.ts";
+import { median, sum } from "./numbers.ts";
+import { atMost, type Measurement, rounded } from "./report.ts";
+import { sconce } from "./targets.ts";
+
+export interface Large {
+  readonly network: () => Promise<Network>;
+  readonly subject: string;
+  /** Of the large request. */
+  readonly inputs: (requests: readonly Input[]) => readonly Input[];
+  readonly flags?: readonly string[];
+  /** For the 99th percentile of the others. */
+  readonly mostMs: number;
+}
+
+/** Clients that ask for one small prediction at a time, and think in between. */
+const others = { connections: 4, thinkingMs: 2 };
+/** A large request may take a second: several should begin and end in a turn. */
+const LONG_TURNS = 4;
+
+export async function besideLarge(
+  { network: make, subject, inputs, flags = [], mostMs }: Large,
+  { seconds, repeats, canary }: CaseOptions,
+): Promise<Measurement> {
+  const network = await make();
+  await using served = await sconce({ flags: ["--store", "memory", ...flags] })(network);
+  const file = join(network.folder, `large-${process.pid}.txt`);
+  writeFileSync(file, `${JSON.stringify(inputs(network.requests))}\n`);
+  using _ = { [Symbol.dispose]: () => rmSync(file) };
+  const largeOnes = () => load({ url: served.url, bodies: file }, { connections: 1, seconds: LONG_TURNS * seconds });
+  await served.check();
+  await served.measure({ connections: 64, seconds: warmUpSeconds(seconds) });
+  await largeOnes();
+  await canary.listen();
+  const alone = await load(served, { ...others, seconds });
+  const [p99s, rates, failures]: [number[], number[], number[]] = [[], [], []];
+  for (let i = 0; i < repeats; i++) {
+    const both = await Promise.all([load(served, { ...others, seconds: LONG_TURNS * seconds }), largeOnes()]);
+    p99s.push(both[0].p99Ms);
+    rates.push(both[1].perSecond);
+    failures.push(...both.map(({ failed }) => failed));
+  }
+  await canary.listen();
+  return {
+    subject,
+    compared: "others' p99 meanwhile",
+    unit: "ms",
+    goal: atMost(mostMs),
+    values: p99s,
+    behind: `${rounded(alone.p99Ms)} ms without it, ${rounded(median(rates))} large ones/s`,
+    failed: sum(failures),
+  };
+}

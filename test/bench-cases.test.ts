@@ -1,0 +1,15 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { casesNamed } from "../bench/cases.ts";
+
+const pages = ["docs/how-fast.md", "CONTRIBUTING.md", "deploy/README.md", "bench/peers/README.md"];
+
+test("cases that pages say to run are in the table", async () => {
+  const texts = await Promise.all(pages.map((page) => Bun.file(join(import.meta.dir, "..", page)).text()));
+  const named = [...texts.join("\n").matchAll(/npm run bench -- ([a-z][^`#\n]*)/g)].flatMap(([, names = ""]) => {
+    return names.split(" ").filter((name) => /^[a-z][a-z0-9-]*$/.test(name));
+  });
+  expect(named.length).toBeGreaterThan(8);
+  for (const name of named) expect(casesNamed(name)).not.toBeEmpty();
+  expect(() => casesNamed("mlp-0")).toThrow("unknown case mlp-0");
+});
