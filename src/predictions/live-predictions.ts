@@ -14,7 +14,6 @@ import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { type ItemWorkOptions, workOnItems } from "./item-work.ts";
-import { LargeText } from "./large-text.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Origin } from "./predictions.ts";
@@ -183,10 +182,7 @@ export class LivePredictions {
       flow,
       isWaitedFor,
       client,
-      encode: (output) => {
-        const text = pipeline.text(output);
-        return typeof text === "string" ? text : new LargeText(text);
-      },
+      encode: (output) => pipeline.encode(output),
       onEncoded: (ms) => metrics.took("encode", ms),
       onBegun: () => this.#hasBegun(live),
       onRefused: (why) => {

@@ -3,7 +3,8 @@ import type { SconceError } from "../errors.ts";
 import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { OutputReceiver, Refusal } from "../serving/item-list.ts";
-import { byteLengthOf, joined, listText, type Text } from "./large-text.ts";
+import type { Encoded } from "../serving/item-pipeline.ts";
+import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -14,7 +15,7 @@ const DETAILED_FAULTS = 100;
 export interface OutputListOptions {
   readonly live: LivePrediction;
   /** An output as JSON text; throws SconceError `output_invalid`. */
-  readonly encode: (output: unknown) => Text;
+  readonly encode: (output: unknown) => Encoded;
   readonly onEncoded: (ms: number) => void;
   readonly onBegun: () => void;
   readonly onRefused: (why: Refusal) => void;
@@ -24,6 +25,7 @@ export interface OutputListOptions {
 }
 
 export class OutputList implements OutputReceiver, Work {
+  readonly takesText = true;
   readonly #options: OutputListOptions;
   /** Has holes where inputs are not done, or failed. */
   #outputs: Text[] = [];
@@ -53,7 +55,7 @@ export class OutputList implements OutputReceiver, Work {
   succeeded(index: number, output: unknown): void {
     const { live, encode, onEncoded, memory } = this.#options;
     const beganMs = performance.now();
-    const text = encode(output);
+    const text = textOf(encode(output));
     onEncoded(performance.now() - beganMs);
     const refusal = memory.take(byteLengthOf(text));
     if (refusal !== undefined) {

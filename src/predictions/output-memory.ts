@@ -44,6 +44,8 @@ export class OutputMemory implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#charge?.[Symbol.dispose]();
+    // What a demo still makes for nobody is not counted any more.
+    this.#charge ??= this.#options.memory.add("outputs", 0);
+    this.#charge[Symbol.dispose]();
   }
 }

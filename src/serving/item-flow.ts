@@ -183,7 +183,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   #finish(lane: ItemList, index: number, rows: Rows): void {
     const beganMs = performance.now();
     try {
-      const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index)));
+      const output = lane.scope(() => this.#pipeline.finish(rows, lane.input(index), lane.takesText));
       if (output instanceof Promise) {
         this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
       } else {
