@@ -9,7 +9,9 @@ import { defineModel } from "../src/model/define.ts";
 import { float32, tensor } from "../src/model/tensor.ts";
 import { ItemFlow } from "../src/serving/item-flow.ts";
 import { ItemList, type ListItem } from "../src/serving/item-list.ts";
-import { ItemPipeline } from "../src/serving/item-pipeline.ts";
+import { ItemPipeline, wholeText } from "../src/serving/item-pipeline.ts";
+import { runDemo } from "../src/serving/run-demo.ts";
+import { loopTurns } from "./helpers/loop-turns.ts";
 
 /** A device that takes no time: there is always room for the next item. */
 class InstantEngine implements Engine<ListItem> {
@@ -173,4 +175,37 @@ test("rows that an asynchronous postprocess has of one list leave room for other
   expect(left).toBe(COUNT);
   slow.resolve();
   await all.promise;
+});
+
+test("a demo is given large outputs as the model made them, and the event loop turns while they become text", async () => {
+  const list = Array.from({ length: 200_000 }, (_, i) => i / 7);
+  const given: unknown[] = [];
+  const y = z.array(z.number());
+  const model = defineModel({
+    name: "large",
+    input: z.object({ x: z.number() }),
+    output: z.object({ y }),
+    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+    weights: "weights.pt",
+    preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+    postprocess: () => ({ y: list }),
+    demo: {
+      output: z.object({ y }),
+      async predict(inputs, { predict }) {
+        const outputs = await predict(inputs);
+        given.push(...outputs);
+        return { outputs, demoOutputs: outputs };
+      },
+    },
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const pipeline = new ItemPipeline(model, fetcher);
+  const flow = new ItemFlow(new InstantEngine(), pipeline);
+  const { signal } = new AbortController();
+  using turns = loopTurns();
+  const { outputs, demoOutputs } = await runDemo([{ x: 1 }], { flow, pipeline, signal, take() {}, write: () => true });
+  expect(given).toEqual([{ y: list }]);
+  const text = JSON.stringify({ y: list });
+  expect([...outputs, ...demoOutputs].map((made) => wholeText(made) === text)).toEqual([true, true]);
+  expect(turns.count).toBeGreaterThan(4);
 });

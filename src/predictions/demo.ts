@@ -5,7 +5,7 @@ import { faultBehind, type ItemFault } from "../serving/item-fault.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
 import { runDemo } from "../serving/run-demo.ts";
-import { joined, listText } from "./large-text.ts";
+import { joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -25,7 +25,7 @@ const CUT = "\n[the logs are longer than this server keeps]\n";
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
   const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
   let fault: ItemFault | undefined;
-  const early: string[] = [];
+  const early: Text[] = [];
   live.begin({
     failure: (message) =>
       `"error_message":${JSON.stringify(message)}${fault === undefined ? "" : `,"errors":[${JSON.stringify(fault)}]`}`,
@@ -43,7 +43,7 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
     },
     write: (text) => log.write(text),
     onOutput: (index, text) => {
-      early[index] = text;
+      early[index] = textOf(text);
       live.itemDone();
     },
     take: (bytes) => {
@@ -56,9 +56,9 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
     fault = faultBehind(error);
     throw error;
   });
-  const members = joined([listText("outputs", outputs), listText("demo_outputs", demoOutputs)], ",");
+  const lists = [listText("outputs", outputs.map(textOf)), listText("demo_outputs", demoOutputs.map(textOf))];
   live.itemsSucceeded = live.count;
-  live.finish({ status: "success", members });
+  live.finish({ status: "success", members: joined(lists, ",") });
 }
 
 class BoundedLog {

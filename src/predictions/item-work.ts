@@ -5,7 +5,8 @@ import { type FailureReason, reasonOf } from "../metrics/labels.ts";
 import { type ItemFault, summaryOf } from "../serving/item-fault.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../serving/item-list.ts";
-import { byteLengthOf, joined, listText, type Text } from "./large-text.ts";
+import type { Encoded } from "../serving/item-pipeline.ts";
+import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 
@@ -17,7 +18,7 @@ const DETAILED_FAULTS = 100;
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
   /** An output as JSON text; throws SconceError `output_invalid`. */
-  encode(output: unknown): Text;
+  encode(output: unknown): Encoded;
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
@@ -30,6 +31,7 @@ export interface ItemWorkOptions extends ItemListOptions {
 }
 
 export class ItemWork implements OutputReceiver, Work {
+  readonly takesText = true;
   readonly list: ItemList;
   readonly #live: LivePrediction;
   readonly #context: ItemWorkContext;
@@ -70,7 +72,7 @@ export class ItemWork implements OutputReceiver, Work {
 
   succeeded(index: number, output: unknown): void {
     const beganMs = performance.now();
-    const text = this.#context.encode(output);
+    const text = textOf(this.#context.encode(output));
     this.#context.encoded(performance.now() - beganMs);
     const refusal = this.#memory.take(byteLengthOf(text));
     if (refusal !== undefined) {

@@ -38,6 +38,11 @@ export class LargeText {
   }
 }
 
+/** @param made a text, or its UTF-8 in pieces */
+export function textOf(made: string | readonly Uint8Array[]): Text {
+  return typeof made === "string" ? made : new LargeText(made);
+}
+
 /** Texts one after the other. */
 export function joined(texts: readonly Text[], between = ""): Text {
   const length = texts.reduce((sum, text) => sum + text.length, 0);

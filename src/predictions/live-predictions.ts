@@ -15,7 +15,6 @@ import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
 import { ItemWork, type ItemWorkContext } from "./item-work.ts";
-import { LargeText } from "./large-text.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Origin } from "./predictions.ts";
@@ -87,10 +86,7 @@ export class LivePredictions {
     const { flow, pipeline, metrics, onFault } = options;
     this.#itemWork = {
       flow,
-      encode: (output) => {
-        const text = pipeline.text(output);
-        return typeof text === "string" ? text : new LargeText(text);
-      },
+      encode: (output) => pipeline.encode(output),
       encoded: (ms) => metrics.took("encode", ms),
       begun: (live) => this.#hasBegun(live),
       refused: (live, why) => this.#refused(live, why),

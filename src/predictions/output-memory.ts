@@ -42,6 +42,8 @@ export class OutputMemory implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#charge?.[Symbol.dispose]();
+    // What a demo still makes for nobody is not counted any more.
+    this.#charge ??= this.#memory.add("outputs", 0);
+    this.#charge[Symbol.dispose]();
   }
 }

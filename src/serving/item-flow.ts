@@ -186,8 +186,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     try {
       const input = lane.input(index);
       const output = lane.isScoped
-        ? lane.scope(() => this.#pipeline.finish(rows, input))
-        : this.#pipeline.finish(rows, input);
+        ? lane.scope(() => this.#pipeline.finish(rows, input, lane.takesText))
+        : this.#pipeline.finish(rows, input, lane.takesText);
       if (output instanceof Promise) {
         this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
       } else {

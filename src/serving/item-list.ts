@@ -20,6 +20,8 @@ export interface ItemListOptions {
 
 /** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
 export interface OutputReceiver {
+  /** Outputs are for `encode` alone, and may come as text already. */
+  readonly takesText?: boolean;
   /** The model's code is called for an input. */
   begun?(): void;
   /** An item was given to a runner. */
@@ -137,6 +139,11 @@ export class ItemList implements InRing<ItemList> {
   /** Runs the model's code for an input. */
   scope<T>(task: () => T): T {
     return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
+  }
+
+  /** Whether outputs may come as text already. */
+  get takesText(): boolean {
+    return this.#receiver.takesText ?? false;
   }
 
   begun(): void {

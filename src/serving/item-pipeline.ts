@@ -26,11 +26,18 @@ const noFiles: readonly ModelFile[] = [];
 /** Faults of an output that are told; a large array can have one for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
+/** JSON text; of what is large its UTF-8 in pieces. */
+export type Encoded = string | readonly Uint8Array[];
+
+export function wholeText(text: Encoded): string {
+  return typeof text === "string" ? text : Buffer.concat(text).toString();
+}
+
 export interface DemoReceiver {
   /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
   readonly take: (bytes: number) => void;
   /** Told of outputs before the end, as JSON texts: those of a model without a demo, which come one by one. */
-  readonly onOutput?: ((index: number, text: string) => void) | undefined;
+  readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
 }
 
 interface DemoTools extends DemoReceiver, Omit<DemoContext, "predict"> {
@@ -41,16 +48,16 @@ interface DemoTools extends DemoReceiver, Omit<DemoContext, "predict"> {
 }
 
 export interface DemoResult {
-  readonly outputs: readonly string[];
-  readonly demoOutputs: readonly string[];
+  readonly outputs: readonly Encoded[];
+  readonly demoOutputs: readonly Encoded[];
 }
 
-/** An output that was made text already, as UTF-8 in pieces. */
+/** An output that was made text already. */
 class OutputText {
-  readonly pieces: readonly Uint8Array[];
+  readonly text: Encoded;
 
-  constructor(pieces: readonly Uint8Array[]) {
-    this.pieces = pieces;
+  constructor(text: Encoded) {
+    this.text = text;
   }
 }
 
@@ -145,19 +152,24 @@ export class ItemPipeline {
   }
 
   /**
-   * Lets the model make the output of an item's rows. A large one takes its time, in which the event loop turns, and comes as what `encode`
-   * alone can read.
+   * Lets the model make the output of an item's rows.
+   * @param isForText whether a large one may come as what `encode` alone can read: making that takes its time, in which the event loop turns
    * @throws SconceError `item_failed` with the message of what the model threw; of a large one `output_invalid`, too
    */
-  finish(rows: Rows, input: unknown): unknown {
+  finish(rows: Rows, input: unknown, isForText = false): unknown {
     try {
       this.#lag?.ran("postprocess");
       const output = this.#model.postprocess(rows, { input });
-      if (output instanceof Promise) return this.#awaited("postprocess", output).then((made) => this.#finished(made));
-      return this.#finished(output);
+      if (!isForText) return output instanceof Promise ? this.#awaited("postprocess", output) : output;
+      if (!(output instanceof Promise)) return this.#forText(output);
+      return this.#awaited("postprocess", output).then((made) => this.#forText(made));
     } catch (error) {
       return rethrowAs("postprocess")(error);
     }
+  }
+
+  #forText(made: unknown): unknown {
+    return isLarge(made) ? this.#largeText(() => this.#wireOf(made)).then((text) => new OutputText(text)) : made;
   }
 
   /** Whether so many large outputs are being made text that `finish` should wait. */
@@ -165,24 +177,17 @@ export class ItemPipeline {
     return this.#largeJson.isFull;
   }
 
-  #finished(output: unknown): unknown {
-    if (!isLarge(output)) return output;
-    const { made, files } = withholding(() => this.#wireOf(output));
-    return this.#largeJson.text(made, files).then((pieces) => new OutputText(pieces));
+  #largeText(wireOf: () => unknown): Promise<Encoded> {
+    const { made, files } = withholding(wireOf);
+    return this.#largeJson.text(made, files);
   }
 
   /**
    * @returns an output as JSON text
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
-  encode(output: unknown): string {
-    const text = this.text(output);
-    return typeof text === "string" ? text : Buffer.concat(text).toString();
-  }
-
-  /** The same; a large one as UTF-8 in pieces. */
-  text(output: unknown): string | readonly Uint8Array[] {
-    return output instanceof OutputText ? output.pieces : JSON.stringify(this.#wireOf(output));
+  encode(output: unknown): Encoded {
+    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output));
   }
 
   #wireOf(output: unknown): unknown {
@@ -196,12 +201,12 @@ export class ItemPipeline {
    */
   async demo(inputs: readonly unknown[], { take, onOutput, ...context }: DemoTools): Promise<DemoResult> {
     const { demo } = this.#model;
-    const taken = (text: string): string => {
-      take(Buffer.byteLength(text));
+    const taken = (text: Encoded): Encoded => {
+      take(typeof text === "string" ? Buffer.byteLength(text) : text.reduce((sum, { length }) => sum + length, 0));
       return text;
     };
     if (demo === undefined) {
-      const outputs: string[] = [];
+      const outputs: Encoded[] = [];
       await context.predict(inputs, (index, output) => {
         const text = taken(this.encode(output));
         outputs[index] = text;
@@ -223,9 +228,16 @@ export class ItemPipeline {
         `the demo must give one of ${name} per input: ${inputs.length}, not ${received}`,
       );
     }
+    const textsOf = async (values: readonly unknown[], wire: (value: unknown) => unknown): Promise<Encoded[]> => {
+      const texts: Encoded[] = [];
+      for (const value of values) {
+        texts.push(taken(isLarge(value) ? await this.#largeText(() => wire(value)) : JSON.stringify(wire(value))));
+      }
+      return texts;
+    };
     return {
-      outputs: outputs.map((output) => taken(this.encode(output))),
-      demoOutputs: demoOutputs.map((output) => taken(JSON.stringify(wireOf(demo.output, output, "demo output")))),
+      outputs: await textsOf(outputs, (output) => this.#wireOf(output)),
+      demoOutputs: await textsOf(demoOutputs, (output) => wireOf(demo.output, output, "demo output")),
     };
   }
 }

@@ -13,7 +13,7 @@ export interface PredictAllOptions {
   readonly scope?: <T>(task: () => T) => T;
   /** Takes memory for an output; @throws SconceError where there are too many */
   readonly take?: (bytes: number) => void;
-  /** Called with each output as it comes; @throws SconceError, which fails its input */
+  /** Called with each output as it comes, perhaps as text already; @throws SconceError, which fails its input */
   readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
   /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
   readonly requested?: readonly unknown[];
@@ -33,6 +33,7 @@ export async function predictAll(
   const outputs = new Array<unknown>(inputs.length);
   let left = inputs.length;
   const list = new ItemList(new ReadyInputs([...inputs]), {
+    takesText: onOutput !== undefined,
     scope,
     succeeded: (index, output) => {
       take?.(sizeOf(output));

@@ -21,7 +21,7 @@ import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { slowStep } from "../slow-step.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
-import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { type FileCaps, ItemPipeline, type Tensors, wholeText } from "./item-pipeline.ts";
 import { predictAll } from "./predict-all.ts";
 
 export interface SetUpOptions {
@@ -226,7 +226,7 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
 export async function predictOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
   const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
   const [output] = await slowStep("Running the model", predicting);
-  return pipeline.encode(output);
+  return wholeText(pipeline.encode(output));
 }
 
 /**

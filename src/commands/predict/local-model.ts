@@ -7,6 +7,7 @@ import type { Model } from "../../model/define.ts";
 import { loadModel } from "../../model/load.ts";
 import { withoutUnions } from "../../model/union-issues.ts";
 import { ItemFlow } from "../../serving/item-flow.ts";
+import { wholeText } from "../../serving/item-pipeline.ts";
 import { runDemo } from "../../serving/run-demo.ts";
 import { predictOne, type RunningModel, setUp } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
@@ -88,7 +89,10 @@ export class LocalModel implements AsyncDisposable {
         return true;
       },
     });
-    return { output: JSON.parse(outputs[0] ?? "null"), demo_output: JSON.parse(demoOutputs[0] ?? "null") };
+    return {
+      output: JSON.parse(wholeText(outputs[0] ?? "null")),
+      demo_output: JSON.parse(wholeText(demoOutputs[0] ?? "null")),
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
