@@ -22,7 +22,15 @@ beforeAll(async () => {
   dir = await tempDir();
   const spin =
     "(rows, { input: { x } }) => { const end = performance.now() + x; while (performance.now() < end); return { y: x }; }";
-  store = await storeWith("lab", await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"));
+  const large = {
+    output: "z.object({ y: z.string() })",
+    postprocess: "({ y }) => ({ y: String(y.data[0]).repeat(1e6) })",
+  };
+  store = await storeWith(
+    "lab",
+    await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"),
+    await writeModel(dir, modelText({ name: '"large"', ...large }), "large"),
+  );
 });
 
 afterAll(async () => {
@@ -70,6 +78,23 @@ describe("a server", () => {
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     expect(isRunning(engine)).toBe(false);
+  });
+
+  test("that is killed while it sends a large outcome has it when it is started again", async () => {
+    const place = ["--store", dir.join("large.sqlite"), "--no-isolate"];
+    await using server = serve("large", ...place);
+    const client = await clientOf(server);
+    const { headers } = await client.fetch("/predictions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body: '[{"x":3}]',
+    });
+    server.kill("SIGKILL");
+    await server.exited;
+    await using next = serve("large", ...place);
+    const id = headers.get("location")?.split("/").at(-1) ?? "";
+    const kept = await (await clientOf(next)).read(id);
+    expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
   });
 
   test("in one process runs the weights itself", async () => {

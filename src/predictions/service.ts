@@ -6,6 +6,7 @@ import { isLogged } from "../log.ts";
 import { admitWebhook } from "../webhooks/webhooks.ts";
 import type { Unfinished } from "./admission.ts";
 import { newId } from "./ids.ts";
+import { LargeText } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
 import { Creations } from "./once.ts";
@@ -79,6 +80,8 @@ export class PredictionService implements Predictions {
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
       if (live.isOvertaken) throw this.#live.admission.overtaken();
       live.told();
+      // Sent in pieces: with the first of them its client has the id, should this process end before the last.
+      if (live.record.outcome?.members instanceof LargeText) await this.#options.store.flush();
     }
     // Not of one that has ended, as most have that were waited for.
     if (live.isToBeKept) await this.#live.keep(live);
