@@ -16,6 +16,11 @@ export class DrainRate {
     this.#busySinceMs ??= nowMs;
   }
 
+  /** There is nothing to do any more, though nothing ended: clients left. */
+  left(nowMs: number): void {
+    if (this.#busySinceMs !== undefined) this.ended(0, nowMs, true);
+  }
+
   /** @param isIdle whether there is nothing left to do */
   ended(items: number, nowMs: number, isIdle: boolean): void {
     const passedMs = this.#busySinceMs === undefined ? 0 : Math.max(0, nowMs - this.#busySinceMs);

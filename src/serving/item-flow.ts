@@ -139,6 +139,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.counts.left(list);
     list.fetched.length = 0;
     this.#begin();
+    if (this.#room.isThere()) this.#rate.left(performance.now());
   }
 
   dispatched(items: readonly ListItem[]): void {
