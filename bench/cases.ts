@@ -69,7 +69,8 @@ const own: Cases = {
     raw(64),
     atLeast(0.98),
   ),
-  // While one batch of 32 runs the clients of the other are answered and ask again: of so few none can be fuller.
+  // While one batch of 32 runs the clients of the other are answered and ask again, and of so few none can be fuller: what never waits has the
+  // rate of batches of 32. That is 0.8 of the rate of batches of 64, as a batch takes 3 ms and 0.15 for each row.
   "mlp-64": row({ ...busy, connections: 64 }, sconce(), raw(64), atLeast(0.8)),
   "mlp-1": row({ ...busy, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.3)),
   "tiny-64": row(quick, two(), echo, atLeast(0.85)),

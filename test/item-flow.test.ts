@@ -1,5 +1,5 @@
 /** The flow of items lets others have their turn, however long the model's code takes for each input. */
-import { expect, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 import type { Engine } from "../src/engine/engine.ts";
 import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { Fetcher } from "../src/fetching/fetcher.ts";
@@ -208,4 +208,36 @@ test("a demo is given large outputs as the model made them, and the event loop t
   const text = JSON.stringify({ y: list });
   expect([...outputs, ...demoOutputs].map((made) => wholeText(made) === text)).toEqual([true, true]);
   expect(turns.count).toBeGreaterThan(4);
+});
+
+test("the time after all clients have left is none in which the device was slow", () => {
+  let nowMs = 0;
+  using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
+  const model = defineModel({
+    name: "any",
+    input: z.object({ x: z.number() }),
+    output: z.object({ y: z.number() }),
+    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+    weights: "none.pt",
+    preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(model, fetcher));
+  const come = () =>
+    Array.from({ length: 500 }, () => {
+      const list = new ItemList(
+        new ReadyInputs([{ x: 1 }]),
+        { succeeded() {}, failed() {}, refused() {} },
+        { isWaitedFor: true },
+      );
+      flow.run(list);
+      return list;
+    });
+  const lists = come();
+  nowMs += 100;
+  for (const list of lists) flow.end(list);
+  nowMs += 60_000;
+  come();
+  expect(flow.waitMs(true).waitMs).toBe(0);
 });

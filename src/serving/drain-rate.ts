@@ -16,6 +16,11 @@ export class DrainRate {
     this.#busySinceMs ??= nowMs;
   }
 
+  /** Whether there was something left to do, as far as it was told. */
+  get isBusy(): boolean {
+    return this.#busySinceMs !== undefined;
+  }
+
   /** @param isIdle whether there is nothing left to do */
   ended(items: number, nowMs: number, isIdle: boolean): void {
     const passedMs = this.#busySinceMs === undefined ? 0 : Math.max(0, nowMs - this.#busySinceMs);

@@ -139,6 +139,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.counts.left(list);
     list.fetched.length = 0;
     this.#begin();
+    // Clients that left leave nothing to do, though nothing ended.
+    if (this.#rate.isBusy && this.#room.isThere()) this.#rate.ended(0, performance.now(), true);
   }
 
   dispatched(items: readonly ListItem[]): void {
