@@ -134,7 +134,10 @@ test("outputs of a batch that take long are not all made before the event loop t
   expect(madeBefore).toBeLessThan(COUNT / 2);
 });
 
-test("rows that an asynchronous postprocess has of one list leave room for others", async () => {
+test.each([
+  ["at once", 0],
+  ["after their turn had to be waited for", 20],
+])("rows that an asynchronous postprocess has of one list, given %s, leave room for others", async (_, firstMs) => {
   const slow = Promise.withResolvers<void>();
   const rows = { y: tensor(new Float32Array(1), []) };
   class RowsEngine extends InstantEngine {
@@ -148,7 +151,10 @@ test("rows that an asynchronous postprocess has of one list leave room for other
     name: "later",
     tensors,
     preprocess,
-    postprocess: (_, { input: { x } }) => (x < 0 ? { y: 1 } : slow.promise.then(() => ({ y: 1 }))),
+    postprocess: (_, { input: { x } }) => {
+      if (x === 0) for (const end = performance.now() + firstMs; performance.now() < end; );
+      return x < 0 ? { y: 1 } : slow.promise.then(() => ({ y: 1 }));
+    },
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   // Room for the rows of a hundred.

@@ -175,10 +175,11 @@ export class ItemFlow implements EngineListener<ListItem> {
       return;
     }
     const bytes = bytesOf(rows);
-    this.#room.finishing(bytes, 1);
+    this.#finishing(lane, bytes, 1);
     this.#outputs.add(lane, () => {
-      this.#room.finishing(bytes, -1);
+      this.#finishing(lane, bytes, -1);
       if (!lane.isOver) this.#finish(lane, index, rows);
+      this.#queue(lane);
       this.#begin();
     });
   }
@@ -222,8 +223,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     index: number,
     { output, bytes, beganMs }: { output: Promise<unknown>; bytes: number; beganMs: number },
   ): void {
-    this.#room.finishing(bytes, 1);
-    lane.finishing += 1;
+    this.#finishing(lane, bytes, 1);
     output
       .then(
         (value) => {
@@ -233,11 +233,16 @@ export class ItemFlow implements EngineListener<ListItem> {
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
-        this.#room.finishing(bytes, -1);
-        lane.finishing -= 1;
+        this.#finishing(lane, bytes, -1);
         this.#queue(lane);
         this.#begin();
       });
+  }
+
+  /** Rows wait for `postprocess`, or an asynchronous one has them. */
+  #finishing(lane: ItemList, bytes: number, change: 1 | -1): void {
+    this.#room.finishing(bytes, change);
+    lane.finishing += change;
   }
 
   /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */

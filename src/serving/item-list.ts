@@ -58,7 +58,7 @@ export class ItemList implements InRing<ItemList> {
   readonly fetched: number[] = [];
   /** Inputs that the model's code is asynchronously making ready. */
   preparing = 0;
-  /** Inputs whose outputs the model's code is asynchronously making. */
+  /** Inputs whose rows wait for their turn, or whose outputs the model's code is asynchronously making. */
   finishing = 0;
   /** One of its inputs has failed. */
   hasFailed = false;
