@@ -9,13 +9,13 @@
  * | submit | front | item number, lane number, sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
-| share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
+ * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
-| shared | engine | : it has mapped that memory |
-| canceled | engine | lane number: nothing of it is read any more |
+ * | shared | engine | it has mapped that memory |
+ * | canceled | engine | lane number: nothing of it is read any more |
  */
 import { z } from "zod";
 import { errorCodes } from "../../errors.ts";
