@@ -2,6 +2,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { root } from "../scripts/setup/step.ts";
 
 export interface ChildOptions {
@@ -18,7 +19,9 @@ export class Child implements AsyncDisposable {
   readonly #command: readonly string[];
   readonly #process: ChildProcessWithoutNullStreams;
   readonly #stopMs: number;
+  /** With all that it printed heard. */
   readonly #ended = Promise.withResolvers<void>();
+  #isOver = false;
   /** Called with each line, and with undefined at the end. */
   readonly #listeners = new Set<(line: string | undefined) => void>();
   #lines: string[] = [];
@@ -30,17 +33,23 @@ export class Child implements AsyncDisposable {
     // A group of its own, which ends as a whole, whatever the process started: pytriton, ended alone, leaves its server behind.
     this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
-    for (const stream of [this.#process.stdout, this.#process.stderr])
-      createInterface(stream).on("line", (line) => {
-        this.#lines = [...this.#lines.slice(-KEPT_LINES), line];
-        for (const listener of this.#listeners) listener(line);
-      });
+    const heard = [this.#process.stdout, this.#process.stderr].map((stream) => this.#hear(stream));
     this.#process.on("error", ({ message }) => this.#lines.push(message));
-    this.#process.on("close", () => {
+    // Its end may be told before the last of its lines.
+    const closed = new Promise((resolve) => this.#process.on("close", resolve));
+    void Promise.all([closed, ...heard]).then(() => {
       running.delete(this);
+      this.#isOver = true;
       this.#ended.resolve();
       for (const listener of this.#listeners) listener(undefined);
     });
+  }
+
+  async #hear(stream: Readable): Promise<void> {
+    for await (const line of createInterface(stream)) {
+      this.#lines = [...this.#lines.slice(-KEPT_LINES), line];
+      for (const listener of this.#listeners) listener(line);
+    }
   }
 
   /** Runs a command to its end and gives its last line. */
@@ -67,7 +76,7 @@ export class Child implements AsyncDisposable {
       if (match !== null) resolve(match);
       else if (line === undefined) reject(this.failure());
     };
-    if (this.hasEnded) reject(this.failure());
+    if (this.#isOver) reject(this.failure());
     this.#listeners.add(listener);
     return promise.finally(() => this.#listeners.delete(listener));
   }

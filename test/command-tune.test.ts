@@ -22,6 +22,14 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
+/** With several settings: how many are measured in a time depends on what else the machine does. */
+async function tunedSeveral(model: string): ReturnType<typeof tuned> {
+  for (let seconds = 1.5; ; seconds *= 4) {
+    const result = await tuned(model, "--tune-seconds", String(seconds));
+    if (result.rows.length > 1 || seconds > 20) return result;
+  }
+}
+
 /** The rows of the table by the words of its head, and the flags below it. */
 async function tuned(...args: string[]) {
   const env = { SCONCE_HOME: store.home };
@@ -35,7 +43,7 @@ async function tuned(...args: string[]) {
 }
 
 test("prints what was measured, the fastest first, and flags that serve takes, of one of the fastest", async () => {
-  const { code, rows, flags, stderr } = await tuned("digits");
+  const { code, rows, flags, stderr } = await tunedSeveral("digits");
   expect(code, stderr).toBe(0);
   const rates = rows.map((row) => row["ITEMS/S"] ?? Number.NaN);
   expect(rates.length).toBeGreaterThan(1);
@@ -45,7 +53,7 @@ test("prints what was measured, the fastest first, and flags that serve takes, o
     (row) => row["BATCH SIZE"] === batchSize && row.INSTANCES === instances && row.THREADS === threads,
   );
   expect(chosen?.["ITEMS/S"]).toBeGreaterThanOrEqual(0.94 * (rates[0] ?? Number.NaN));
-  expect(stderr).toMatch(/Trying \d+ settings on cpu for 1.5 s/);
+  expect(stderr).toMatch(/Trying \d+ settings on cpu for \d+(\.\d)? s/);
   expect(stderr).not.toContain("Listening");
 });
 
@@ -61,7 +69,7 @@ test("with a latency target the best is one that keeps it, and what was given as
 });
 
 test("a model with free sizes is measured with its example, and refused without one", async () => {
-  expect((await tuned("shapes")).rows.length).toBeGreaterThan(1);
+  expect((await tunedSeveral("shapes")).rows.length).toBeGreaterThan(1);
   const { code, stderr } = await tuned("small");
   expect(code).toBe(1);
   expect(stderr).toEndWith("sconce: sizes of the model's inputs are free: declare an example to tune it with\n");
