@@ -46,7 +46,10 @@ export class Child implements AsyncDisposable {
   }
 
   async #hear(stream: Readable): Promise<void> {
-    for await (const line of createInterface(stream)) {
+    const lines = createInterface(stream);
+    // That of a process that could not be started closes without an end.
+    stream.on("close", () => lines.close());
+    for await (const line of lines) {
       this.#lines = [...this.#lines.slice(-KEPT_LINES), line];
       for (const listener of this.#listeners) listener(line);
     }

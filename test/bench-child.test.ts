@@ -43,3 +43,8 @@ test("a failure says how the process ended and shows the end of what it printed"
   expect(lines).toContain("no such module");
   expect(lines).not.toContain("line 50");
 });
+
+test("a command that is not there is told as a failure", async () => {
+  await using child = new Child(["/no/such/command"]);
+  await expect(child.heard(/never/)).rejects.toThrow("/no/such/command");
+});
