@@ -82,6 +82,19 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
     },
   );
 
+  test.each([0x01, 0xd0, 0xd7])("that hides its size behind marker %d, which has no length", async (marker) => {
+    const jpeg = await read("baseline.jpg");
+    const segments = Buffer.concat([Uint8Array.of(0xff, 0xd8, 0xff, marker), jpeg.subarray(2)]);
+    // What lies where the segment would end if the next marker were its length: a picture of 1 × 1.
+    const frame = Buffer.from("ffc0000b080001000101011100ffda0008010100003f00ffd9", "hex");
+    const file = Buffer.alloc(4 + segments.readUInt16BE(4) + frame.length);
+    segments.copy(file);
+    frame.copy(file, file.length - frame.length);
+    const { theirs, ours } = await decodings(file);
+    expect(theirs).toEqual([40, 30, expect.anything()]);
+    expect(ours).toEqual(theirs);
+  });
+
   test("grey, of any size and quality, and shrunk", async () => {
     for (const [width, height, quality] of [
       [1, 1, 80],

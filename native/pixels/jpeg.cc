@@ -45,7 +45,9 @@ void* load_library() {
   if (file < 0) return nullptr;
   void* library = nullptr;
   if (write_all(file, sconce_turbojpeg, sconce_turbojpeg_end)) {
-    library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    // Not as the addons are named that lie in memory (src/native/pixels.ts): a name of a library that is there gives that one, and numbers of
+    // files come again.
+    library = dlopen(("/proc/self/fd/./" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   close(file);
   return library;

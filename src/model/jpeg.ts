@@ -1,7 +1,7 @@
 /** What a JPEG's markers tell before it is decoded (ITU-T T.81, annex B; Exif 2.32, 4.6). */
 import type { Size } from "./placement.ts";
 
-const [SOI, EOI, SOS, TEM, RST0, RST7] = [0xd8, 0xd9, 0xda, 0x01, 0xd0, 0xd7];
+const [SOI, EOI, SOS, TEM, RST0] = [0xd8, 0xd9, 0xda, 0x01, 0xd0];
 const [APP1, SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xe1, 0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc];
 const ORIENTATION = 0x0112;
 
@@ -20,6 +20,7 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
       at += 1;
       continue;
     }
+    if (isAlone(marker)) return undefined;
     const end = endOfSegment(jpeg, at);
     if (marker === APP1 && isTurned(view, at + 4, end)) return undefined;
     if (marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC) {
@@ -82,8 +83,8 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   for (let at = begin; at + 1 < jpeg.length && scans <= max; ) {
     const marker = jpeg[at + 1] ?? 0;
     if (jpeg[at] !== 0xff || marker === 0xff) at += 1;
-    else if (marker === 0 || marker === TEM || marker === SOI || (marker >= RST0 && marker <= RST7)) at += 2;
     else if (marker === EOI) break;
+    else if (isAlone(marker)) at += 2;
     else {
       if (marker === SOS) scans += 1;
       at = endOfSegment(jpeg, at);
@@ -98,9 +99,15 @@ function firstScan(jpeg: Uint8Array): number {
   while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
     const marker = jpeg[at + 1] ?? 0;
     if (marker === SOS) break;
-    at = marker === 0xff ? at + 1 : endOfSegment(jpeg, at);
+    if (marker === 0xff) at += 1;
+    else at = isAlone(marker) ? at + 2 : endOfSegment(jpeg, at);
   }
   return at;
+}
+
+/** Whether no segment with a length follows. */
+function isAlone(marker: number): boolean {
+  return marker <= TEM || (marker >= RST0 && marker <= EOI);
 }
 
 function endOfSegment(jpeg: Uint8Array, at: number): number {

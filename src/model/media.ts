@@ -121,8 +121,8 @@ export class Image extends ModelFile {
     // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution.
     const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
     const decode = async () => {
-      const bytes = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
-      const result = normalization === undefined ? bytes : new Float32Array(bytes.buffer);
+      const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
+      const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();
       const wanted = {
         sourceWidth: source.width,
@@ -142,13 +142,15 @@ export class Image extends ModelFile {
       };
       const isPlain = source.isPlain && !isDraft;
       if (isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }))) return result;
-      const png = await this.#decode(isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
+      const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
       await toTensor(png, result, { ...wanted, isJpeg: false });
       // Its memory is for the next picture at once, and not after a collection, when it would have gone back to the system.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };
-    const data = await decodings.run(checkedBytes(this.label, source, scaled), decode, signal);
+    // The file is copied where it is decoded beside this thread.
+    const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
+    const data = await decodings.run(bytes, decode, signal);
     return { data, ...target, channels, layout };
   }
 
@@ -196,11 +198,13 @@ export class Image extends ModelFile {
   }
 
   /** As a PNG of stored pixels, in the size of the file or in the one given. */
-  #decode(size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
-    return this.#pipeline(this.#picture, (image) => {
+  #decode(source: Size, size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
+    const run = (image: Bun.Image) => {
       const sized = size ? image.resize(size.width, size.height, { filter: size.filter }) : image;
       return sized.png({ compressionLevel: 0 }).bytes();
-    });
+    };
+    // No more than there was room for: decoders might read a size elsewhere in a file that is made for it.
+    return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });
   }
 
   async #pipeline<T>(
