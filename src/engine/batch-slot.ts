@@ -1,5 +1,5 @@
 /** One runner as the batcher sees it: the batches that it was given and that have not ended. */
-import type { LeadTime } from "./lead-time.ts";
+import { type LeadTime, MOST_LEAD_MS } from "./lead-time.ts";
 
 /** Runs a batch; one that is given while another runs is begun as soon as that ends. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
@@ -26,7 +26,10 @@ export class BatchSlot<T, R> {
 
   /** When the batch after the one that runs is given; Infinity when it was. */
   commitAtMs(nowMs: number): number {
-    return this.#sizes.length >= MAX_IN_FLIGHT ? Infinity : this.#beganAtMs + this.#last.ms - this.#lead.ms(nowMs);
+    if (this.#sizes.length >= MAX_IN_FLIGHT) return Infinity;
+    // How long one of another size takes nobody knows.
+    const leadMs = this.#sizes[0] === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
+    return this.#beganAtMs + this.#last.ms - leadMs;
   }
 
   /** When the batch that runs ends if it takes what `runMs` says of its size. */

@@ -4,7 +4,7 @@ import { RecentMost } from "../recent-most.ts";
 /** Of handing a batch over, and of a timer's whole milliseconds. */
 const LEAST_MS = 2;
 /** What the loop is busy with for longer is not worth to be made up for: later items would wait behind a batch that might have had them. */
-const MOST_MS = 20;
+export const MOST_LEAD_MS = 20;
 
 /**
  * As short as the device stays busy with: what comes after a batch was given waits for that batch. Learned from how late timers have been
@@ -15,7 +15,7 @@ export class LeadTime {
   readonly #early = new RecentMost();
 
   ms(nowMs: number): number {
-    return Math.min(MOST_MS, LEAST_MS + this.#late.at(nowMs) + this.#early.at(nowMs));
+    return Math.min(MOST_LEAD_MS, LEAST_MS + this.#late.at(nowMs) + this.#early.at(nowMs));
   }
 
   /** A timer for `atMs` had its turn now. */
