@@ -24,12 +24,17 @@ export class BatchSlot<T, R> {
     return this.#sizes.length === 0;
   }
 
+  /** When the batch that runs ends, if it takes as long as the last. */
+  get endsAtMs(): number {
+    return this.#beganAtMs + this.#last.ms;
+  }
+
   /** When the batch after the one that runs is given; Infinity when it was. */
   commitAtMs(nowMs: number): number {
     if (this.#sizes.length >= MAX_IN_FLIGHT) return Infinity;
     // How long one of another size takes nobody knows.
     const leadMs = this.#sizes[0] === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
-    return this.#beganAtMs + this.#last.ms - leadMs;
+    return this.endsAtMs - leadMs;
   }
 
   /** When the batch that runs ends if it takes what `runMs` says of its size. */

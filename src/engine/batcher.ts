@@ -127,12 +127,16 @@ export class Batcher<T extends Queued, R> {
     for (const slot of this.#slots) if (slot.isIdle) this.#dispatch(slot, this.#next());
     // Parts wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
-    // The one that is likely to be free first.
     const now = this.#options.clock.now();
-    for (const slot of this.#slots.toSorted((a, b) => a.commitAtMs(now) - b.commitAtMs(now))) {
+    // Those that are likely to be free first: what another is given it would begin later.
+    for (const slot of this.#slots.toSorted((a, b) => a.endsAtMs - b.endsAtMs)) {
       const atMs = slot.commitAtMs(now);
-      if (atMs <= now) this.#dispatch(slot, this.#full(slot));
-      else this.#pumpAt(atMs, now);
+      if (atMs === Infinity) continue;
+      if (atMs > now) {
+        this.#pumpAt(atMs, now);
+        break;
+      }
+      this.#dispatch(slot, this.#full(slot));
     }
   }
 
