@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { Batcher } from "../src/engine/batcher.ts";
 import type { Queued } from "../src/engine/fair-queue.ts";
 import { Fifo } from "../src/engine/fifo.ts";
+import { LeadTime } from "../src/engine/lead-time.ts";
 import { QueueDelay } from "../src/engine/queue-delay.ts";
 import { cpuMs } from "./helpers/cpu-time.ts";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
@@ -207,6 +208,30 @@ test("a runner that works for long is given its next batch late, for those who c
   expect(next?.items.some(({ lane }) => lane === late)).toBe(true);
   expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([0, 100, 200, 300, 400, 500]);
   expect(next?.givenAtMs).toBeLessThan(300);
+});
+
+test("one that comes while a batch of a loop with time to spare runs is in the next, up to 2 ms before that begins", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15 });
+  const [many, late] = [{}, {}];
+  simulation.add(many, 40);
+  await simulation.clock.advanceTo(57);
+  simulation.add(late, 1);
+  await simulation.clock.drain();
+  expect(simulation.batches[4]?.items.some(({ lane }) => lane === late)).toBe(true);
+  expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual(
+    Array.from({ length: 11 }, (_, i) => 15 * i),
+  );
+});
+
+test.each([4, 7, 9])("a runner is not idle though the loop turns only every %d ms", async (turnMs) => {
+  const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15, turnMs });
+  simulation.add({}, 400);
+  await simulation.clock.drain();
+  const idle = simulation.batches.map(
+    ({ startedAtMs }, i) => startedAtMs - (simulation.batches[i - 1]?.endedAtMs ?? 0),
+  );
+  // What the first ones show is known for those that follow.
+  expect(idle.slice(10).filter((ms) => ms > 0)).toEqual([]);
 });
 
 test("an item's delay counts from when it became ready, and a full batch does not wait for it", async () => {
@@ -513,4 +538,12 @@ describe("a batch says why it was sent when it was:", () => {
     await simulation.clock.drain();
     expect(simulation.causes.at(-1)).toBe("alone");
   });
+});
+
+test("the lead is forgotten two seconds after the loop was busy", () => {
+  const lead = new LeadTime();
+  lead.woke(100, 109);
+  expect(lead.ms(1000)).toBe(11);
+  lead.ran(12, 15, 1100);
+  expect([1500, 2500, 4500].map((nowMs) => lead.ms(nowMs))).toEqual([14, 5, 2]);
 });

@@ -7,6 +7,7 @@ import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
 import { cacheFolder, digitsExecutable, type Executable, executable, systemLibraries } from "./helpers/executable.ts";
 import { hasRegistry, startRegistry } from "./helpers/registry.ts";
+import { descendants } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo } from "./helpers/transfer.ts";
@@ -164,6 +165,10 @@ describe("executables, with an empty environment and no user's name", () => {
       const enlarged = await sizeOf(String(Object.values(output ?? {})[0]));
       const original = await sizeOf(image);
       expect(enlarged).toEqual({ width: 2 * original.width, height: 2 * original.height });
+      const maps = await Promise.all(
+        (await descendants(server.pid)).map((pid) => readFile(`/proc/${pid}/maps`, "utf8")),
+      );
+      expect(maps.filter((map) => map.includes("memfd:turbojpeg")).length).toBe(1);
       server.kill("SIGTERM");
       expect(await server.exited).toBe(0);
     },

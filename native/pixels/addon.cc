@@ -6,17 +6,20 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bitmap.h"
+#include "jpeg.h"
 #include "resample.h"
 #include "stored_png.h"
 
 namespace pixels {
 namespace {
 
-using Task = std::function<void()>;
+/** Whether it was done. */
+using Task = std::function<bool()>;
 
-/** Work on the memory of two arrays, which it holds, on another thread; its promise gives nothing. */
+/** Work on the memory of two arrays, which it holds, on another thread; its promise gives what the task does. */
 class Work {
  public:
   static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
@@ -40,7 +43,7 @@ class Work {
   static void run(napi_env, void* data) {
     auto* work = static_cast<Work*>(data);
     try {
-      work->task_();
+      work->done_ = work->task_();
     } catch (const std::exception& error) {
       work->error_ = error.what();
     }
@@ -52,7 +55,7 @@ class Work {
     napi_delete_async_work(env, work->work_);
     napi_value value = nullptr;
     if (work->error_.empty()) {
-      if (napi_get_undefined(env, &value) == napi_ok) napi_resolve_deferred(env, work->promise_, value);
+      if (napi_get_boolean(env, work->done_, &value) == napi_ok) napi_resolve_deferred(env, work->promise_, value);
       return;
     }
     napi_value message = nullptr;
@@ -64,6 +67,7 @@ class Work {
   std::array<Napi::ObjectReference, 2> arrays_;
   napi_deferred promise_ = nullptr;
   napi_async_work work_ = nullptr;
+  bool done_ = false;
   /** What the task threw. */
   std::string error_;
 };
@@ -91,9 +95,17 @@ void require_length(const Napi::TypedArray& array, int64_t expected) {
   throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
 }
 
-/** toTensor(png, result, target) → Promise; `png` is written over. */
+/** Lays out a picture as `target` says, in a size of `width` × `height`. */
+void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Filter filter, const Target& target,
+             std::variant<uint8_t*, float*> to) {
+  const bool is_scaled = whole.width != width || whole.height != height;
+  const Rows as_it_is{width, height, opaque, false, [whole](int64_t y) { return whole.row(y); }};
+  write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
+}
+
+/** toTensor(file, result, target) → Promise; a PNG is written over, a JPEG copied at once. */
 Napi::Value ToTensor(const Napi::CallbackInfo& info) {
-  auto png = info[0].As<Napi::Uint8Array>();
+  auto file = info[0].As<Napi::Uint8Array>();
   const auto result = info[1].As<Napi::TypedArray>();
   const auto given = info[2].As<Napi::Object>();
   const auto background = floats(given, "background", 3);
@@ -123,12 +135,22 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   const int64_t height = number(given, "scaledHeight");
   if (width < 1 || height < 1) throw Napi::RangeError::New(info.Env(), "there is nothing of that size");
   const auto filter = static_cast<Filter>(number(given, "filter"));
-  return Work::start(info, [=, file = png.Data(), size = png.ByteLength()] {
-    const Raster whole = read_stored_png(file, size);
-    const bool opaque = is_opaque(whole);
-    const bool is_scaled = whole.width != width || whole.height != height;
-    const Rows as_it_is{width, height, opaque, false, [whole](int64_t y) { return whole.row(y); }};
-    write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
+  if (!flag(given, "isJpeg")) {
+    return Work::start(info, [=, png = file.Data(), size = file.ByteLength()] {
+      const Raster whole = read_stored_png(png, size);
+      lay_out(whole, is_opaque(whole), width, height, filter, target, to);
+      return true;
+    });
+  }
+  // The author's code may change or transfer it meanwhile.
+  std::vector<uint8_t> jpeg(file.Data(), file.Data() + file.ByteLength());
+  const int64_t source_width = number(given, "sourceWidth");
+  const int64_t source_height = number(given, "sourceHeight");
+  return Work::start(info, [=, jpeg = std::move(jpeg)] {
+    const Decoded decoded = decode_jpeg(jpeg, source_width, source_height);
+    if (!decoded.memory) return false;
+    lay_out(decoded.raster, true, width, height, filter, target, to);
+    return true;
   });
 }
 
@@ -147,7 +169,10 @@ Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
   };
   require_length(pixels, picture.width * picture.height * picture.channels);
   require_length(file, kBitmapHeader + picture.width * picture.height * 4);
-  return Work::start(info, [picture = std::move(picture), to = file.Data()] { write_bitmap(picture, to); });
+  return Work::start(info, [picture = std::move(picture), to = file.Data()] {
+    write_bitmap(picture, to);
+    return true;
+  });
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {

@@ -143,7 +143,9 @@ function configuration(): string | undefined {
 
 function toolVersions(): string[] {
   const { devDependencies } = JSON.parse(readText(join(root, "package.json")) ?? "{}");
-  return ["cmake-js", "node-addon-api", "node-api-headers"].map((name) => devDependencies[name]);
+  return ["cmake-js", "node-addon-api", "node-api-headers", "@julusian/jpeg-turbo"].map(
+    (name) => devDependencies[name],
+  );
 }
 
 /** A checkout that was moved can use the addon that it has, but not compile it anew in the same folder. */

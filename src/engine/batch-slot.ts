@@ -1,34 +1,40 @@
 /** One runner as the batcher sees it: the batches that it was given and that have not ended. */
+import { type LeadTime, MOST_LEAD_MS } from "./lead-time.ts";
 
 /** Runs a batch; one that is given while another runs is begun as soon as that ends. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
 /** Batches that a runner is given at once: one that runs, and the next. */
 const MAX_IN_FLIGHT = 2;
-/**
- * How long before a batch ends the next one is committed, at the latest: the event loop may be busy with something else for a while. With
- * 5 ms a network whose batches take 13 ms was served 6 % more slowly.
- */
-const LEAD_MS = 20;
-
 export class BatchSlot<T, R> {
   readonly run: Run<T, R>;
+  readonly #lead: LeadTime;
   /** Of the batches: the first runs, a second one is committed. */
   readonly #sizes: number[] = [];
   #beganAtMs = 0;
-  #lastMs = 0;
+  /** Of the batch that ended last. */
+  #last = { size: 0, ms: 0 };
 
-  constructor(run: Run<T, R>) {
+  constructor(run: Run<T, R>, lead: LeadTime) {
     this.run = run;
+    this.#lead = lead;
   }
 
   get isIdle(): boolean {
     return this.#sizes.length === 0;
   }
 
+  /** When the batch that runs ends, if it takes as long as the last. */
+  get endsAtMs(): number {
+    return this.#beganAtMs + this.#last.ms;
+  }
+
   /** When the batch after the one that runs is given; Infinity when it was. */
-  get commitAtMs(): number {
-    return this.#sizes.length >= MAX_IN_FLIGHT ? Infinity : this.#beganAtMs + this.#lastMs - LEAD_MS;
+  commitAtMs(nowMs: number): number {
+    if (this.#sizes.length >= MAX_IN_FLIGHT) return Infinity;
+    // How long one of another size takes nobody knows.
+    const leadMs = this.#sizes[0] === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
+    return this.endsAtMs - leadMs;
   }
 
   /** When the batch that runs ends if it takes what `runMs` says of its size. */
@@ -48,10 +54,13 @@ export class BatchSlot<T, R> {
 
   /** @returns how long the batch ran, in milliseconds */
   ended(nowMs: number): number {
-    this.#sizes.shift();
-    this.#lastMs = nowMs - this.#beganAtMs;
+    const size = this.#sizes.shift() ?? 0;
+    const ms = nowMs - this.#beganAtMs;
+    // One of another size tells nothing: only full ones are committed.
+    if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
+    this.#last = { size, ms };
     // A batch that was committed begins now.
     this.#beganAtMs = nowMs;
-    return this.#lastMs;
+    return ms;
   }
 }

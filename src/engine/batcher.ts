@@ -6,6 +6,7 @@ import { BatchSlot, type Run } from "./batch-slot.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
 import { LateItems } from "./late-items.ts";
+import { LeadTime } from "./lead-time.ts";
 import { MadeBatches } from "./made-batches.ts";
 
 /** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
@@ -47,6 +48,7 @@ export interface BatcherOptions<T, R> {
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
   readonly #queue = new FairQueue<T>();
+  readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
   /** Of batches that failed. Not mixed with others, so that a bad item is found in log2 runs. */
   readonly #parts = new MadeBatches<T>();
@@ -66,7 +68,7 @@ export class Batcher<T extends Queued, R> {
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
     this.#sizes = new FittingSizes(options.maxBatchSize);
-    this.#slots = options.runners.map((run) => new BatchSlot(run));
+    this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
   }
 
   /** Items that wait for a batch. */
@@ -77,7 +79,7 @@ export class Batcher<T extends Queued, R> {
   /** Whether no runner takes another batch now. */
   get isSaturated(): boolean {
     const now = this.#options.clock.now();
-    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs > now);
+    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
   }
 
   /** How long the batch that has been running the longest has been so, in milliseconds; 0 when none is. */
@@ -125,11 +127,16 @@ export class Batcher<T extends Queued, R> {
     for (const slot of this.#slots) if (slot.isIdle) this.#dispatch(slot, this.#next());
     // Parts wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
-    // The one that is likely to be free first.
     const now = this.#options.clock.now();
-    for (const slot of this.#slots.toSorted((a, b) => a.commitAtMs - b.commitAtMs)) {
-      if (slot.commitAtMs <= now) this.#dispatch(slot, this.#full(slot));
-      else this.#pumpAt(slot.commitAtMs, now);
+    // Those that are likely to be free first: what another is given it would begin later.
+    for (const slot of this.#slots.toSorted((a, b) => a.endsAtMs - b.endsAtMs)) {
+      const atMs = slot.commitAtMs(now);
+      if (atMs === Infinity) continue;
+      if (atMs > now) {
+        this.#pumpAt(atMs, now);
+        break;
+      }
+      this.#dispatch(slot, this.#full(slot));
     }
   }
 
@@ -144,6 +151,7 @@ export class Batcher<T extends Queued, R> {
     this.#commitAtMs = atMs;
     this.#options.clock.after(atMs - now, () => {
       this.#commitAtMs = Infinity;
+      this.#lead.woke(atMs, this.#options.clock.now());
       this.pump();
     });
   }

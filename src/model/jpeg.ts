@@ -1,6 +1,61 @@
-/** What a JPEG's markers tell before it is decoded (ITU-T T.81, annex B). */
+/** What a JPEG's markers tell before it is decoded (ITU-T T.81, annex B; Exif 2.32, 4.6). */
+import type { Size } from "./placement.ts";
 
-const [SOI, EOI, SOS, TEM, RST0, RST7] = [0xd8, 0xd9, 0xda, 0x01, 0xd0, 0xd7];
+const [SOI, EOI, SOS, TEM, RST0] = [0xd8, 0xd9, 0xda, 0x01, 0xd0];
+const [APP1, SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xe1, 0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc];
+const ORIENTATION = 0x0112;
+
+/**
+ * The size of a JPEG as most are: baseline, extended or progressive, of 8 bits, grey or of three colours, and not turned by its Exif data.
+ * Undefined of every other file, of whatever kind.
+ */
+export function plainSize(jpeg: Uint8Array): Size | undefined {
+  if (jpeg[0] !== 0xff || jpeg[1] !== SOI) return undefined;
+  const view = new DataView(jpeg.buffer, jpeg.byteOffset, jpeg.length);
+  let size: Size | undefined;
+  for (let at = 2; at + 4 <= jpeg.length && jpeg[at] === 0xff; ) {
+    const marker = jpeg[at + 1] ?? 0;
+    if (marker === SOS) return size;
+    if (marker === 0xff) {
+      at += 1;
+      continue;
+    }
+    if (isAlone(marker)) return undefined;
+    const end = endOfSegment(jpeg, at);
+    if (marker === APP1 && isTurned(view, at + 4, end)) return undefined;
+    if (marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC) {
+      if (marker > SOF2 || size !== undefined || at + 10 > jpeg.length) return undefined;
+      const [bits, height, width, colours] = [
+        jpeg[at + 4],
+        view.getUint16(at + 5),
+        view.getUint16(at + 7),
+        jpeg[at + 9],
+      ];
+      if (bits !== 8 || (colours !== 1 && colours !== 3) || width === 0 || height === 0) return undefined;
+      size = { width, height };
+    }
+    at = end;
+  }
+  return undefined;
+}
+
+/** Whether the segment is Exif data that has the picture lie otherwise than it is stored, or that cannot be read. */
+function isTurned(view: DataView, begin: number, end: number): boolean {
+  const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
+  if (!isExif) return false;
+  const tiff = begin + 6;
+  const last = Math.min(end, view.byteLength);
+  if (tiff + 8 > last) return true;
+  const isLittleEndian = view.getUint16(tiff) === 0x4949;
+  const directory = tiff + view.getUint32(tiff + 4, isLittleEndian);
+  if (directory + 2 > last) return true;
+  const entries = view.getUint16(directory, isLittleEndian);
+  if (directory + 2 + 12 * entries > last) return true;
+  for (let at = directory + 2; at < directory + 2 + 12 * entries; at += 12) {
+    if (view.getUint16(at, isLittleEndian) === ORIENTATION) return view.getUint16(at + 8, isLittleEndian) !== 1;
+  }
+  return false;
+}
 
 /** Whether there is an end marker. Looked for after the start of the scan: an embedded thumbnail has one of its own. */
 export function hasEnd(jpeg: Uint8Array): boolean {
@@ -28,8 +83,8 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   for (let at = begin; at + 1 < jpeg.length && scans <= max; ) {
     const marker = jpeg[at + 1] ?? 0;
     if (jpeg[at] !== 0xff || marker === 0xff) at += 1;
-    else if (marker === 0 || marker === TEM || marker === SOI || (marker >= RST0 && marker <= RST7)) at += 2;
     else if (marker === EOI) break;
+    else if (isAlone(marker)) at += 2;
     else {
       if (marker === SOS) scans += 1;
       at = endOfSegment(jpeg, at);
@@ -44,9 +99,15 @@ function firstScan(jpeg: Uint8Array): number {
   while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
     const marker = jpeg[at + 1] ?? 0;
     if (marker === SOS) break;
-    at = marker === 0xff ? at + 1 : endOfSegment(jpeg, at);
+    if (marker === 0xff) at += 1;
+    else at = isAlone(marker) ? at + 2 : endOfSegment(jpeg, at);
   }
   return at;
+}
+
+/** Whether no segment with a length follows. */
+function isAlone(marker: number): boolean {
+  return marker <= TEM || (marker >= RST0 && marker <= EOI);
 }
 
 function endOfSegment(jpeg: Uint8Array, at: number): number {

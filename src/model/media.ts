@@ -3,7 +3,7 @@ import { messageOf, SconceError } from "../errors.ts";
 import { bitmapBytes, filters, pixelsAddon } from "../native/pixels.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
-import { countScans, hasEnd } from "./jpeg.ts";
+import { countScans, hasEnd, plainSize } from "./jpeg.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
 import { firstFrame } from "./webp.ts";
@@ -67,6 +67,13 @@ export interface EncodeOptions {
   quality?: number;
 }
 
+/** What a file says of itself. */
+interface Header extends Size {
+  readonly format: string;
+  /** A JPEG that needs no more than decoding: see `plainSize`. */
+  readonly isPlain?: boolean;
+}
+
 /** As `Bun.Image` names them. */
 const draftFilters = {
   nearest: "nearest",
@@ -111,12 +118,15 @@ export class Image extends ModelFile {
     // Rows are scaled first, all of them: of a long and narrow image that could be the work of thousands.
     if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
+    // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution.
+    const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
     const decode = async () => {
-      const png = await this.#decode(source, { scaled, filter, draft });
-      const bytes = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
-      const result = normalization === undefined ? bytes : new Float32Array(bytes.buffer);
+      const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
+      const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();
-      await toTensor(png, result, {
+      const wanted = {
+        sourceWidth: source.width,
+        sourceHeight: source.height,
         scaledWidth: scaled.width,
         scaledHeight: scaled.height,
         filter: filters.indexOf(filter),
@@ -129,12 +139,18 @@ export class Image extends ModelFile {
         background,
         mean,
         std,
-      });
+      };
+      const isPlain = source.isPlain && !isDraft;
+      if (isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }))) return result;
+      const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
+      await toTensor(png, result, { ...wanted, isJpeg: false });
       // Its memory is for the next picture at once, and not after a collection, when it would have gone back to the system.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };
-    const data = await decodings.run(checkedBytes(this.label, source, scaled), decode, signal);
+    // The file is copied where it is decoded beside this thread.
+    const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
+    const data = await decodings.run(bytes, decode, signal);
     return { data, ...target, channels, layout };
   }
 
@@ -166,12 +182,13 @@ export class Image extends ModelFile {
     return firstFrame(this.bytes);
   }
 
-  async #header(): Promise<Bun.Image.Metadata> {
+  async #header(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
+    const plain = plainSize(this.bytes);
     // The limit is checked here and not by Bun, whose error does not say how large the image is.
-    const header = await this.#pipeline(this.#picture, (image) => image.metadata(), {
-      maxPixels: Number.MAX_SAFE_INTEGER,
-    });
+    const header: Header = plain
+      ? { ...plain, format: "jpeg", isPlain: true }
+      : await this.#pipeline(this.#picture, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
     if (!readable.includes(header.format)) throw this.#unreadable();
     this.#checkPixels(header, "");
     // libjpeg fills what is missing with grey and calls it a warning; a model would give a confident answer about nothing.
@@ -180,18 +197,14 @@ export class Image extends ModelFile {
     return header;
   }
 
-  /** As a PNG of stored pixels, in the size of the file; a draft in the size asked for. */
-  async #decode(
-    source: Bun.Image.Metadata,
-    { scaled, filter, draft }: { scaled: Size; filter: Filter; draft: boolean },
-  ): Promise<Uint8Array> {
-    const { width, height } = scaled;
-    // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution.
-    const isDraft = draft && source.format === "jpeg" && (width < source.width || height < source.height);
-    return this.#pipeline(this.#picture, (image) => {
-      const sized = isDraft ? image.resize(width, height, { filter: draftFilters[filter] }) : image;
+  /** As a PNG of stored pixels, in the size of the file or in the one given. */
+  #decode(source: Size, size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
+    const run = (image: Bun.Image) => {
+      const sized = size ? image.resize(size.width, size.height, { filter: size.filter }) : image;
       return sized.png({ compressionLevel: 0 }).bytes();
-    });
+    };
+    // No more than there was room for: decoders might read a size elsewhere in a file that is made for it.
+    return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });
   }
 
   async #pipeline<T>(

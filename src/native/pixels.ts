@@ -1,4 +1,4 @@
-/** The only place that loads the small addon: pixels between `Bun.Image` and tensors, on other threads. It needs no libtorch. */
+/** The only place that loads the small addon: from pictures to tensors, and from pixels to what `Bun.Image` encodes, on other threads. It needs no libtorch. */
 /// <reference path="./pixels-file.d.ts" />
 
 import { dlopen, FFIType } from "bun:ffi";
@@ -9,6 +9,10 @@ import { messageOf, SconceError } from "../errors.ts";
 export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
 
 export interface Target {
+  readonly isJpeg: boolean;
+  /** Of a JPEG: one of another size is not decoded. */
+  readonly sourceWidth: number;
+  readonly sourceHeight: number;
   readonly scaledWidth: number;
   readonly scaledHeight: number;
   /** Of `filters`. */
@@ -39,15 +43,17 @@ export interface Bitmap {
 /** What native/pixels/addon.cc exports. */
 interface PixelsAddon {
   /**
-   * Scales and lays out what `Bun.Image` wrote as a PNG of level 0, which is written over.
+   * Scales and lays out a picture.
+   * @param file a JPEG, which is copied before this returns; or what `Bun.Image` wrote as a PNG of level 0, which is written over
    * @param result has `width * height * channels` values
+   * @returns false where it is a JPEG that is not decoded here
    */
-  toTensor(png: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<void>;
+  toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<boolean>;
   /**
    * Makes a file that `Bun.Image` reads of raw pixels, which are copied before this returns.
    * @param file has `bitmapBytes` bytes
    */
-  toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<void>;
+  toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
 }
 
 export function bitmapBytes({ width, height }: Bitmap): number {

@@ -11,7 +11,7 @@ import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
-import { OutputTurns } from "./output-turns.ts";
+import { bytesOf, RowFinisher } from "./row-finisher.ts";
 import { Suspects } from "./suspects.ts";
 import { Turns } from "./turns.ts";
 
@@ -59,7 +59,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Of items that go to a runner, while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
-  readonly #outputs: OutputTurns;
+  readonly #finisher: RowFinisher;
   readonly suspects = new Suspects();
   readonly counts = new ItemCounts();
   #isBeginning = false;
@@ -75,7 +75,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
     this.#engine = engine;
     this.#pipeline = pipeline;
-    this.#outputs = new OutputTurns(() => pipeline.isBehind);
     this.#observer = limits.observer;
     this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
     this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
@@ -87,6 +86,12 @@ export class ItemFlow implements EngineListener<ListItem> {
       memory: this.#memory,
       itemBytes: pipeline.declaredBytes,
       onRoom: () => this.#begin(),
+    });
+    this.#finisher = new RowFinisher({
+      pipeline,
+      room: this.#room,
+      observer: limits.observer,
+      onFinished: (list) => this.#goOn(list),
     });
     this.#fetches = new Gate(limits.maxFetches);
     this.#turns = new Turns({
@@ -120,8 +125,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   run(list: ItemList): void {
     if (this.suspects.isWatching) list.isLate = this.suspects.isLate(list.client);
     this.counts.came(list);
-    this.#queue(list);
-    this.#begin();
+    this.#goOn(list);
   }
 
   /** Its client knows where to find the outputs and waits no more. */
@@ -160,7 +164,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   finished(item: ListItem, rows: Rows): void {
-    const { lane, index, readyAtMs } = item;
+    const { lane, readyAtMs } = item;
     this.suspects.ended(lane.client, false);
     const beganMs = performance.now();
     const tookMs = beganMs - readyAtMs;
@@ -169,37 +173,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (lane.isOver) return;
     this.#room.ended(item);
     this.counts.ended(lane, true);
-    if (this.#outputs.isOpen) {
-      this.#finish(lane, index, rows);
-      this.#outputs.took(performance.now() - beganMs);
-      return;
-    }
-    const bytes = bytesOf(rows);
-    this.#finishing(lane, bytes, 1);
-    this.#outputs.add(lane, () => {
-      this.#finishing(lane, bytes, -1);
-      if (!lane.isOver) this.#finish(lane, index, rows);
-      this.#queue(lane);
-      this.#begin();
-    });
-  }
-
-  #finish(lane: ItemList, index: number, rows: Rows): void {
-    const beganMs = performance.now();
-    try {
-      const input = lane.input(index);
-      const output = lane.isScoped
-        ? lane.scope(() => this.#pipeline.finish(rows, input, lane.takesText))
-        : this.#pipeline.finish(rows, input, lane.takesText);
-      if (output instanceof Promise) {
-        this.#finishLater(lane, index, { output, bytes: bytesOf(rows), beganMs });
-      } else {
-        this.#observer?.took("postprocess", performance.now() - beganMs);
-        lane.succeeded(index, output);
-      }
-    } catch (error) {
-      lane.failed(index, codedError(error));
-    }
+    this.#finisher.finish(item, rows, beganMs);
   }
 
   failed(item: ListItem, error: SconceError): void {
@@ -217,32 +191,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     lane.failed(index, codedError(error));
   }
 
-  /** An asynchronous `postprocess` holds its rows: while they are many nothing else is begun. */
-  #finishLater(
-    lane: ItemList,
-    index: number,
-    { output, bytes, beganMs }: { output: Promise<unknown>; bytes: number; beganMs: number },
-  ): void {
-    this.#finishing(lane, bytes, 1);
-    output
-      .then(
-        (value) => {
-          this.#observer?.took("postprocess", performance.now() - beganMs);
-          lane.succeeded(index, value);
-        },
-        (error: unknown) => lane.failed(index, codedError(error)),
-      )
-      .finally(() => {
-        this.#finishing(lane, bytes, -1);
-        this.#queue(lane);
-        this.#begin();
-      });
-  }
-
-  /** Rows wait for `postprocess`, or an asynchronous one has them. */
-  #finishing(lane: ItemList, bytes: number, change: 1 | -1): void {
-    this.#room.finishing(bytes, change);
-    lane.finishing += change;
+  #goOn(list: ItemList): void {
+    this.#queue(list);
+    this.#begin();
   }
 
   /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
@@ -339,8 +290,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.#failed(list, index, error);
     } finally {
       list.fetching -= 1;
-      this.#queue(list);
-      this.#begin();
+      this.#goOn(list);
     }
   }
 
@@ -369,8 +319,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.#failed(list, index, error);
     } finally {
       this.#room.prepared(list, bytes);
-      this.#queue(list);
-      this.#begin();
+      this.#goOn(list);
     }
   }
 
@@ -391,11 +340,4 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
     return bytes;
   }
-}
-
-/** The author's code may not have been type-checked: what is no tensor is refused by the engine. */
-function bytesOf(tensors: Tensors | undefined): number {
-  let bytes = 0;
-  for (const name in tensors) bytes += tensors[name]?.data?.byteLength ?? 0;
-  return bytes;
 }

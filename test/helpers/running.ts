@@ -20,6 +20,12 @@ export async function children(pid = process.pid): Promise<number[]> {
   return text.split(" ").filter(Boolean).map(Number);
 }
 
+/** Ids of a process and of all that it started and those started. */
+export async function descendants(pid: number): Promise<number[]> {
+  const below = await Promise.all((await children(pid)).map(descendants));
+  return [pid, ...below.flat()];
+}
+
 /** Ids of the children of a server that are in a role. */
 export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
   const found: number[] = [];

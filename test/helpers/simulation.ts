@@ -9,6 +9,12 @@ import type { BatchCause } from "../../src/metrics/labels.ts";
 export class SimulatedClock implements Clock {
   #now = 0;
   #timers: { atMs: number; callback: () => void }[] = [];
+  readonly #turnMs: number;
+
+  /** @param turnMs of a loop that looks at its timers only so often; 0 of one that is never busy */
+  constructor(turnMs = 0) {
+    this.#turnMs = turnMs;
+  }
 
   now(): number {
     return this.#now;
@@ -34,7 +40,8 @@ export class SimulatedClock implements Clock {
       const [next] = this.#timers.toSorted((a, b) => a.atMs - b.atMs);
       if (next === undefined) break;
       this.#timers = this.#timers.filter((timer) => timer !== next);
-      this.#now = Math.max(this.#now, next.atMs);
+      const dueAtMs = this.#turnMs === 0 ? next.atMs : Math.ceil(next.atMs / this.#turnMs) * this.#turnMs;
+      this.#now = Math.max(this.#now, dueAtMs);
       next.callback();
       await settle();
     }
@@ -105,7 +112,7 @@ export class SimulatedRunner {
 
 /** A batcher on simulated devices, and a record of everything that it told its listener. */
 export class Simulation implements BatchListener<Item, readonly number[]> {
-  readonly clock = new SimulatedClock();
+  readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
@@ -128,7 +135,9 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly latencyTargetMs?: number | undefined;
     readonly durationMs?: (size: number, items: readonly Item[]) => number;
     readonly fits?: number | ((key: string) => number);
+    readonly turnMs?: number;
   }) {
+    this.clock = new SimulatedClock(options.turnMs);
     const { fits = Infinity } = options;
     const durationMs = options.durationMs ?? (() => 10);
     this.runners = Array.from(
