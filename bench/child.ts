@@ -2,7 +2,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
 import { root } from "../scripts/setup/step.ts";
 
 export interface ChildOptions {
@@ -24,7 +23,8 @@ export class Child implements AsyncDisposable {
   #isOver = false;
   /** Called with each line, and with undefined at the end. */
   readonly #listeners = new Set<(line: string | undefined) => void>();
-  #lines: string[] = [];
+  /** The last of its standard output, and of its standard error: which of the two was first nobody knows. */
+  readonly #lines: Readonly<Record<"stdout" | "stderr", string[]>> = { stdout: [], stderr: [] };
 
   constructor(command: readonly string[], { env = {}, cwd = root, stopMs = 10_000 }: ChildOptions = {}) {
     const [program = "", ...args] = command;
@@ -33,8 +33,8 @@ export class Child implements AsyncDisposable {
     // A group of its own, which ends as a whole, whatever the process started: pytriton, ended alone, leaves its server behind.
     this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
-    const heard = [this.#process.stdout, this.#process.stderr].map((stream) => this.#hear(stream));
-    this.#process.on("error", ({ message }) => this.#lines.push(message));
+    const heard = (["stdout", "stderr"] as const).map((name) => this.#hear(name));
+    this.#process.on("error", ({ message }) => this.#lines.stderr.push(message));
     // Its end may be told before the last of its lines.
     const closed = new Promise((resolve) => this.#process.on("close", resolve));
     void Promise.all([closed, ...heard]).then(() => {
@@ -45,12 +45,14 @@ export class Child implements AsyncDisposable {
     });
   }
 
-  async #hear(stream: Readable): Promise<void> {
+  async #hear(name: "stdout" | "stderr"): Promise<void> {
+    const stream = this.#process[name];
     const lines = createInterface(stream);
     // That of a process that could not be started closes without an end.
     stream.on("close", () => lines.close());
+    const kept = this.#lines[name];
     for await (const line of lines) {
-      this.#lines = [...this.#lines.slice(-KEPT_LINES), line];
+      if (kept.push(line) > KEPT_LINES) kept.shift();
       for (const listener of this.#listeners) listener(line);
     }
   }
@@ -60,7 +62,7 @@ export class Child implements AsyncDisposable {
     const child = new Child(command, { env });
     await child.#ended.promise;
     if (child.#process.exitCode !== 0) throw child.failure();
-    return child.#lines.at(-1) ?? "";
+    return child.#lines.stdout.at(-1) ?? "";
   }
 
   get pid(): number {
@@ -95,7 +97,8 @@ export class Child implements AsyncDisposable {
   failure(what = "goes on"): Error {
     const { exitCode, signalCode } = this.#process;
     const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;
-    return new Error([`this ${how}: ${this.#command.join(" ")}`, ...this.#lines.slice(-KEPT_LINES)].join("\n"));
+    const { stdout, stderr } = this.#lines;
+    return new Error([`this ${how}: ${this.#command.join(" ")}`, ...stdout, ...stderr].join("\n"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
