@@ -10,6 +10,7 @@ import type { Unfinished } from "./predictions/admission.ts";
 import { openStore } from "./predictions/open-store.ts";
 import { indexOf, ownerOf } from "./predictions/owner.ts";
 import type { Role } from "./processes/link.ts";
+import { goBehindEngine } from "./processes/priority.ts";
 import { SharedCounters } from "./processes/shared-counters.ts";
 import { roleStart } from "./role-start.ts";
 
@@ -43,6 +44,7 @@ export const counterNames = ["items", "bytes", "held", "pictures", "results", "p
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
+    goBehindEngine();
     const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store } =
       frontStart.parse(start);
     const engine = new EngineLink();

@@ -11,6 +11,7 @@ import { Fronts } from "./fronts.ts";
 import { log } from "./log.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
 import { ownerOf } from "./predictions/owner.ts";
+import { goBehindEngine } from "./processes/priority.ts";
 import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
 import { Supervised } from "./processes/supervised.ts";
 import { maxPaddedBytesOf } from "./serve-limits.ts";
@@ -116,6 +117,8 @@ async function prepareEngine(options: ServerOptions, opened: AsyncDisposableStac
     },
     open: async (tools: FrontTools): Promise<RunningModel> => {
       const [running] = await Promise.all([link.open(options.packaged, tools), begin()]);
+      // Not before: a child begins with the priority of this process. One that is started again is equal to it, as both were without this.
+      goBehindEngine();
       return running;
     },
   };

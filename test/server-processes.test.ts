@@ -1,6 +1,8 @@
 /** The processes of a server: fronts without libtorch, the engine that they share, and what the end of one costs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
+import { getPriority } from "node:os";
 import { join } from "node:path";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
@@ -59,6 +61,16 @@ async function outputsOf(client: Client, created: ReadonlyMap<string, number>): 
   return Promise.all([...created.keys()].map(async (id) => (await client.end(id)).outputs?.[0]?.y));
 }
 
+/** The priorities of a process's threads, each once. */
+async function nicesOf(pid: number): Promise<number[]> {
+  const threads = await readdir(`/proc/${pid}/task`);
+  const stats = await Promise.all(
+    threads.map((id) => readFile(`/proc/${pid}/task/${id}/stat`, "utf8").catch(() => "")),
+  );
+  const nices = stats.filter(Boolean).map((stat) => Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]));
+  return [...new Set(nices)];
+}
+
 const expected = (created: ReadonlyMap<string, number>) => [...created.values()].map((x) => 2 * x + 1);
 
 describe("a server", () => {
@@ -70,6 +82,9 @@ describe("a server", () => {
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
     // Its threads leave the cores to the fronts while they wait for one another.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=1000");
+    // And have them before the fronts' where there are too few.
+    const own = getPriority();
+    expect([await nicesOf(engine), await nicesOf(server.pid)]).toEqual([[own], [Math.min(19, own + 5)]]);
     process.kill(engine, "SIGKILL");
     await until(async () => (await client.fetch("/health/ready")).status === 503);
     // Taken all the same, and run by the next process.
