@@ -44,9 +44,9 @@ export const counterNames = ["items", "bytes", "held", "pictures", "results", "p
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    goBehindEngine();
     const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store } =
       frontStart.parse(start);
+    if (config.role !== "front") goBehindEngine();
     const engine = new EngineLink();
     link.onMessage((raw) => {
       const news = engineNews.parse(raw);

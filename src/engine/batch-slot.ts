@@ -24,8 +24,8 @@ export class BatchSlot<T, R> {
     return this.#sizes.length === 0;
   }
 
-  /** When the batch that runs ends, if it takes as long as the last. */
-  get endsAtMs(): number {
+  /** When the batch that runs ends, if it takes as long as the last one did. */
+  get freeAtMs(): number {
     return this.#beganAtMs + this.#last.ms;
   }
 
@@ -34,7 +34,7 @@ export class BatchSlot<T, R> {
     if (this.#sizes.length >= MAX_IN_FLIGHT) return Infinity;
     // How long one of another size takes nobody knows.
     const leadMs = this.#sizes[0] === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
-    return this.endsAtMs - leadMs;
+    return this.freeAtMs - leadMs;
   }
 
   /** When the batch that runs ends if it takes what `runMs` says of its size. */

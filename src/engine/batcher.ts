@@ -129,7 +129,7 @@ export class Batcher<T extends Queued, R> {
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
     const now = this.#options.clock.now();
     // Those that are likely to be free first: what another is given it would begin later.
-    for (const slot of this.#slots.toSorted((a, b) => a.endsAtMs - b.endsAtMs)) {
+    for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
       if (atMs === Infinity) continue;
       if (atMs > now) {
