@@ -26,7 +26,7 @@ export class BatchSlot<T, R> {
 
   /** When the batch that runs ends, if it takes as long as the last one did. */
   get freeAtMs(): number {
-    return this.#beganAtMs + this.#last.ms;
+    return this.#beganAtMs + (this.#last.size === 0 ? this.#lead.lastMs : this.#last.ms);
   }
 
   /** When the batch after the one that runs is given; Infinity when it was. */
@@ -59,6 +59,7 @@ export class BatchSlot<T, R> {
     // One of another size tells nothing: only full ones are committed.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
     this.#last = { size, ms };
+    this.#lead.lastMs = ms;
     // A batch that was committed begins now.
     this.#beganAtMs = nowMs;
     return ms;

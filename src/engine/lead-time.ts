@@ -13,6 +13,8 @@ export const MOST_LEAD_MS = 20;
 export class LeadTime {
   readonly #late = new RecentMost();
   readonly #early = new RecentMost();
+  /** Of the batch that ended last on any runner: what is expected of one that has run none. */
+  lastMs = 0;
 
   ms(nowMs: number): number {
     return Math.min(MOST_LEAD_MS, LEAST_MS + this.#late.at(nowMs) + this.#early.at(nowMs));
