@@ -1,5 +1,6 @@
 /** The raw loop: what libtorch alone does with batches of ready tensors, in a process of its own. */
 import { join } from "node:path";
+import { keptMemory } from "../src/engine/libtorch-env.ts";
 import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 import { type Network, type Output, outputSchema, python, storeEnv } from "./networks.ts";
@@ -54,7 +55,8 @@ async function addonLoop({ name, folder, inputs }: Network, threads: number): Pr
   const file = join(folder, "inputs.json");
   await Bun.write(file, JSON.stringify(inputs));
   const script = join(import.meta.dir, "raw-loop.ts");
-  return new Child([process.execPath, script, name, file, String(threads)], { env: storeEnv });
+  const env = { ...storeEnv, ...keptMemory };
+  return new Child([process.execPath, script, name, file, String(threads)], { env });
 }
 
 const run = async (loop: Child, rows: number, seconds: number) =>

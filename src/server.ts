@@ -3,6 +3,7 @@ import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { ModelSource } from "./commands/model-source.ts";
 import type { ServeConfig } from "./config.ts";
+import { libtorchEnv } from "./engine/libtorch-env.ts";
 import { type EngineEvents, EngineLink, logShrink } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
 import { SconceError } from "./errors.ts";
@@ -163,7 +164,7 @@ export function engineProcess(
       socket = folder.join(`${name}-${starts++}.sock`);
       return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
     },
-    env: openMpEnv(),
+    env: libtorchEnv(),
     batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),
     onReady: () => events.ready(socket),
     onEnd: (reason) => {
@@ -179,14 +180,6 @@ export function engineProcess(
     },
     stop: () => engine.stop(STOP_MS),
   };
-}
-
-/**
- * A thread of a forward pass that has done its part waits for the others in a loop of some 10 ms before it sleeps, and keeps the fronts from
- * the core that they are waiting for. libgomp itself turns in 1000 where it has more threads than cores.
- */
-function openMpEnv(): Record<string, string> {
-  return process.env.OMP_WAIT_POLICY === undefined ? { GOMP_SPINCOUNT: "1000" } : {};
 }
 
 /** The engine in the front's own process. */

@@ -1,6 +1,6 @@
 /** The processes of a server: fronts without libtorch, the engine that they share, and what the end of one costs. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir, readFile } from "node:fs/promises";
+import { copyFile, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
@@ -13,6 +13,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(120_000);
@@ -28,8 +29,16 @@ beforeAll(async () => {
     output: "z.object({ y: z.string() })",
     postprocess: "({ y }) => ({ y: String(y.data[0]).repeat(1e6) })",
   };
+  const wide = {
+    tensors: "{ inputs: { x: float32() }, outputs: { y: float32() } }",
+    weights: '"wide.pt"',
+    preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []) })",
+  };
+  const wideFolder = await writeModel(dir, modelText({ name: '"wide"', ...wide }), "wide");
+  await copyFile((await fixtures()).path("wide.pt"), join(wideFolder, "wide.pt"));
   store = await storeWith(
     "lab",
+    wideFolder,
     await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"),
     await writeModel(dir, modelText({ name: '"large"', ...large }), "large"),
   );
@@ -73,7 +82,31 @@ async function nicesOf(pid: number): Promise<number[]> {
 
 const expected = (created: ReadonlyMap<string, number>) => [...created.values()].map((x) => 2 * x + 1);
 
+/** How often a process had to be given a page of memory. */
+async function minorFaultsOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+  return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[7]);
+}
+
 describe("a server", () => {
+  test("keeps the memory of a forward pass for the next one", async () => {
+    await using server = serve("wide", "--fronts", "1");
+    const client = await clientOf(server);
+    const [engine = 0] = await inRole(server.pid, "engine");
+    const passes = async (count: number) => {
+      for (let x = 0; x < count; x++) {
+        const { outputs } = await client.end((await client.create([{ x }])).prediction_id);
+        expect(outputs).toEqual([{ y: x }]);
+      }
+    };
+    // libtorch records what the first ones do, and compiles that.
+    await passes(3);
+    const before = await minorFaultsOf(engine);
+    await passes(10);
+    const pages = (64 * 2 ** 20) / 4096;
+    expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
+  });
+
   test("has libtorch in its engine process alone, which is started again when it is killed", async () => {
     await using server = serve("lab");
     const client = await clientOf(server);
