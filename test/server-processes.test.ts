@@ -114,7 +114,7 @@ describe("a server", () => {
     expect([await hasLibtorch(server.pid), await hasLibtorch(engine)]).toEqual([false, true]);
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
     // Its threads leave the cores to the fronts while they wait for one another.
-    expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=1000");
+    expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
     // And have them before the fronts' where there are too few.
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(server.pid)]).toEqual([[own], [Math.min(19, own + 5)]]);
