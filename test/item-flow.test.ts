@@ -40,6 +40,11 @@ class HeldEngine extends InstantEngine {
     this.#items.push(item);
   }
 
+  /** Those that wait. */
+  get items(): readonly ListItem[] {
+    return this.#items;
+  }
+
   finish(): void {
     this.listener?.dispatched(this.#items);
     for (const item of this.#items) this.listener?.finished(item, {});
@@ -246,4 +251,35 @@ test("the time after all clients have left is none in which the device was slow"
   nowMs += 60_000;
   come();
   expect(flow.waitMs(true).waitMs).toBe(0);
+});
+
+test("a list with more inputs than may be ready keeps no other list from its first one", () => {
+  const model = defineModel({
+    name: "any",
+    input: z.object({ x: z.number() }),
+    output: z.object({ y: z.number() }),
+    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+    weights: "none.pt",
+    preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const come = (count: number) => {
+    const inputs = new ReadyInputs(Array.from({ length: count }, () => ({ x: 1 })));
+    const list = new ItemList(inputs, { succeeded() {}, failed() {} }, { isWaitedFor: true });
+    flow.run(list);
+    return list;
+  };
+  const readyOf = (list: ItemList) => engine.items.filter(({ lane }) => lane === list).length;
+  const large = come(10_000);
+  const mostReady = readyOf(large);
+  expect(mostReady).toBeLessThan(1000);
+  expect(flow.waitMs(true).waitMs).toBe(0);
+  expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
+  // Of first ones there are no more than of all.
+  const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
+  expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
+  expect(readyOf(large)).toBe(mostReady);
 });

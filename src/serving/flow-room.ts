@@ -22,6 +22,8 @@ export class FlowRoom {
   /** Of `#bytes`, all but fetched files, which are charged from their first byte. */
   readonly #charge: Charge;
   #ready = 0;
+  /** Lists with an item among these. */
+  #lists = 0;
   #preparing = 0;
   #finishing = 0;
   /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
@@ -40,10 +42,13 @@ export class FlowRoom {
     return { items: this.#ready, bytes: this.#bytes };
   }
 
-  /** Whether one more input may be begun, beside what is ready and what is being made ready; one alone is always let in. */
-  isThere(): boolean {
+  /**
+   * Whether one more input may be begun, beside what is ready and what is being made ready; one alone is always let in.
+   * @param isFirst of its list: many items of others leave it as much room as others' first ones do
+   */
+  isThere(isFirst = false): boolean {
     const { maxReady, maxReadyBytes, memory, onRoom } = this.#options;
-    if (this.#ready >= maxReady || this.#preparing >= MAX_PREPARING) return false;
+    if ((isFirst ? this.#lists : this.#ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
     if (this.#ready + this.#preparing + this.#finishing === 0) return true;
     // Before the first of its kind is ready nobody knows how large they are.
     if (this.#expectedBytes === undefined && this.#preparing >= maxReady) return false;
@@ -56,8 +61,11 @@ export class FlowRoom {
 
   /** An item waits for a batch. */
   enter({ lane, bytes, tensorBytes }: ListItem): void {
+    if (!lane.isLate) {
+      this.#ready += 1;
+      if (lane.ready === 0) this.#lists += 1;
+    }
     lane.ready += 1;
-    if (!lane.isLate) this.#ready += 1;
     this.hold(lane, bytes, tensorBytes);
   }
 
@@ -68,7 +76,10 @@ export class FlowRoom {
     const { lane, bytes } = item;
     if (lane.ready === 0) return;
     lane.ready -= 1;
-    if (!lane.isLate) this.#ready -= 1;
+    if (!lane.isLate) {
+      this.#ready -= 1;
+      if (lane.ready === 0) this.#lists -= 1;
+    }
     this.hold(lane, -bytes, 0);
   }
 
@@ -110,7 +121,10 @@ export class FlowRoom {
 
   /** Forgets all that a list has. */
   clear(list: ItemList): void {
-    if (!list.isLate) this.#ready -= list.ready;
+    if (!list.isLate && list.ready > 0) {
+      this.#ready -= list.ready;
+      this.#lists -= 1;
+    }
     this.#preparing -= list.preparing;
     this.hold(list, -list.bytes, -list.tensorBytes);
     list.ready = 0;

@@ -115,7 +115,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
   waitMs(isWaitedFor: boolean): { readonly waitMs: number; readonly patienceMs: number } {
-    if (this.#room.isThere()) return { waitMs: 0, patienceMs: Infinity };
+    if (this.#room.isThere(isWaitedFor)) return { waitMs: 0, patienceMs: Infinity };
     const nowMs = performance.now();
     this.#turns.look(nowMs);
     return this.#turns.waitMs(isWaitedFor, nowMs);
@@ -204,9 +204,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#isBeginning = true;
     // An empty queue does not stand.
     this.#turns.look(begin);
-    while (this.#room.isThere()) {
-      const list = this.#turns.next();
-      if (list === undefined) break;
+    for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.delete(list);
       this.#turnMs = begin;
       if (list.next === 0 && begin + this.#leastMs > list.deadlineMs) list.refuse("late");
@@ -224,6 +222,12 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.#rate.begun(performance.now());
       this.#lookLater();
     }
+  }
+
+  /** Whose input may be begun. One with many of them takes the room that there is again and again: it does not keep others from their first. */
+  #next(): ItemList | undefined {
+    if (this.#room.isThere()) return this.#turns.next();
+    return this.#room.isThere(true) ? this.#turns.firstFresh : undefined;
   }
 
   /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */

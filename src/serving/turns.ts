@@ -128,6 +128,11 @@ export class Turns {
     return this.#polled.first;
   }
 
+  /** The one that has waited the longest for its first turn, of those that a client waits for. */
+  get firstFresh(): ItemList | undefined {
+    return this.#fresh.first;
+  }
+
   /**
    * When one more list is likely to have its first turn, in milliseconds from now, and how long it can wait for that although its client
    * might wait for longer.
