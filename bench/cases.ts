@@ -1,7 +1,7 @@
 /** The cases of the benchmark: what is measured beside what, and which goal was set. */
 import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
-import { connectedNetwork, large, mlpInBytes } from "./networks.ts";
+import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
 import { peer, peers } from "./peers/peers.ts";
 import { bunImage, meanOfPictures, resnetByUrl } from "./photographs.ts";
 import { raw, rawInPython } from "./raw.ts";
@@ -97,6 +97,12 @@ const own: Cases = {
     network: large,
     subject: "large, beside outputs of 10 MB of numbers",
     inputs: ([input]) => [{ ...input, count: 500_000 }],
+    mostMs: 20,
+  }),
+  "large-picture": largeRow({
+    network: photo,
+    subject: "photo, beside outputs of 10 MB, a picture each",
+    inputs: ([input]) => [{ ...input, side: 1580 }],
     mostMs: 20,
   }),
   "isolation-mlp": row({ ...bySlope, ...isolated }, two(), one, atLeast(0.95)),

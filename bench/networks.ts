@@ -98,3 +98,13 @@ export async function mlpInBytes(): Promise<Network> {
 export async function large(): Promise<Network> {
   return { ...(await connectedNetwork("tiny")), name: "large", folder: await buildOwnModel("large", "tiny") };
 }
+
+/** The same with a picture as output. Each is made anew, as a file of other bytes where the encoder is another one: there is nothing to compare with. */
+export async function photo(): Promise<Network> {
+  return {
+    ...(await connectedNetwork("tiny")),
+    name: "photo",
+    folder: await buildOwnModel("photo", "tiny"),
+    samples: [],
+  };
+}
