@@ -1,6 +1,4 @@
 /** What others feel of a client whose requests or answers are large, one after the other: their latency meanwhile. */
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
 import { load } from "./load.ts";
 import type { Input, Network } from "./networks.ts";
@@ -29,10 +27,8 @@ export async function besideLarge(
 ): Promise<Measurement> {
   const network = await make();
   await using served = await sconce({ flags: ["--store", "memory", ...flags] })(network);
-  const file = join(network.folder, `large-${process.pid}.txt`);
-  writeFileSync(file, `${JSON.stringify(inputs(network.requests))}\n`);
-  using _ = { [Symbol.dispose]: () => rmSync(file) };
-  const largeOnes = () => load({ url: served.url, bodies: file }, { connections: 1, seconds: LONG_TURNS * seconds });
+  const body = JSON.stringify(inputs(network.requests));
+  const largeOnes = () => oneAfterTheOther(served.url, body, LONG_TURNS * seconds);
   await served.check();
   await served.measure({ connections: 64, seconds: warmUpSeconds(seconds) });
   await largeOnes();
@@ -55,4 +51,21 @@ export async function besideLarge(
     behind: `${rounded(alone.p99Ms)} ms without it, ${rounded(median(rates))} large ones/s`,
     failed: sum(failures),
   };
+}
+
+/** Waits for the last answer: what a client leaves behind the server still has to do, beside the next one's. */
+async function oneAfterTheOther(url: string, body: string, seconds: number) {
+  const beganMs = performance.now();
+  let [answered, failed] = [0, 0];
+  do {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body,
+    });
+    await response.arrayBuffer();
+    if (response.ok) answered += 1;
+    else failed += 1;
+  } while (performance.now() - beganMs < 1000 * seconds);
+  return { perSecond: (1000 * answered) / (performance.now() - beganMs), failed };
 }
