@@ -51,6 +51,16 @@ class HeldEngine extends InstantEngine {
   }
 }
 
+const anyModel = defineModel({
+  name: "any",
+  input: z.object({ x: z.number() }),
+  output: z.object({ y: z.number() }),
+  tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+  weights: "none.pt",
+  preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+  postprocess: () => ({ y: 1 }),
+});
+
 const COUNT = 200;
 
 /** 2 ms, in which nothing else happens. */
@@ -224,17 +234,8 @@ test("a demo is given large outputs as the model made them, and the event loop t
 test("the time after all clients have left is none in which the device was slow", () => {
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
-  const model = defineModel({
-    name: "any",
-    input: z.object({ x: z.number() }),
-    output: z.object({ y: z.number() }),
-    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-    weights: "none.pt",
-    preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
-    postprocess: () => ({ y: 1 }),
-  });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(anyModel, fetcher));
   const come = () =>
     Array.from({ length: 500 }, () => {
       const list = new ItemList(
@@ -253,22 +254,16 @@ test("the time after all clients have left is none in which the device was slow"
   expect(flow.waitMs(true).waitMs).toBe(0);
 });
 
-test("a list with more inputs than may be ready keeps no other list from its first one", () => {
-  const model = defineModel({
-    name: "any",
-    input: z.object({ x: z.number() }),
-    output: z.object({ y: z.number() }),
-    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-    weights: "none.pt",
-    preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
-    postprocess: () => ({ y: 1 }),
-  });
+test.each([
+  ["waits for", true],
+  ["comes back for", false],
+])("a list with more inputs than may be ready keeps none that a client %s from its first one", (_, isWaitedFor) => {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
   const come = (count: number) => {
     const inputs = new ReadyInputs(Array.from({ length: count }, () => ({ x: 1 })));
-    const list = new ItemList(inputs, { succeeded() {}, failed() {} }, { isWaitedFor: true });
+    const list = new ItemList(inputs, { succeeded() {}, failed() {} }, { isWaitedFor });
     flow.run(list);
     return list;
   };
@@ -276,7 +271,7 @@ test("a list with more inputs than may be ready keeps no other list from its fir
   const large = come(10_000);
   const mostReady = readyOf(large);
   expect(mostReady).toBeLessThan(1000);
-  expect(flow.waitMs(true).waitMs).toBe(0);
+  expect(flow.waitMs(isWaitedFor).waitMs).toBe(0);
   expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
   // Of first ones there are no more than of all.
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));

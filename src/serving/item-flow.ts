@@ -115,7 +115,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
   waitMs(isWaitedFor: boolean): { readonly waitMs: number; readonly patienceMs: number } {
-    if (this.#room.isThere(isWaitedFor)) return { waitMs: 0, patienceMs: Infinity };
+    if (this.#room.isThere(true)) return { waitMs: 0, patienceMs: Infinity };
     const nowMs = performance.now();
     this.#turns.look(nowMs);
     return this.#turns.waitMs(isWaitedFor, nowMs);

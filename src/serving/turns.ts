@@ -36,8 +36,9 @@ export class Turns {
   readonly #fresh = new Ring<ItemList>();
   /** Those that had one. */
   readonly #begun = new Ring<ItemList>();
-  /** Lists that no client waits for. */
-  readonly #polled = new Ring<ItemList>();
+  /** Lists that no client waits for: those that never had a turn, and those that had one. */
+  readonly #polledFresh = new Ring<ItemList>();
+  readonly #polledBegun = new Ring<ItemList>();
   #freshItems = 0;
   #lastTurn = 0;
   /** Since when the first fresh list has been one that waited longer than the target. */
@@ -57,7 +58,7 @@ export class Turns {
   }
 
   get size(): number {
-    return this.#fresh.size + this.#begun.size + this.#polled.size;
+    return this.#fresh.size + this.#begun.size + this.#polledSize;
   }
 
   /** Lets a list have a turn after those that wait now; does nothing to one that waits. */
@@ -65,7 +66,7 @@ export class Turns {
     if (list.ring !== undefined) return;
     list.turn = ++this.#lastTurn;
     if (!list.isWaitedFor) {
-      this.#polled.add(list);
+      (list.next > 0 ? this.#polledBegun : this.#polledFresh).add(list);
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
@@ -79,7 +80,7 @@ export class Turns {
 
   /** Takes a list out. */
   delete(list: ItemList): boolean {
-    if (this.#begun.delete(list) || this.#polled.delete(list)) return true;
+    if (this.#begun.delete(list) || this.#polledFresh.delete(list) || this.#polledBegun.delete(list)) return true;
     if (!this.#fresh.delete(list)) return false;
     this.#freshItems -= list.count;
     return true;
@@ -102,7 +103,7 @@ export class Turns {
       this.#standingSinceMs = undefined;
       // Behind more of the others the next client would wait as long again.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
-      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
+      if (isCalm && this.#options.itemsMs(this.#polledSize, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
       if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
       else this.#standingSinceMs ??= nowMs;
@@ -120,17 +121,18 @@ export class Turns {
 
   /** Whose turn it is. */
   next(): ItemList | undefined {
-    if (!this.#isStanding) return earliest(this.#polled.first, earliest(this.#fresh.first, this.#begun.first));
+    const polled = earliest(this.#polledFresh.first, this.#polledBegun.first);
+    if (!this.#isStanding) return earliest(polled, earliest(this.#fresh.first, this.#begun.first));
     const waited = this.#nextWaited();
     this.#owed = Math.min(1, this.#owed + this.#options.pollShare);
-    if (this.#polled.first === undefined || (this.#owed < 1 && waited !== undefined)) return waited;
+    if (polled === undefined || (this.#owed < 1 && waited !== undefined)) return waited;
     this.#owed -= 1;
-    return this.#polled.first;
+    return polled;
   }
 
-  /** The one that has waited the longest for its first turn, of those that a client waits for. */
+  /** The one that has waited the longest for its first turn. */
   get firstFresh(): ItemList | undefined {
-    return this.#fresh.first;
+    return earliest(this.#fresh.first, this.#polledFresh.first);
   }
 
   /**
@@ -142,13 +144,17 @@ export class Turns {
     if (!this.#isStanding) return { waitMs: itemsMs(this.size, nowMs), patienceMs: Infinity };
     const hasWaited = this.#fresh.size + this.#begun.size > 0;
     if (!isWaitedFor) {
-      return { waitMs: itemsMs(this.#polled.size, nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
+      return { waitMs: itemsMs(this.#polledSize, nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
     // The last one goes first, and what that leaves behind is refused later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
     const waitMs = itemsMs(this.#freshItems, nowMs);
     if (waitMs > patienceMs) this.#refusedAtMs = nowMs;
     return { waitMs, patienceMs };
+  }
+
+  get #polledSize(): number {
+    return this.#polledFresh.size + this.#polledBegun.size;
   }
 
   #targetMs(nowMs: number): number {
