@@ -3,7 +3,7 @@ import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
 import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
 import { peer, peers } from "./peers/peers.ts";
-import { bunImage, meanOfPictures, resnetByUrl } from "./photographs.ts";
+import { bunImage, meanByUrl, meanOfPictures, resnetByData, resnetByUrl } from "./photographs.ts";
 import { raw, rawInPython } from "./raw.ts";
 import { atLeast, atMost, type Goal, type Measurement } from "./report.ts";
 import { minilm } from "./sentences.ts";
@@ -45,8 +45,8 @@ const images = (threads: number) => ({
 const inBatches = (threads: number) => sconce({ threads, flags: ["--batch-size", "16", "--allow-private-urls"] });
 const pictures = { network: meanOfPictures, connections: 32 };
 
-const inFronts = (count: number, options: SconceOptions = {}) =>
-  sconce({ flags: ["--fronts", String(count), "--store", "memory"], ...options });
+const inFronts = (count: number, { flags = [], ...options }: SconceOptions = {}) =>
+  sconce({ flags: ["--fronts", String(count), "--store", "memory", ...flags], ...options });
 const one = sconce({ flags: ["--no-isolate", "--store", "memory"] });
 const two = (options: SconceOptions = {}) => inFronts(1, options);
 const twoFronts = inFronts(2);
@@ -79,12 +79,17 @@ const own: Cases = {
   "tiny-1": row({ ...quick, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.15)),
   minilm: row(sentences, sconce(), raw([64, 32, 16, 8]), atLeast(0.95)),
   "images-1": row(images(1), inBatches(1), raw(16), atLeast(0.95)),
-  "images-2": row(images(2), inBatches(2), raw(16, 2), atLeast(0.97)),
+  "images-2": row(images(2), inBatches(2), raw(16, { threads: 2 }), atLeast(0.97)),
   pictures: row(
     { ...pictures, subject: "pictures as data URIs, a model of no cost, 32 connections" },
     two(),
     bunImage,
     atLeast(0.8),
+  ),
+  "pictures-url": row(
+    { ...pictures, network: meanByUrl, subject: "pictures by URL, a model of no cost, 32 connections" },
+    two({ flags: ["--allow-private-urls"] }),
+    bunImage,
   ),
   "large-body": largeRow({
     network: mlp,
@@ -132,6 +137,37 @@ const own: Cases = {
   "executable-mlp": row({ ...busy, ...inOneFile }, executable, sconce(), atLeast(0.97)),
 };
 
+/**
+ * On the first GPU: batches of 64 fill it with pictures, and as many wait as four of them hold. What is measured is whether the processors keep it
+ * at work; with ready tensors alone it is the copies beside the forward passes.
+ */
+const device = "cuda";
+const onGpu = (...flags: string[]) => sconce({ device, flags: ["--batch-size", "64", ...flags] });
+// Convolutions there are in TF32, with 10 bits after the point, where the samples are from a processor.
+const inTf32 = (network: typeof resnetByUrl) => async () => ({ ...(await network()), tolerance: 1e-2 });
+const photographs = { network: inTf32(resnetByData), connections: 256, slow: 2 };
+const gpu: Cases = {
+  "gpu-raw": row({ ...photographs, subject: "ResNet-18, raw loop" }, raw(64, { device }), rawInPython(64, device)),
+  "gpu-pictures": row(
+    { ...photographs, subject: "ResNet-18, pictures as data URIs, 256 connections" },
+    onGpu(),
+    raw(64, { device }),
+    atLeast(0.95),
+  ),
+  "gpu-url": row(
+    { ...photographs, network: inTf32(resnetByUrl), subject: "ResNet-18, pictures by URL, 256 connections" },
+    onGpu("--allow-private-urls"),
+    raw(64, { device }),
+  ),
+  "gpu-mlp": row({ ...busy, subject: "mlp, 256 connections" }, onGpu(), raw(64, { device })),
+  "gpu-mlp-binary": row(
+    { ...busy, network: mlpInBytes, subject: "mlp, inputs as bytes, 256 connections" },
+    onGpu(),
+    raw(64, { device }),
+  ),
+  "gpu-mlp-1": row({ ...busy, ...overForward }, onGpu(), [echo, rawInPython(1, device)], atMost(0.3)),
+};
+
 /** Beside other servers: the rate, of theirs; with one front and with two, as what serves best depends on the machine. */
 const inTwo = (asked: Asked) => ({ ...asked, subject: `tiny, ${asked.connections} connections, two fronts` });
 const onNetworks = {
@@ -155,10 +191,11 @@ const beside: Cases = Object.fromEntries(
 /** Cases that are asked for together; without a name, those of the first group are measured. */
 export const groups = {
   sconce: { cases: own, title: "beside the raw loop and the echo" },
+  gpu: { cases: gpu, title: "on a GPU, beside the raw loop" },
   peers: { cases: beside, title: "beside other servers, which are installed first" },
 } as const;
 
-export const cases: Cases = { ...own, ...beside };
+export const cases: Cases = { ...own, ...gpu, ...beside };
 
 /** The cases that a name stands for: those of a group, or one. */
 export function casesNamed(name: string): string[] {

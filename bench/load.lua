@@ -3,11 +3,11 @@
 -- $BENCH_ARRIVALS it says of every answer when it came, in milliseconds; that costs wrk time, so only slow servers are asked for it.
 local isTwo = os.getenv("BENCH_WAY") == "create-get"
 local requests, created, i = {}, {}, 0
-local worker
+local threads = {}
 arrivals = {}
 
 function setup(thread)
-  worker = thread
+  threads[#threads + 1] = thread
 end
 
 function init()
@@ -48,9 +48,13 @@ end
 
 function done(summary, latency)
   local errors = summary.errors
+  local all = {}
+  for _, thread in ipairs(threads) do
+    for _, arrival in ipairs(thread:get("arrivals")) do all[#all + 1] = arrival end
+  end
   io.write(string.format(
     '{"answered":%d,"seconds":%.6f,"failed":%d,"p50Ms":%.3f,"p99Ms":%.3f,"arrivals":[%s]}\n',
     (summary.requests - errors.status) / (isTwo and 2 or 1), summary.duration / 1e6,
     errors.status + errors.connect + errors.read + errors.write + errors.timeout,
-    latency:percentile(50) / 1000, latency:percentile(99) / 1000, table.concat(worker:get("arrivals"), ",")))
+    latency:percentile(50) / 1000, latency:percentile(99) / 1000, table.concat(all, ",")))
 end

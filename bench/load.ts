@@ -1,4 +1,5 @@
 /** Load on a server, made by wrk: as many predictions as its connections bring through. */
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
 import { z } from "../src/model/z.ts";
@@ -20,6 +21,9 @@ export interface LoadOptions {
   /** Time between an answer and the next request of its connection. */
   readonly thinkingMs?: number;
 }
+
+/** One makes more requests than two cores answer. */
+const THREADS = Math.max(1, Math.floor(availableParallelism() / 4));
 
 const answerSchema = z.object({
   /** Predictions whose outputs came. */
@@ -45,7 +49,16 @@ export async function load(
 ) {
   const script = join(import.meta.dir, "load.lua");
   const line = await Child.run(
-    ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "--timeout=30s", "-s", script, url],
+    [
+      "wrk",
+      `-t${Math.min(connections, THREADS)}`,
+      `-c${connections}`,
+      `-d${seconds}s`,
+      "--timeout=30s",
+      "-s",
+      script,
+      url,
+    ],
     {
       BENCH_BODIES: bodies,
       BENCH_WAY: way,
@@ -54,6 +67,8 @@ export async function load(
     },
   );
   const { arrivals, seconds: took, ...done } = answerSchema.parse(JSON.parse(line));
+  // Those of one thread after those of another.
+  arrivals.sort((a, b) => a - b);
   return { ...done, perSecond: hasSlowBatches ? 1000 * slope(arrivals) : done.answered / took };
 }
 

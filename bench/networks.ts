@@ -20,6 +20,8 @@ export interface Network {
   readonly inputs: readonly Input[];
   /** Some of the requests and the outputs that are right for them. */
   readonly samples: readonly { readonly input: Input; readonly output: Output }[];
+  /** How far answers may be from those, as a share of them and one; that of float32, by which batches of other sizes differ, unless it is given. */
+  readonly tolerance?: number;
 }
 
 export const outputSchema = z.record(z.string(), z.array(z.number()));

@@ -17,15 +17,20 @@ const PIXELS = [224, 224] as const;
 /** The mean of each channel, a model that costs nothing: its pictures come as data URIs. */
 export const meanOfPictures = () => network("mean", (image) => image.toDataUri());
 
-/** ResNet-18 on pictures by URL, which it fetches and decodes. */
-export const resnetByUrl = () =>
-  network("resnet18", ({ bytes }) => {
-    // It has this one picture, and is there for as long as the program.
-    const response = new Response(bytes, { headers: { "Content-Type": "image/jpeg" } });
-    const server = Bun.serve({ port: 0, hostname: "127.0.0.1", routes: { "/picture.jpg": response } });
-    server.unref();
-    return new URL("picture.jpg", server.url).href;
-  });
+/** The same by URL, which are to be fetched first. */
+export const meanByUrl = () => network("mean", served);
+
+/** ResNet-18 on pictures by URL, and as data URIs. */
+export const resnetByUrl = () => network("resnet18", served);
+export const resnetByData = () => network("resnet18", (image) => image.toDataUri());
+
+/** The URL of a server that has this one picture, and is there for as long as the program. */
+function served({ bytes }: Image): string {
+  const response = new Response(bytes, { headers: { "Content-Type": "image/jpeg" } });
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", routes: { "/picture.jpg": response } });
+  server.unref();
+  return new URL("picture.jpg", server.url).href;
+}
 
 async function network(name: string, request: (image: Image) => string): Promise<Network> {
   const folder = await buildOwnModel(name);

@@ -1,5 +1,5 @@
 /**
- * raw-loop.ts MODEL INPUTS THREADS: a session of the addon with nothing around it, which runs what the packaged model's own
+ * raw-loop.ts MODEL INPUTS THREADS DEVICE: a session of the addon with nothing around it, which runs what the packaged model's own
  * `preprocess` made beforehand of the inputs in a file. Answers the requests of raw.ts.
  */
 import { rowParting } from "../src/engine/rows.ts";
@@ -17,7 +17,7 @@ import { rawRequestSchema } from "./raw.ts";
 const LARGEST_WARM_UP = 64;
 const WARM_UP_MS = 50;
 
-const [name = "", path = "", threads = ""] = process.argv.slice(2);
+const [name = "", path = "", threads = "", device = ""] = process.argv.slice(2);
 const packaged = await new ModelStore().resolve(name);
 const model = await loadModel(await packaged.code(), packaged.digest);
 const [weights] = packaged.layersOf(mediaTypes.weights);
@@ -31,12 +31,11 @@ for (const wire of z.array(z.unknown()).parse(await Bun.file(path).json())) {
   items.push({ input, tensors: Object.keys(model.tensors.inputs).flatMap((each) => tensors[each] ?? []) });
 }
 const elements = (tensors: readonly Tensor[]) => sum(tensors.map(({ data }) => data.length));
-/** By their size, so that a batch of padded tensors has the least padding there can be. */
-const sorted = items.map(({ tensors }) => tensors).toSorted((a, b) => elements(a) - elements(b));
-const session = await openSession({ path: weights.path, device: "cpu", threads: Number(threads), ...model.tensors });
+const session = await openSession({ path: weights.path, device, threads: Number(threads), ...model.tensors });
 
 /** Two batches under way, so that the next is there when one ends: what a server that is never idle could reach at best. */
 async function perSecond(rows: number, ms: number): Promise<number> {
+  const sorted = inFull(rows);
   const begin = performance.now();
   let running: Promise<unknown> = Promise.resolve();
   let passes = 0;
@@ -52,6 +51,16 @@ async function perSecond(rows: number, ms: number): Promise<number> {
   return (1000 * passes * sorted.length) / (performance.now() - begin);
 }
 
+/**
+ * By their size, so that a batch of padded tensors has the least padding there can be; some a second time, so that each batch is full.
+ */
+function inFull(rows: number): (readonly Tensor[])[] {
+  const count = rows * Math.ceil(items.length / rows);
+  return Array.from({ length: count }, (_, i) => items[i % items.length]?.tensors ?? []).sort(
+    (a, b) => elements(a) - elements(b),
+  );
+}
+
 async function outputs(): Promise<unknown[]> {
   const rowsOf = rowParting(model.tensors.outputs);
   const given: unknown[] = [];
@@ -62,9 +71,9 @@ async function outputs(): Promise<unknown[]> {
   return given;
 }
 
-for (const rows of [1, Math.min(items.length, LARGEST_WARM_UP)]) {
-  const begin = performance.now();
-  while (performance.now() - begin < WARM_UP_MS) await session.run(sorted.slice(0, rows));
+for (const rows of [1, LARGEST_WARM_UP]) {
+  const [begin, batch] = [performance.now(), inFull(rows).slice(0, rows)];
+  while (performance.now() - begin < WARM_UP_MS) await session.run(batch);
 }
 for await (const line of console) {
   const asked = rawRequestSchema.parse(JSON.parse(line));

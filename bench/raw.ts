@@ -23,9 +23,9 @@ const outputsSchema = z.object({ outputs: z.array(outputSchema) });
  * In this program's own addon, batches of so many rows, or of those of several that are the fastest: of all inputs, sorted by their
  * size, as often as the time allows and at least once, two under way.
  */
-export function raw(rows: number | readonly number[], threads = 1): Start {
+export function raw(rows: number | readonly number[], { threads = 1, device = "cpu" } = {}): Start {
   return async (network) => {
-    const loop = await addonLoop(network, threads);
+    const loop = await addonLoop(network, threads, device);
     const tried: { rows: number; rate: number }[] = [];
     // The likeliest last, so that it does not pay for what is done once.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
@@ -37,26 +37,27 @@ export function raw(rows: number | readonly number[], threads = 1): Start {
 }
 
 /** The same in PyTorch for Python, on random numbers; one batch after the other, which tells how long one takes. */
-export function rawInPython(rows: number): Start {
+export function rawInPython(rows: number, device = "cpu"): Start {
   return async ({ folder }) => {
     const { command, env } = python();
-    const script = [join(import.meta.dir, "raw_loop.py"), join(folder, "weights.pt")];
+    const script = [join(import.meta.dir, "raw_loop.py"), join(folder, "weights.pt"), device];
     return target("the raw loop in Python", new Child([command, ...script], { env }), rows);
   };
 }
 
 /** What the addon makes of each input, alone. */
 export async function rawOutputs(network: Network): Promise<Output[]> {
-  await using loop = await addonLoop(network, 1);
+  await using loop = await addonLoop(network, 1, "cpu");
   return outputsSchema.parse(await loop.ask({ outputs: "all" })).outputs;
 }
 
-async function addonLoop({ name, folder, inputs }: Network, threads: number): Promise<Child> {
+async function addonLoop(network: Network, threads: number, device: string): Promise<Child> {
+  const { name, folder, inputs } = network;
   const file = join(folder, "inputs.json");
   await Bun.write(file, JSON.stringify(inputs));
   const script = join(import.meta.dir, "raw-loop.ts");
   const env = { ...storeEnv, ...keptMemory };
-  return new Child([process.execPath, script, name, file, String(threads)], { env });
+  return new Child([process.execPath, script, name, file, String(threads), device], { env });
 }
 
 const run = async (loop: Child, rows: number, seconds: number) =>

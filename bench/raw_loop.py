@@ -1,20 +1,22 @@
-"""raw_loop.py WEIGHTS: what raw-loop.ts does, in PyTorch for Python and on one thread, with random numbers: a check of that one, and how
-long a forward pass takes alone. Answers {"rows": …, "ms": …} with {"perSecond": …, "medianMs": …}, a line each."""
+"""raw_loop.py WEIGHTS DEVICE: what raw-loop.ts does, in PyTorch for Python and on one thread, one batch after the other, with random numbers
+or pixels: a check of that one, and how long a forward pass takes alone, the way to a GPU and back included. Answers {"rows": …, "ms": …} with {"perSecond": …, "medianMs": …}, a line each."""
 import json
 import sys
 
 import torch
 from torch.utils.benchmark import Timer
 
-network = torch.jit.load(sys.argv[1]).eval()
-width = next(network.parameters()).shape[1]
+device = sys.argv[2]
+network = torch.jit.load(sys.argv[1], map_location=device).eval()
+shape = next(network.parameters()).shape
 network = torch.jit.freeze(network)
 torch.set_num_threads(1)
 
 
 def run(rows, seconds):
     with torch.inference_mode():
-        timer = Timer("network(batch)", globals={"network": network, "batch": torch.rand(rows, width)})
+        batch = torch.rand(rows, shape[1]) if len(shape) == 2 else torch.randint(256, (rows, 3, 224, 224), dtype=torch.uint8)
+        timer = Timer("network(batch.to(device)).cpu()", globals={"network": network, "batch": batch, "device": device})
         return timer.blocked_autorange(min_run_time=seconds)
 
 

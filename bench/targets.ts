@@ -13,6 +13,7 @@ import { Server, type Start, sconceApi } from "./target.ts";
 export interface SconceOptions {
   /** Of one forward pass. */
   readonly threads?: number;
+  readonly device?: string;
   readonly flags?: readonly string[];
   readonly way?: Way;
   /** Predictions in a file. */
@@ -25,12 +26,13 @@ export interface SconceOptions {
 
 const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
-/** `sconce serve`, with one inference thread unless told otherwise. */
+/** `sconce serve`, with one inference thread of the CPU unless told otherwise. */
 export function sconce(options: SconceOptions = {}) {
-  const { threads = 1, flags = [], way = "wait", inFile = false, roles, command = serve } = options;
+  const { threads = 1, device = "cpu", flags = [], way = "wait", inFile = false, roles, command = serve } = options;
   return async (network: Parameters<Start>[0]): Promise<Server> => {
     await using owned = new AsyncDisposableStack();
-    const all = [...(await command(network.name)), ...onLoopback, "--threads", String(threads), ...flags];
+    const engine = ["--threads", String(threads), "--device", device];
+    const all = [...(await command(network.name)), ...onLoopback, ...engine, ...flags];
     if (inFile) all.push("--store", owned.use(await tempDir()).join("predictions.sqlite"));
     if (roles !== undefined) all.push("--queue", owned.use(await startRedis()).url);
     const started = (roles ?? [undefined]).map(async (role) => {

@@ -207,6 +207,12 @@ napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   return Napi::String::New(env, processor_needs_of(text_of(env, path)));
 }
 
+/** compiledDevice(path); see compiled_device_of. */
+napi_value CompiledDevice(napi_env env, napi_callback_info info) {
+  const auto [path] = arguments_of<1>(env, info);
+  return Napi::String::New(env, compiled_device_of(text_of(env, path)));
+}
+
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   const auto [handle, threads] = arguments_of<2>(env, info);
   auto job = job_for(env, handle, Job::Kind::set_threads);
@@ -281,6 +287,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("loadOperators", guarded<LoadOperators>);
   add("createMemoryFile", guarded<CreateMemoryFile>);
   add("processorNeeds", guarded<ProcessorNeeds>);
+  add("compiledDevice", guarded<CompiledDevice>);
   add("keepsState", guarded<KeepsState>);
   add("mostRows", guarded<MostRows>);
   add("settle", guarded<Settle>);

@@ -161,12 +161,11 @@ class AotInductor final : public Weights {
 }  // namespace
 
 std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
-  const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(options.path, "model");
-  const auto compiled = metadata.find("AOTI_DEVICE_KEY");
+  const std::string compiled = device_of_package(options.path);
   const std::string device = c10::DeviceTypeName(options.device.type(), true);
-  if (compiled != metadata.end() && compiled->second != device) {
-    refuse_weights("the package was compiled for " + compiled->second + ", the device is " + device +
-           ": compile it for that one, or run it on --device " + compiled->second);
+  if (!compiled.empty() && compiled != device) {
+    refuse_weights("the package was compiled for " + compiled + ", the device is " + device +
+           ": compile it for that one, or run it on --device " + compiled);
   }
   require_processor_for(needs_of_package(options.path));
   return std::make_shared<AotInductor>(options);

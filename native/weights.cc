@@ -1,6 +1,7 @@
 #include "weights.h"
 
 #include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -64,6 +65,16 @@ std::string processor_needs_of(const std::string& path) {
   std::string text = needs.machine;
   for (const auto& feature : needs.features) text += (text.empty() ? "" : " ") + feature;
   return text;
+}
+
+std::string device_of_package(const std::string& path) {
+  const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(path, "model");
+  const auto device = metadata.find("AOTI_DEVICE_KEY");
+  return device == metadata.end() ? "" : device->second;
+}
+
+std::string compiled_device_of(const std::string& path) {
+  return format_of(path) == Format::aotinductor ? device_of_package(path) : "";
 }
 
 std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given) {

@@ -57,6 +57,12 @@ std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options);
 /** The kind of processor and its features that the code in the file was compiled for, space-separated; empty where it holds none. */
 std::string processor_needs_of(const std::string& path);
 
+/** The kind of device ("cpu", "cuda") that the code in the file was compiled for; empty where it holds none, or does not say. */
+std::string compiled_device_of(const std::string& path);
+
+/** The same of an AOTInductor package. */
+std::string device_of_package(const std::string& path);
+
 /**
  * Where each declared name is found among the names the weights use: result[i] is the place of declared[i].
  * Throws `weights_invalid` where a name is missing on either side.

@@ -55,8 +55,8 @@ describe("the device that is asked for", () => {
     ["cuda:01", 2, ["cuda:1"]],
     ["cuda:all", 3, ["cuda:0", "cuda:1", "cuda:2"]],
     ["cuda:2,cuda", 3, ["cuda:2", "cuda:0"]],
-  ])("%s on a machine with %d GPUs is %j", (asked, gpus, devices) => {
-    expect(resolveDevices({ operator: asked }, () => gpus)).toEqual(devices);
+  ])("%s on a machine with %d GPUs is %j", async (asked, gpus, devices) => {
+    expect(await resolveDevices({ operator: asked }, () => gpus)).toEqual(devices);
   });
 
   test.each([
@@ -65,7 +65,26 @@ describe("the device that is asked for", () => {
     ["cuda:2", 1, "no device cuda:2: the GPUs here are cuda:0; use --device cpu or auto"],
     ["cuda:1,cuda:2,cuda:3", 2, "no device cuda:2, cuda:3: the GPUs here are cuda:0, cuda:1; use --device cpu or auto"],
   ])("%s on a machine with %d GPUs is refused in one line that says which there are", async (asked, gpus, line) => {
-    expect(await failure(() => resolveDevices({ operator: asked }, () => gpus))).toBe(`device_unavailable: ${line}`);
+    expect(await failure(resolveDevices({ operator: asked }, () => gpus))).toBe(`device_unavailable: ${line}`);
+  });
+});
+
+describe("weights that were compiled", () => {
+  test("for the CPU are run there, unless the operator says otherwise, also on a machine with GPUs", async () => {
+    const path = (name: string) => weights.get(name).path;
+    const weights = await fixtures();
+    const compiled = path("aotinductor float32 one tuple");
+    const on = (operator: string | undefined, ...paths: string[]) =>
+      resolveDevices({ operator, weights: paths }, () => 1);
+    expect(await on(undefined, compiled)).toEqual(["cpu"]);
+    expect(await on("auto", path("network"), compiled)).toEqual(["cpu"]);
+    expect(await on("cuda", compiled)).toEqual(["cuda:0"]);
+    expect(await on(undefined, path("network"))).toEqual(["cuda:0"]);
+    expect(await on(undefined, "no-such-file.pt2")).toEqual(["cuda:0"]);
+    await using folder = await tempDir();
+    const forGpu = folder.join("gpu.pt2");
+    await writeFile(forGpu, withMetadata(await readFile(compiled), { AOTI_DEVICE_KEY: "cuda" }));
+    expect(await on(undefined, forGpu)).toEqual(["cuda:0"]);
   });
 });
 
@@ -134,10 +153,10 @@ test("a GPU is warmed with the powers of two up to a full batch, the CPU with a 
   expect(sizes).toEqual([1]);
 });
 
-test("the operator's device goes before the author's; without both it is auto", () => {
-  expect(resolveDevices({ operator: "cpu", author: "cuda" }, () => 1)).toEqual(["cpu"]);
-  expect(resolveDevices({ author: "cuda" }, () => 1)).toEqual(["cuda:0"]);
-  expect(resolveDevices({}, () => 1)).toEqual(["cuda:0"]);
+test("the operator's device goes before the author's; without both it is auto", async () => {
+  expect(await resolveDevices({ operator: "cpu", author: "cuda" }, () => 1)).toEqual(["cpu"]);
+  expect(await resolveDevices({ author: "cuda" }, () => 1)).toEqual(["cuda:0"]);
+  expect(await resolveDevices({}, () => 1)).toEqual(["cuda:0"]);
 });
 
 test("serve refuses a device that is not there in one line, whoever asked for it; the model can be built without", async () => {

@@ -1,24 +1,32 @@
 /** Which devices a model runs on. */
 import { SconceError } from "../errors.ts";
 import { devicesIn } from "../model/device.ts";
-import { cudaDeviceCount } from "../native/binding.ts";
+import { compiledDevice, cudaDeviceCount } from "../native/binding.ts";
 
 /** How the operator, or else the author, named devices; without both it is `auto`. */
 export interface AskedDevice {
   readonly operator?: string | undefined;
   readonly author?: string | undefined;
+  /** Paths of the weights, of which some may have been compiled for one kind of device. */
+  readonly weights?: readonly string[];
 }
 
 /**
- * `auto` is the first GPU when there is one, else the CPU; `cuda` is the first GPU, `cuda:all` each of them.
+ * `auto` is the first GPU when there is one, unless weights were compiled for the CPU, else the CPU; `cuda` is the first GPU, `cuda:all` each of them.
  * @returns `cpu`, or one or more `cuda:N`
  * @throws SconceError `device_unavailable`, saying which there are, when one is not there
  */
-export function resolveDevices({ operator, author }: AskedDevice, countGpus = cudaDeviceCount): string[] {
+export async function resolveDevices(
+  { operator, author, weights = [] }: AskedDevice,
+  countGpus = cudaDeviceCount,
+): Promise<string[]> {
   const asked = operator ?? author ?? "auto";
   if (asked === "cpu") return ["cpu"];
   const gpus = gpusOf(countGpus());
-  if (asked === "auto") return [gpus[0] ?? "cpu"];
+  if (asked === "auto") {
+    const [gpu] = gpus;
+    return [gpu === undefined || (await anyForCpu(weights)) ? "cpu" : gpu];
+  }
   const missing = missingOf(asked, gpus);
   if (missing.length === 0) return asked === "cuda:all" ? gpus : devicesIn(asked);
   const whose = operator === undefined ? ", which the model declares" : "";
@@ -27,6 +35,10 @@ export function resolveDevices({ operator, author }: AskedDevice, countGpus = cu
     "device_unavailable",
     `no device ${missing.join(", ")}${whose}: ${there}; use --device cpu or auto`,
   );
+}
+
+async function anyForCpu(weights: readonly string[]): Promise<boolean> {
+  return (await Promise.all(weights.map(compiledDevice))).includes("cpu");
 }
 
 /** Whether all devices that a text names can be used on this machine. */

@@ -45,6 +45,7 @@ export interface Addon {
   /** A new file that lies in memory alone (Linux); the caller closes its descriptor. */
   createMemoryFile(): number;
   processorNeeds(path: string): string;
+  compiledDevice(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
   /** Whether a run of its weights, which were opened for several instances, may write what the next one reads. */
   keepsState(session: Handle): boolean;
@@ -138,6 +139,7 @@ const functions = [
   "loadOperators",
   "createMemoryFile",
   "processorNeeds",
+  "compiledDevice",
   "setThreads",
   "keepsState",
   "mostRows",

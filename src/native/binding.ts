@@ -193,6 +193,20 @@ export function processorNeeds(path: string): string | undefined {
   }
 }
 
+/**
+ * The kind of device that the weights' code was compiled for, `cpu` or `cuda`; undefined for weights that run on any, and for a file that
+ * cannot be read: whoever opens it says why.
+ */
+export async function compiledDevice(path: string): Promise<string | undefined> {
+  const addon = loadNative();
+  try {
+    await using file = await openNativeFile(path, addon);
+    return addon.compiledDevice(file.path) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** How many CUDA devices this libtorch can use; loads its CUDA library where there is one. */
 export function cudaDeviceCount(): number {
   return loadNative().cudaDeviceCount();

@@ -164,7 +164,8 @@ export interface OpenModel {
 /** @throws SconceError as `setUp` */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances } = options;
-  const devices = resolveDevices({ operator: options.device, author: model.settings.device });
+  const weights = Object.values(model.weights).map(pathOf);
+  const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
   const [opened, prepared] = await Promise.allSettled([
     openWeights(model, { pathOf, devices, threads, instances }),
     runSetup(model, pathOf),

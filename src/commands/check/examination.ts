@@ -93,7 +93,8 @@ class Stages {
 
   async run(fetcher: Fetcher): Promise<void> {
     const { model, pathOf, example } = this.#source;
-    const devices = resolveDevices({ operator: deviceHere(model), author: model.settings.device });
+    const weights = Object.values(model.weights).map(pathOf);
+    const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
     this.#told.device = devices.join(", ");
     const { result: runners, peakBytes } = await peakMemory(() =>
       this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads: 1, instances: 1 })),
