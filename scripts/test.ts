@@ -81,8 +81,7 @@ async function runTests(options: string[]): Promise<Counts> {
       ],
       {
         cwd: root,
-        // What depends on the machine otherwise, and is the same everywhere for a test that does not ask for something else.
-        env: { SCONCE_DEVICE: "cpu", SCONCE_FRONTS: "1", ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
+        env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
         stdin: "ignore",
         stdout: "inherit",
         stderr: "inherit",

@@ -38,6 +38,10 @@ export type FrontStart = z.infer<typeof frontStart>;
 const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
 export type EngineNews = z.infer<typeof engineNews>;
 
+/** What the fronts are told when all have finished what they accepted. Each tells its supervisor the same of itself. */
+export const allDone = { done: true } as const;
+const fromSupervisor = z.union([engineNews, z.object({ done: z.literal(true) })]);
+
 export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;
 
 /** @param sourceOf the places that a command line names */
@@ -48,9 +52,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       frontStart.parse(start);
     if (config.role !== "front") goBehindEngine();
     const engine = new EngineLink();
+    const closing = Promise.withResolvers<void>();
     link.onMessage((raw) => {
-      const news = engineNews.parse(raw);
-      if ("socket" in news) engine.ready(news.socket);
+      const news = fromSupervisor.parse(raw);
+      if ("done" in news) closing.resolve();
+      else if ("socket" in news) engine.ready(news.socket);
       else engine.ended(news.ended);
     });
     const packaged = await sourceOf(argv).resolve(reference, { weights: config.role !== "front" });
@@ -67,6 +73,10 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       owner: ownerOf(index),
       countsStore: store === undefined || index === 0,
       isOwn: (owner) => indexOf(owner, count) === index,
+      othersDone: () => {
+        link.send(allDone);
+        return closing.promise;
+      },
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
       ...sharedCounts(shared, { row: index, count }),
       metrics: new Metrics(

@@ -69,6 +69,8 @@ export interface FrontOptions {
   readonly listensLate?: boolean;
   /** The other fronts of this server, where there are several. */
   readonly siblings?: SiblingsOptions;
+  /** Called when this front has finished what it accepted; resolves when they have, too. Until then it answers at the port that all share. */
+  readonly othersDone?: () => Promise<void>;
   /** What this front has accepted and not ended, where the others see it, and what the others have. */
   readonly unfinished?: Unfinished;
   readonly others?: () => Readonly<Unfinished>;
@@ -244,6 +246,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
       await replica.drain(1000 * (drainTimeout ?? Infinity));
       await replica.leaveWebhooks(1000 * config.linger);
     } else if (service !== undefined) await drainAlone(service, webhooks, config);
+    await options.othersDone?.();
     await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };

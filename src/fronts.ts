@@ -2,7 +2,7 @@
 import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { Front } from "./front.ts";
-import { counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
+import { allDone, counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
 import { slots } from "./metrics/counts.ts";
 import type { RunFolder } from "./processes/run-folder.ts";
@@ -49,6 +49,8 @@ export const FOREVER_MS = 2 ** 31 - 1;
 export class Fronts implements Front, EngineEvents {
   readonly url: URL;
   readonly #fronts: readonly Supervised[];
+  /** Those that have not told that they are done. */
+  readonly #busy: Set<Supervised>;
   #engine: EngineNews | undefined;
 
   /** @throws SconceError `address_in_use` */
@@ -67,10 +69,12 @@ export class Fronts implements Front, EngineEvents {
           queueMicrotask(() => this.#tell(front));
           return { ...shared, index, isRestart: starts++ > 0 };
         },
+        onMessage: () => this.#isDone(front),
         onEnd: () => counters.clear(index),
       });
       return front;
     });
+    this.#busy = new Set(this.#fronts);
   }
 
   /** Resolves when all of them take predictions, for which the engine process must be ready. */
@@ -91,12 +95,23 @@ export class Fronts implements Front, EngineEvents {
 
   /** Takes nothing new, finishes what was accepted, and closes. */
   async stop(): Promise<void> {
-    await Promise.all(this.#fronts.map((front) => front.stop(FOREVER_MS)));
+    const stopped = async (front: Supervised) => {
+      await front.stop(FOREVER_MS);
+      this.#isDone(front);
+    };
+    await Promise.all(this.#fronts.map(stopped));
   }
 
   /** Ends them without waiting for anything. */
   async end(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.stop(0)));
+  }
+
+  /** A port that is closed refuses those who come back for what others still work on: they are closed together. */
+  #isDone(front: Supervised): void {
+    this.#busy.delete(front);
+    if (this.#busy.size > 0) return;
+    for (const each of this.#fronts) each.send(allDone);
   }
 
   #tell(front: Supervised): void {

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { cli, follow } from "./helpers/cli.ts";
+import { machineEnv } from "./helpers/machine.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -25,7 +26,8 @@ test("connections beyond the descriptors are refused without a spinning core, an
   const serve = `ulimit -n 100; exec ${process.execPath} ${script} serve lab --host 127.0.0.1 -p 0`;
   await using server = follow(
     Bun.spawn(["sh", "-c", serve], {
-      env: { ...process.env, ...env },
+      // Each front says it once.
+      env: { ...process.env, ...machineEnv, ...env, SCONCE_FRONTS: "1" },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

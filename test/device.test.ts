@@ -161,7 +161,8 @@ test("the operator's device goes before the author's; without both it is auto", 
 
 test("serve refuses a device that is not there in one line, whoever asked for it; the model can be built without", async () => {
   await using dir = await tempDir();
-  const env = { SCONCE_HOME: dir.join("home") };
+  // The operator says nothing.
+  const env = { SCONCE_HOME: dir.join("home"), SCONCE_DEVICE: "" };
   const built = await cli(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
   expect(built.code).toBe(0);
   expect(built.stderr).toContain("The model declares the device cuda:98, which is not here: it is tried on another");
@@ -169,7 +170,7 @@ test("serve refuses a device that is not there in one line, whoever asked for it
     cli(["serve", "small", "--host", "127.0.0.1", "-p", "0", "--log-level", "error", ...args], { env });
   const own = await serve();
   expect(own.stderr).toMatch(
-    /^sconce: no device cuda:98, which the model declares: there .+; use .*--device cpu or auto\n$/,
+    /^sconce: no device cuda:98, which the model declares: the.+; use .*--device cpu or auto\n$/,
   );
   expect(own.code).toBe(1);
   const operators = await serve("--device", "cuda:99");

@@ -254,6 +254,24 @@ describe("a server of two fronts", () => {
     expect(await client.metric("sconce_memory_limit_bytes")).toBe(3 * 2 ** 20);
   });
 
+  test("answers at both until the last of what either has accepted has ended", async () => {
+    await using gate = hold();
+    await using server = serve("lab", "--fronts", "2");
+    const client = await clientOf(server);
+    const fronts = await inRole(server.pid, "front");
+    const accepted = client.predict([{ x: 1, before: gate.url("a") }]);
+    await gate.arrived("a");
+    server.kill("SIGTERM");
+    await server.line("Stopping");
+    for (let i = 0; i < 200; i++) {
+      expect((await client.fetch("/health/live", { headers: { Connection: "close" } })).status).toBe(200);
+    }
+    expect(await inRole(server.pid, "front")).toEqual(fronts);
+    gate.release("a");
+    expect((await accepted).status).toBe("success");
+    expect(await server.exited).toBe(0);
+  });
+
   test("ends with 0, all processes of it, when it is told to", async () => {
     const processes = [...(await inRole(server.pid, "front")), ...(await inRole(server.pid, "engine"))];
     const body = client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));

@@ -1,6 +1,7 @@
 /** The command line as a process of its own, without the set-up. */
 import { fileURLToPath } from "node:url";
 import { Client } from "./client.ts";
+import { machineEnv } from "./machine.ts";
 
 const script = fileURLToPath(new URL("./sconce.ts", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -97,7 +98,7 @@ function spawn(args: readonly string[], { env = {}, cwd = root }: CliOptions) {
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
   return Bun.spawn([process.execPath, "--no-install", script, ...args], {
     cwd,
-    env: { PATH, HOME, TMPDIR, ...env },
+    env: { PATH, HOME, TMPDIR, ...machineEnv, ...env },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",

@@ -1,6 +1,7 @@
 /** The command line as a person or a pipe meets it: on a terminal, or with something on standard input. */
 import { fileURLToPath } from "node:url";
 import type { CliOptions, CliResult } from "./cli.ts";
+import { machineEnv } from "./machine.ts";
 
 const script = fileURLToPath(new URL("./sconce.ts", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -11,7 +12,7 @@ function commandOf(args: readonly string[]): string[] {
 
 function environment({ env = {} }: CliOptions): Record<string, string> {
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
-  return { PATH, HOME, TMPDIR, TERM: "xterm-256color", ...env };
+  return { PATH, HOME, TMPDIR, TERM: "xterm-256color", ...machineEnv, ...env };
 }
 
 export interface TerminalResult {

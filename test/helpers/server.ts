@@ -10,9 +10,11 @@ import { IndexFile } from "../../src/store/index-file.ts";
 import { ModelStore } from "../../src/store/store.ts";
 import { Client } from "./client.ts";
 import { commandHere } from "./command-here.ts";
+import { machineEnv } from "./machine.ts";
 import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
+const { SCONCE_DEVICE: device } = machineEnv;
 const folder = fileURLToPath(new URL("../models", import.meta.url));
 const examples = fileURLToPath(new URL("../../examples", import.meta.url));
 
@@ -62,7 +64,7 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
     serve: async (reference, config = {}) => {
       configureLog({ level: "error", format: "text" });
       const packaged = await new ModelStore(dir.path).resolve(reference);
-      const all = { ...defaults(), isolate: false, linger: 0, host: "127.0.0.1", port: 0, ...config };
+      const all = { ...defaults(), isolate: false, linger: 0, host: "127.0.0.1", port: 0, device, ...config };
       return testServer(await startServer({ packaged, config: all }));
     },
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { ServeConfig } from "../../config.ts";
 import type { EngineEvents } from "../../engine-link.ts";
 import { codedError, SconceError } from "../../errors.ts";
-import type { EngineNews, FrontStart } from "../../front-process.ts";
+import { allDone, type EngineNews, type FrontStart } from "../../front-process.ts";
 import { FOREVER_MS, meetingPlace } from "../../fronts.ts";
 import { log } from "../../log.ts";
 import { Child } from "../../processes/child.ts";
@@ -235,6 +235,8 @@ export class DevServer {
         queueMicrotask(() => engine.tell(front));
         return { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, unix, isRestart: false };
       },
+      // It stands alone: the other one has another model.
+      onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),
     });
     return front;
