@@ -72,11 +72,13 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
   }
 }
 
-/** How many fronts serve best on this machine; each is a thread of JavaScript. */
+/** More answer no more: a tiny model's engine process is at work all the time then. */
+const MOST_FRONTS = 8;
+
+/** How many fronts serve best on this machine; each is a thread of JavaScript, and has others beside it that decode pictures. */
 export function frontsOf({ fronts, isolate }: ServeConfig, cores = availableParallelism()): number {
   if (fronts !== undefined) return fronts;
-  if (cores < 8 || !isolate) return 1;
-  return cores < 16 ? 2 : 4;
+  return cores < 8 || !isolate ? 1 : Math.min(MOST_FRONTS, Math.floor(cores / 2));
 }
 
 async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {

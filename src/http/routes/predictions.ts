@@ -7,6 +7,7 @@ import { onceOf } from "../../predictions/once.ts";
 import type { Client, NewPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
+import { bodyOf } from "../body.ts";
 import { readBody } from "../body-reader.ts";
 import { checkChosenId, idOfKey } from "../chosen-id.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
@@ -248,7 +249,7 @@ function answer(
 ): Response {
   if (record === undefined) throw unknownPrediction();
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
-    return jsonResponse(recordJson(record, family), context, location);
+    return jsonResponse(bodyOf(recordJson(record, family)), context, location);
   }
   // Who has just made it is not sent away: what it took meanwhile was given back.
   if (location === undefined && !large.hasRoomFor(`${family.path}/${record.id}`, record.outcome.members.length)) {

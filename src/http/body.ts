@@ -1,0 +1,20 @@
+/** Bodies of answers as Bun sends them best. */
+
+/**
+ * An answer that its handler has waited for Bun 1.4 sends as one only if it is shorter than this. Of longer ones each part of the head is sent by
+ * itself: some twenty system calls in place of two, five times the work of an answer of 20 kB.
+ */
+const SENT_AS_ONE = 16 * 1024 - 1024;
+
+/** @param body that is at hand as a whole; one whose head is sent as a whole comes in chunks, without `Content-Length` */
+export function bodyOf<B extends string | Uint8Array<ArrayBuffer>>(body: B): B | ReadableStream<Uint8Array> {
+  if (body.length < SENT_AS_ONE) return body;
+  const source: Bun.DirectUnderlyingSource<Uint8Array> = {
+    type: "direct",
+    pull(controller) {
+      controller.write(body);
+      controller.end();
+    },
+  };
+  return new ReadableStream(source);
+}
