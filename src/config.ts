@@ -104,7 +104,7 @@ export const serveOptions = {
   }),
   fronts: openOption<number>({
     description: "Processes that answer clients and prepare inputs, on one port",
-    described: "by cores: 1, from 8 on 2, from 16 on 4",
+    described: "by cores: 1, from 8 on half of them, up to 8",
     ...count(1, 60),
   }),
   batchTimeout: openOption<number>({

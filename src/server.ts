@@ -76,7 +76,10 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
 const MOST_FRONTS = 8;
 
 /** How many fronts serve best on this machine; each is a thread of JavaScript, and has others beside it that decode pictures. */
-export function frontsOf({ fronts, isolate }: ServeConfig, cores = availableParallelism()): number {
+export function frontsOf(
+  { fronts, isolate }: Pick<ServeConfig, "fronts" | "isolate">,
+  cores = availableParallelism(),
+): number {
   if (fronts !== undefined) return fronts;
   return cores < 8 || !isolate ? 1 : Math.min(MOST_FRONTS, Math.floor(cores / 2));
 }

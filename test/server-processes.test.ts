@@ -4,6 +4,7 @@ import { copyFile, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
+import { frontsOf } from "../src/server.ts";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -167,6 +168,19 @@ describe("a server", () => {
       await client.metric('sconce_event_loop_lag_seconds_bucket{le="+Inf"}'),
     );
   });
+});
+
+test.each([
+  [1, 1],
+  [7, 1],
+  [8, 4],
+  [16, 8],
+  [64, 8],
+])("on %d cores there are %d fronts unless the operator says otherwise", (cores, count) => {
+  const config = { isolate: true, fronts: undefined };
+  expect(frontsOf({ ...config, fronts: 3 }, cores)).toBe(3);
+  expect(frontsOf({ ...config, isolate: false }, cores)).toBe(1);
+  expect(frontsOf(config, cores)).toBe(count);
 });
 
 describe("a server of two fronts", () => {

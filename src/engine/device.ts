@@ -38,7 +38,9 @@ export async function resolveDevices(
 }
 
 async function anyForCpu(weights: readonly string[]): Promise<boolean> {
-  return (await Promise.all(weights.map(compiledDevice))).includes("cpu");
+  // In turn: those inside an executable are copied out to be read.
+  for (const path of weights) if ((await compiledDevice(path)) === "cpu") return true;
+  return false;
 }
 
 /** Whether all devices that a text names can be used on this machine. */

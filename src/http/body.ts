@@ -6,13 +6,13 @@
  */
 const SENT_AS_ONE = 16 * 1024 - 1024;
 
-/** @param body that is at hand as a whole; one whose head is sent as a whole comes in chunks, without `Content-Length` */
-export function bodyOf<B extends string | Uint8Array<ArrayBuffer>>(body: B): B | ReadableStream<Uint8Array> {
-  if (body.length < SENT_AS_ONE) return body;
+/** @returns for a text what Bun sends with its head as a whole: a long one comes in chunks, without `Content-Length` */
+export function bodyOf(text: string): string | ReadableStream<Uint8Array> {
+  if (text.length < SENT_AS_ONE) return text;
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: "direct",
     pull(controller) {
-      controller.write(body);
+      controller.write(text);
       controller.end();
     },
   };

@@ -8,7 +8,6 @@ import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
-import { bodyOf } from "../body.ts";
 import { byteRangeOf } from "../byte-range.ts";
 import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
@@ -62,7 +61,7 @@ export function addOutputFileRoutes(
         const status = range === undefined ? 200 : 206;
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
-        if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bodyOf(bytes.subarray(begin, end)), init);
+        if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
         if (!large.hasRoomFor(c.req.path, bytes.length)) throw noMemory();
         return new Response(
           large.part(c.req.path, () => new LargeText([decoded(uri).bytes]), begin, end),
