@@ -1,12 +1,24 @@
 /** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
+import type { InRing } from "../src/engine/ring.ts";
 import { cancelAfterMsOf, waitMsOf } from "../src/http/prefer.ts";
 import { Deadlines } from "../src/predictions/deadlines.ts";
 
+interface Timed extends InRing<Timed> {
+  readonly name: string;
+  readonly deadlineMs: number;
+}
+
 describe("deadlines", () => {
   let expired: string[];
-  let deadlines: Deadlines<{ name: string; deadlineMs: number }>;
-  const timed = (name: string, inMs: number) => ({ name, deadlineMs: performance.now() + inMs });
+  let deadlines: Deadlines<Timed>;
+  const timed = (name: string, inMs: number): Timed => ({
+    name,
+    deadlineMs: performance.now() + inMs,
+    ring: undefined,
+    before: undefined,
+    after: undefined,
+  });
 
   beforeEach(() => {
     jest.useFakeTimers();

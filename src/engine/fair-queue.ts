@@ -113,7 +113,7 @@ export class Group<T extends Queued> {
  * - a lane that comes anew is served before those that the last batch served.
  */
 export class FairQueue<T extends Queued> {
-  readonly #lanes = new Map<object, Lane<T>>();
+  readonly #lanes = new WeakMap<object, Lane<T>>();
   readonly #turns = new Ring<Lane<T>>();
   /** Lanes that were served by the last batch: their turn comes after all others', and after those that come before the next batch. */
   readonly #served = new Ring<Lane<T>>();

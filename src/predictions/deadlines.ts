@@ -1,19 +1,26 @@
 /** Ends what has run out of time, with one timer for all, by a clock that nobody sets. */
+import { type InRing, Ring } from "../engine/ring.ts";
 
-interface Timed {
+interface Timed<T extends Timed<T>> extends InRing<T> {
   /** In `performance.now()` milliseconds. */
   readonly deadlineMs: number;
 }
 
-export class Deadlines<T extends Timed> {
+export class Deadlines<T extends Timed<T>> {
   readonly #expired: (timed: T) => void;
-  readonly #active = new Set<T>();
+  /** In the order in which they came. */
+  readonly #active = new Ring<T>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
 
   /** @param expired called once for each whose time is up */
   constructor(expired: (timed: T) => void) {
     this.#expired = expired;
+  }
+
+  /** In the order in which they came. */
+  get active(): Iterable<T> {
+    return this.#active;
   }
 
   add(timed: T): void {
@@ -38,11 +45,12 @@ export class Deadlines<T extends Timed> {
     this.#timerAtMs = Infinity;
     const now = performance.now();
     let soonest = Infinity;
-    for (const timed of this.#active) {
-      if (timed.deadlineMs <= now) {
-        this.#active.delete(timed);
+    for (const timed of [...this.#active]) {
+      if (timed.deadlineMs > now) {
+        soonest = Math.min(soonest, timed.deadlineMs);
+      } else if (this.#active.delete(timed)) {
         this.#expired(timed);
-      } else soonest = Math.min(soonest, timed.deadlineMs);
+      }
     }
     if (soonest < Infinity) this.#arm(soonest);
   }

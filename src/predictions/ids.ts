@@ -33,3 +33,15 @@ export function secondOf(id: string): number {
   const [high = 0, middle = 0, low = 0] = Buffer.from(id.slice(1, 5), "base64url");
   return (high << 16) | (middle << 8) | low;
 }
+
+/** Clients may choose ids, but not such that all have one hash. */
+const [seed = 0] = crypto.getRandomValues(new Int32Array(1));
+/** Of FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
+const FNV_PRIME = 0x01000193;
+
+/** 32 bits that are the same for this id as long as this process runs. */
+export function hashOf(id: string): number {
+  let hash = seed;
+  for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), FNV_PRIME);
+  return hash ^ (hash >>> 15);
+}

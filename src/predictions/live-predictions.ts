@@ -6,6 +6,7 @@ import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
+import { OpenMap } from "../open-map.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { Refusal } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";
@@ -14,6 +15,7 @@ import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
 import { workOnDemo } from "./demo.ts";
+import { hashOf } from "./ids.ts";
 import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
@@ -72,7 +74,7 @@ export class LivePredictions {
   readonly admission: Admission;
   readonly unread = new Unread();
   readonly #options: LivePredictionsOptions;
-  readonly #live = new Map<string, LivePrediction>();
+  readonly #live = new OpenMap<string, LivePrediction>(hashOf);
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
   readonly #itemWork: ItemWorkContext;
   readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
@@ -107,8 +109,7 @@ export class LivePredictions {
 
   /** For how long the oldest prediction has waited that has an input to be run, in milliseconds. */
   get oldestWaitMs(): number {
-    // In the order in which they came.
-    for (const live of this.#live.values()) if (live.isWaiting) return performance.now() - live.createdAtMs;
+    for (const live of this.#deadlines.active) if (live.isWaiting) return performance.now() - live.createdAtMs;
     return 0;
   }
 
@@ -185,7 +186,7 @@ export class LivePredictions {
   /** What has not ended from now on is left to the store as a request, for the next process to go on with. */
   abandon(): void {
     this.#isAbandoned = true;
-    for (const live of this.#live.values()) if (live.isKept && live.hasBegun) this.#options.store.interrupted(live.id);
+    for (const live of this.#live) if (live.isKept && live.hasBegun) this.#options.store.interrupted(live.id);
   }
 
   #memoryOf(live: LivePrediction): OutputMemory {

@@ -1,4 +1,5 @@
 /** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
+import type { InRing } from "../engine/ring.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { FailureReason } from "../metrics/labels.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
@@ -33,7 +34,7 @@ export interface Work {
   release(): void;
 }
 
-export class LivePrediction {
+export class LivePrediction implements InRing<LivePrediction> {
   readonly record: Readonly<OpenRecord>;
   readonly bytes: number;
   readonly charge: Charge;
@@ -58,6 +59,9 @@ export class LivePrediction {
   failedFor: FailureReason | undefined;
   /** Its inputs on their way, where these are counted. */
   items: { readonly unsent: number } | undefined;
+  ring: InRing<LivePrediction>["ring"] = undefined;
+  before: LivePrediction | undefined = undefined;
+  after: LivePrediction | undefined = undefined;
   readonly #record: OpenRecord;
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;

@@ -1,12 +1,14 @@
 /** Keeps ended predictions in this process's memory and forgets them by count, age and bytes. */
-import { Fifo } from "../engine/fifo.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import { hashOf } from "./ids.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
+import { RecordIndex } from "./record-index.ts";
+import { type Place, RecordLog } from "./record-log.ts";
 import type { LeftRequest, PredictionStore, RetentionLimits } from "./store.ts";
 
-/** Roughly the size of a record without its outcome and logs, as 200,000 small ones took it (Bun 1.4.5). */
+/** Counted for a record beside its outcome and logs, in all stores alike: no less than any of them takes (here about 250, as 200,000 took it). */
 const RECORD_BYTES = 704;
 
 interface Options {
@@ -14,19 +16,12 @@ interface Options {
   readonly memory?: MemoryAccount;
 }
 
-interface Kept {
-  readonly record: EndedRecord;
-  readonly bytes: number;
-  /** By the store's clock. */
-  readonly endedMs: number;
-}
-
 /** A request is not kept: it is held by the process that runs it, and is lost with it. */
 export class MemoryStore implements PredictionStore {
   readonly #limits: RetentionLimits;
-  readonly #byId = new Map<string, Kept>();
   /** In the order in which they ended. */
-  readonly #ended = new Fifo<Kept>();
+  readonly #records = new RecordLog();
+  readonly #index = new RecordIndex();
   readonly #charge: Charge;
   readonly #now: () => number;
 
@@ -39,13 +34,13 @@ export class MemoryStore implements PredictionStore {
     this.#now = now;
     this.#charge = memory.add("results", 0);
     memory.onPressure(() => {
-      while (memory.isOver && this.#byId.size > 1) this.#forgetOldest();
+      while (memory.isOver && this.#index.size > 1) this.#forgetOldest();
     });
   }
 
   get retained(): { count: number; bytes: number } {
     this.#sweep(this.#now());
-    return { count: this.#byId.size, bytes: this.#charge.bytes };
+    return { count: this.#index.size, bytes: this.#charge.bytes };
   }
 
   create(): Promise<void> {
@@ -62,14 +57,13 @@ export class MemoryStore implements PredictionStore {
 
   /** The same as `finish`. Returns the bytes that the record counts with, or undefined where there was an outcome. */
   keep(record: EndedRecord): number | undefined {
-    if (this.#byId.has(record.id)) return undefined;
-    const endedMs = this.#now();
+    const hash = hashOf(record.id);
+    if (this.#placeOf(record.id, hash) !== undefined) return undefined;
+    const keptMs = this.#now();
     const bytes = recordBytes(record);
-    const kept = { record, bytes, endedMs };
-    this.#byId.set(record.id, kept);
-    this.#ended.push(kept);
+    this.#index.add(hash, this.#records.push(record, { keptMs, bytes, hash }));
     this.#charge.grow(bytes);
-    this.#sweep(endedMs);
+    this.#sweep(keptMs);
     return bytes;
   }
 
@@ -80,15 +74,14 @@ export class MemoryStore implements PredictionStore {
   /** The same as `get`, at once. */
   recall(id: string): EndedRecord | undefined {
     this.#sweep(this.#now());
-    return this.#byId.get(id)?.record;
+    const place = this.#placeOf(id);
+    return place === undefined ? undefined : this.#records.record(place);
   }
 
   /** Drops a record before its time. */
   forget(id: string): void {
-    const kept = this.#byId.get(id);
-    if (kept === undefined) return;
-    this.#byId.delete(id);
-    this.#charge.grow(-kept.bytes);
+    const place = this.#placeOf(id);
+    if (place !== undefined) this.#forget(place);
   }
 
   async *left(): AsyncGenerator<LeftRequest> {}
@@ -101,23 +94,32 @@ export class MemoryStore implements PredictionStore {
     return Promise.resolve();
   }
 
+  #placeOf(id: string, hash = hashOf(id)): Place | undefined {
+    return this.#index.find(hash, (place) => this.#records.id(place) === id);
+  }
+
   #sweep(now: number): void {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
-    for (let oldest = this.#ended.first; oldest !== undefined; oldest = this.#ended.first) {
-      const count = this.#byId.size;
+    for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
+      const count = this.#index.size;
       const isOver =
-        count > maxCount || (this.#charge.bytes > maxBytes && count > 1) || now - oldest.endedMs > maxAgeMs;
-      // A record that was forgotten before its time still stands in the queue.
-      if (!isOver && this.#byId.get(oldest.record.id) === oldest) return;
-      this.#forgetOldest();
+        count > maxCount ||
+        (this.#charge.bytes > maxBytes && count > 1) ||
+        now - this.#records.keptMs(oldest) > maxAgeMs;
+      if (!isOver) return;
+      this.#forgetOldest(oldest);
     }
   }
 
-  #forgetOldest(): void {
-    const oldest = this.#ended.shift();
-    if (oldest === undefined || this.#byId.get(oldest.record.id) !== oldest) return;
-    this.#byId.delete(oldest.record.id);
-    this.#charge.grow(-oldest.bytes);
+  #forgetOldest(oldest = this.#records.first): void {
+    if (oldest === undefined) return;
+    this.#forget(oldest);
+    this.#records.shift();
+  }
+
+  #forget(place: Place): void {
+    // One that was forgotten before its time still stands among the others.
+    if (this.#index.delete(this.#records.hash(place), place)) this.#charge.grow(-this.#records.bytes(place));
   }
 }
 

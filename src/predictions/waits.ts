@@ -1,4 +1,5 @@
 /** Answers that are held back for the end of a prediction. */
+import { type InRing, Ring } from "../engine/ring.ts";
 import type { LivePrediction } from "./live.ts";
 import type { Client } from "./predictions.ts";
 
@@ -8,7 +9,7 @@ const LOOK_MS = 50;
 /** What is waited for. */
 type Ending = Pick<LivePrediction, "isOver" | "onceOver" | "forgo">;
 
-interface Wait {
+interface Wait extends InRing<Wait> {
   readonly client: Client;
   /** In `performance.now()` milliseconds. */
   readonly deadlineMs: number;
@@ -19,7 +20,7 @@ interface Wait {
 
 /** One timer for all: a timer and a listener for each request would cost more than all else about a small prediction. */
 export class Waits {
-  readonly #waits = new Set<Wait>();
+  readonly #waits = new Ring<Wait>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Resolves when the prediction has ended, after about `waitMs`, or when the client has left, whichever comes first. */
@@ -35,7 +36,16 @@ export class Waits {
         }
         resolve();
       };
-      const wait: Wait = { client, deadlineMs: performance.now() + waitMs, isLong: false, done };
+      const deadlineMs = performance.now() + waitMs;
+      const wait: Wait = {
+        client,
+        deadlineMs,
+        isLong: false,
+        done,
+        ring: undefined,
+        before: undefined,
+        after: undefined,
+      };
       live.onceOver(done);
       this.#waits.add(wait);
       this.#timer ??= setTimeout(this.#look, LOOK_MS);
@@ -45,7 +55,7 @@ export class Waits {
   readonly #look = (): void => {
     this.#timer = undefined;
     const now = performance.now();
-    for (const wait of this.#waits) {
+    for (const wait of [...this.#waits]) {
       if (!wait.isLong) this.#listen(wait);
       if (wait.deadlineMs <= now) wait.done();
     }

@@ -4,6 +4,7 @@ import { messageOf, type SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { authorLine } from "../../model/author-line.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
+import { OpenMap } from "../../open-map.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
 import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";
@@ -41,7 +42,7 @@ interface Lane {
 interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
-  readonly lanes: Map<number, Lane>;
+  readonly lanes: OpenMap<number, Lane>;
   /** Where its large tensors lie. */
   shared: ArrayBuffer | undefined;
   isHurried: boolean;
@@ -114,7 +115,7 @@ export class EngineServer {
     const front: Front = {
       outbox: new Outbox(socket, this.#blocks),
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
-      lanes: new Map(),
+      lanes: new OpenMap((number) => number),
       shared: undefined,
       isHurried: false,
       isGone: false,
@@ -134,8 +135,7 @@ export class EngineServer {
     this.#fronts.delete(socket);
     front.isGone = true;
     front.outbox.drop();
-    for (const lane of front.lanes.values()) this.#engine.cancel(lane);
-    front.lanes.clear();
+    for (const lane of front.lanes) this.#engine.cancel(lane);
     this.#hurryIfAll();
     this.#engine.pump();
   }

@@ -1,4 +1,5 @@
 /** The items that a front has given to an engine process and that have not ended, with their frames in case they have to be sent again. */
+import { OpenMap } from "../../open-map.ts";
 import type { Item } from "../engine.ts";
 import { type InRing, Ring } from "../ring.ts";
 import { IS_ALONE } from "./frame.ts";
@@ -36,9 +37,10 @@ const NUMBERS = 2 ** 30;
 export class PendingItems<T extends Item> {
   readonly #blocks: FrameBlocks;
   readonly #shared: SharedTensors;
-  /** By number, in the order in which they were submitted. */
-  readonly #items = new Map<number, Pending<T>>();
-  readonly #lanes = new Map<object, Lane<T>>();
+  /** By number. */
+  readonly #items = new OpenMap<number, Pending<T>>((number) => number);
+  /** Those that have items. */
+  readonly #lanes = new WeakMap<object, Lane<T>>();
   #lastItem = 0;
   #lastLane = 0;
 
@@ -48,8 +50,9 @@ export class PendingItems<T extends Item> {
   }
 
   /** In the order in which they were submitted. */
-  all(): Iterable<Pending<T>> {
-    return this.#items.values();
+  all(): Pending<T>[] {
+    const age = ({ number }: Pending<T>) => (this.#lastItem - number + NUMBERS) % NUMBERS;
+    return [...this.#items].sort((a, b) => age(b) - age(a));
   }
 
   get(number: number): Pending<T> | undefined {
@@ -114,7 +117,7 @@ export class PendingItems<T extends Item> {
    */
   lost(): Pending<T>[] {
     const culprits: Pending<T>[] = [];
-    for (const pending of this.#items.values()) {
+    for (const pending of this.all()) {
       if (pending.state === "alone") {
         culprits.push(pending);
         continue;

@@ -192,7 +192,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    const left = [...this.#pending.all()];
+    const left = this.#pending.all();
     for (const pending of left) this.#pending.remove(pending);
     this.#shared[Symbol.dispose]();
     if (this.#connection !== undefined) this.#connection.isReady = false;

@@ -3,8 +3,10 @@
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { OpenMap } from "../../open-map.ts";
 import { Gate } from "../../serving/gate.ts";
 import type { FileLock } from "../../store/lock.ts";
+import { hashOf } from "../ids.ts";
 import { MemoryStore } from "../memory-store.ts";
 import type { EndedRecord, PredictionRecord } from "../record.ts";
 import type { KeptRequest, LeftRequest, PredictionStore, RetentionLimits } from "../store.ts";
@@ -53,7 +55,7 @@ export class SqliteStore implements PredictionStore {
   readonly webhooks: SqliteWebhooks;
   /** Answers without the database. */
   readonly #recent: MemoryStore;
-  readonly #live = new Map<string, Live>();
+  readonly #live = new OpenMap<string, Live>(hashOf);
   /** Records that are being read: many may ask for a large one at the same time. */
   readonly #reading = new Map<string, Promise<PredictionRecord | undefined>>();
   /** Large outcomes one after the other: each is in memory twice meanwhile. */

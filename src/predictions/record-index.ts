@@ -1,0 +1,90 @@
+/** Where records are, by a hash of their ids, in arrays of numbers: the garbage collector does not look into these, however many there are. */
+import type { Place } from "./record-log.ts";
+
+/** Each grows by itself, so that no growth takes long. */
+const PARTS = 256;
+const MIN_LENGTH = 8;
+const NONE = -1;
+
+/** Open addressing with linear probing; at most half of it is taken. */
+interface Part {
+  hashes: Int32Array;
+  places: Float64Array;
+  size: number;
+}
+
+export class RecordIndex {
+  readonly #parts: readonly Part[] = Array.from({ length: PARTS }, () => ({ ...emptyOf(MIN_LENGTH), size: 0 }));
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** @param isIt tells the record from others with the same hash */
+  find(hash: number, isIt: (place: Place) => boolean): Place | undefined {
+    const { hashes, places } = this.#partOf(hash);
+    const last = places.length - 1;
+    for (let i = hash & last; ; i = (i + 1) & last) {
+      const place = places[i] ?? NONE;
+      if (place === NONE) return undefined;
+      if (hashes[i] === hash && isIt(place)) return place;
+    }
+  }
+
+  add(hash: number, place: Place): void {
+    const part = this.#partOf(hash);
+    if (part.size * 2 >= part.places.length) grow(part);
+    put(part, hash, place);
+    part.size += 1;
+    this.#size += 1;
+  }
+
+  /** Returns whether the record was there. */
+  delete(hash: number, place: Place): boolean {
+    const part = this.#partOf(hash);
+    const { hashes, places } = part;
+    const last = places.length - 1;
+    let gap = hash & last;
+    while (places[gap] !== place) {
+      if (places[gap] === NONE) return false;
+      gap = (gap + 1) & last;
+    }
+    // What follows closes up, so that there is no gap between a record and where it belongs.
+    for (let i = (gap + 1) & last; places[i] !== NONE; i = (i + 1) & last) {
+      const home = (hashes[i] ?? 0) & last;
+      if (((i - home) & last) < ((i - gap) & last)) continue;
+      hashes[gap] = hashes[i] ?? 0;
+      places[gap] = places[i] ?? NONE;
+      gap = i;
+    }
+    places[gap] = NONE;
+    part.size -= 1;
+    this.#size -= 1;
+    return true;
+  }
+
+  #partOf(hash: number): Part {
+    const part = this.#parts[hash >>> 24];
+    if (part === undefined) throw new RangeError(`${hash} is no hash of 32 bits`);
+    return part;
+  }
+}
+
+function emptyOf(length: number): Pick<Part, "hashes" | "places"> {
+  return { hashes: new Int32Array(length), places: new Float64Array(length).fill(NONE) };
+}
+
+function put({ hashes, places }: Part, hash: number, place: Place): void {
+  const last = places.length - 1;
+  let i = hash & last;
+  while (places[i] !== NONE) i = (i + 1) & last;
+  hashes[i] = hash;
+  places[i] = place;
+}
+
+function grow(part: Part): void {
+  const { hashes, places } = part;
+  Object.assign(part, emptyOf(places.length * 2));
+  for (const [i, place] of places.entries()) if (place !== NONE) put(part, hashes[i] ?? 0, place);
+}

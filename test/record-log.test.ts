@@ -1,0 +1,105 @@
+/** Ended records as bytes: what is read is what was kept, wherever it lies, and what was let go is gone. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { hashOf, newId } from "../src/predictions/ids.ts";
+import { LargeText } from "../src/predictions/large-text.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import { RecordIndex } from "../src/predictions/record-index.ts";
+import { type Place, RecordLog } from "../src/predictions/record-log.ts";
+import { endOf, largeEndOf } from "./helpers/predictions.ts";
+
+const text = fc.string({ unit: "binary", maxLength: 300 });
+const time = fc.integer({ min: 0, max: 2 ** 45 });
+const record: fc.Arbitrary<EndedRecord> = fc.record({
+  id: fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/),
+  kind: fc.constantFrom("prediction", "demo"),
+  count: fc.nat(),
+  itemsDone: fc.nat(),
+  createdAtMs: time,
+  startedAtMs: fc.option(time, { nil: undefined }),
+  finishedAtMs: time,
+  outcome: fc.record({ status: fc.constantFrom("success", "failed"), members: text }),
+  logs: text,
+  digest: fc.option(fc.stringMatching(/^[A-Za-z0-9_-]{43}$/), { nil: undefined }),
+});
+
+function push(log: RecordLog, record: EndedRecord, keptMs = 0): Place {
+  return log.push(record, { keptMs, bytes: 100, hash: hashOf(record.id) });
+}
+
+describe("a log of records", () => {
+  test("gives back what it was given, oldest first", () => {
+    fc.assert(
+      fc.property(fc.array(record, { maxLength: 30 }), (records) => {
+        const log = new RecordLog();
+        const places = records.map((record, i) => push(log, record, i));
+        expect(places.map((place) => log.record(place))).toEqual(records);
+        for (const [i, record] of records.entries()) {
+          const first = log.first ?? Number.NaN;
+          expect(first).toBe(places[i] ?? Number.NaN);
+          expect(log.id(first)).toBe(record.id);
+          expect(log.hash(first)).toBe(hashOf(record.id));
+          expect(log.keptMs(first)).toBe(i);
+          expect(log.bytes(first)).toBe(100);
+          log.shift();
+        }
+        expect(log.first).toBeUndefined();
+      }),
+    );
+  });
+
+  test("holds far more than one piece of memory, and uses those again that it let go", () => {
+    const log = new RecordLog();
+    const kept: { place: Place; record: EndedRecord }[] = [];
+    for (let i = 0; i < 5000; i++) {
+      // Above 16 kB a record stays an object.
+      const record = largeEndOf(newId("0"), (i * 7919) % 17_000);
+      kept.push({ place: push(log, record), record });
+      if (i % 3 > 0) continue;
+      kept.shift();
+      log.shift();
+    }
+    expect(log.first).toBe(kept[0]?.place);
+    for (const { place, record } of kept) expect(log.record(place)).toEqual({ ...record, digest: undefined });
+  });
+
+  test("keeps a large outcome as it is", () => {
+    const log = new RecordLog();
+    const members = new LargeText(['"outputs":[', Buffer.from("1"), "]"]);
+    const large = endOf("1", { outcome: { status: "success", members }, digest: "d".repeat(43) });
+    const place = push(log, large);
+    expect(log.record(place)).toBe(large);
+    expect(log.id(place)).toBe("1");
+    log.shift();
+    expect(log.first).toBeUndefined();
+  });
+});
+
+describe("an index of records", () => {
+  test("finds each by its hash, among others with the same, until it is deleted", () => {
+    const step = fc.record({
+      isAdded: fc.boolean(),
+      hash: fc.constantFrom(-1, 0, 1, 9, 8 << 24, -1 << 24),
+      pick: fc.nat(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+        const index = new RecordIndex();
+        const there: { hash: number; place: Place }[] = [];
+        for (const [place, { isAdded, hash, pick }] of steps.entries()) {
+          const [picked] = isAdded ? [] : there.splice(pick % Math.max(1, there.length), 1);
+          if (picked === undefined) {
+            there.push({ hash, place });
+            index.add(hash, place);
+          } else {
+            expect(index.delete(picked.hash, picked.place)).toBe(true);
+            expect(index.delete(picked.hash, picked.place)).toBe(false);
+            expect(index.find(picked.hash, (place) => place === picked.place)).toBeUndefined();
+          }
+          expect(index.size).toBe(there.length);
+        }
+        for (const { hash, place } of there) expect(index.find(hash, (found) => found === place)).toBe(place);
+      }),
+    );
+  });
+});
