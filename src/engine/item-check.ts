@@ -52,9 +52,9 @@ export function copied(tensors: readonly Tensor[]): Tensor[] {
  * @returns a function that throws SconceError `tensor_invalid`, naming the tensor, what was declared and what was given
  */
 export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, Tensor>>) => CheckedItem {
-  const entries = Object.entries(specs);
+  const plans = Object.entries(specs).map(([name, spec]) => ({ name, spec }));
   const names = new Set(Object.keys(specs));
-  const hasNames = entries.some(([, { dims }]) => dims.some((dim) => typeof dim !== "number"));
+  const hasNames = plans.some(({ spec: { dims } }) => dims.some((dim) => typeof dim !== "number"));
   return (given) => {
     // The author's code may not have been type-checked.
     if (typeof given !== "object" || given === null)
@@ -65,7 +65,10 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
     }
     const sizes = hasNames ? { free: new Map<string, number>(), padded: new Map<string, number>() } : undefined;
     const tensors: Tensor[] = [];
-    for (const [name, spec] of entries) {
+    for (let i = 0; i < plans.length; i++) {
+      const plan = plans[i];
+      if (plan === undefined) continue;
+      const { name, spec } = plan;
       const tensor = given[name];
       if (tensor === undefined) throw invalid(`preprocess gave no tensor "${name}"`);
       checkTensor(name, spec, tensor, sizes);

@@ -23,7 +23,8 @@ export function rowParting(
   return (outputs, i, sizes) => {
     const rows: Record<string, Tensor> = {};
     for (let j = 0; j < plans.length; j++) {
-      const [plan, output] = [plans[j], outputs[j]];
+      const plan = plans[j];
+      const output = outputs[j];
       if (plan === undefined || output === undefined) continue;
       const { dtype, data } = output;
       const size = data.length / (output.shape[0] ?? 1);

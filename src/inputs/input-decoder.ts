@@ -52,10 +52,18 @@ export class InputDecoder {
    */
   body(body: string, maxInputs: number): unknown[] {
     const list = listOf(parseJson(body), maxInputs);
+    if (this.#areAllPlain(list)) return list;
     const faults = new Faults();
     const inputs = this.list(list, 0, faults);
     faults.refuse();
     return inputs;
+  }
+
+  /** As nearly all are. */
+  #areAllPlain(list: readonly unknown[]): boolean {
+    if (this.#isPlain === undefined) return false;
+    for (let i = 0; i < list.length; i++) if (!this.#isPlain(list[i])) return false;
+    return true;
   }
 
   /** @param first the index of the first element in its body; stops when there are more faults than are told */
@@ -127,7 +135,7 @@ export class Faults {
 }
 
 /** Before every element is looked at: a list that is too long is refused for its length alone. */
-function listOf(body: unknown, maxInputs: number): readonly unknown[] {
+function listOf(body: unknown, maxInputs: number): unknown[] {
   if (!Array.isArray(body)) throw notList(nameOf(body));
   if (body.length === 0) throw unfit([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
   refuseTooMany(body.length, maxInputs);

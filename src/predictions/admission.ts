@@ -49,21 +49,21 @@ export class Admission {
   }
 
   /** Counts a prediction that was accepted, whether it was asked for here or by an earlier process. */
-  begun({ items, bytes }: Readonly<Unfinished>): void {
+  begun(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
   }
 
-  ended({ items, bytes }: Readonly<Unfinished>): void {
-    this.begun({ items: -items, bytes: -bytes });
+  ended(items: number, bytes: number): void {
+    this.begun(-items, -bytes);
   }
 
   /** @throws SconceError `queue_full` */
   check({ items, bytes, timeLimitMs, waitMs: heldMs }: Asking): void {
     const { flow, limits, others } = this.#options;
-    const elsewhere = others?.() ?? { items: 0, bytes: 0 };
-    const allItems = this.#unfinished.items + elsewhere.items;
-    const allBytes = this.#unfinished.bytes + elsewhere.bytes;
+    const elsewhere = others?.();
+    const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
+    const allBytes = this.#unfinished.bytes + (elsewhere?.bytes ?? 0);
     const isWaitedFor = heldMs > 0;
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);

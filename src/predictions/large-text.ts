@@ -65,7 +65,7 @@ export function joined(texts: readonly Text[], between = ""): Text {
 
 /** A member of an object: a list of JSON texts. */
 export function listText(name: string, texts: readonly Text[]): Text {
-  const [only = ""] = texts;
+  const only = texts[0] ?? "";
   // As nearly all are.
   if (texts.length === 1 && typeof only === "string" && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
   return joined([`"${name}":[`, joined(texts, ","), "]"]);

@@ -129,7 +129,7 @@ export class LivePredictions {
     });
     live.isKept = beginning.leftMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
-    this.admission.begun({ items: live.count, bytes });
+    this.admission.begun(live.count, bytes);
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
     if (isHeldBack) return live;
@@ -234,7 +234,7 @@ export class LivePredictions {
     this.#live.delete(live.id);
     if (live.isKept && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);
-    this.admission.ended({ items: live.count, bytes: live.bytes });
+    this.admission.ended(live.count, live.bytes);
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // Its client is told that it was not accepted.
     if (live.isOvertaken) {

@@ -5,7 +5,7 @@ import type { FailureReason } from "../metrics/labels.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import type { Origin } from "./predictions.ts";
-import { type EndedRecord, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
+import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { KeptRequest } from "./store.ts";
 
 /** A record that still changes. */
@@ -159,7 +159,9 @@ export class LivePrediction implements InRing<LivePrediction> {
 
   finish(outcome: Outcome): void {
     if (this.isOver) return;
-    const record = Object.assign(this.#record, { finishedAtMs: Date.now(), outcome });
+    const record = this.#record;
+    record.outcome = outcome;
+    record.finishedAtMs = Date.now();
     this.request = undefined;
     this.#work?.release();
     this.#work = undefined;
@@ -167,7 +169,7 @@ export class LivePrediction implements InRing<LivePrediction> {
     this.#abort?.abort();
     const waiters = this.#waiters ?? [];
     this.#waiters = undefined;
-    this.#onEnd?.(this, record);
+    if (hasEnded(record)) this.#onEnd?.(this, record);
     this.#onEnd = undefined;
     for (const callback of waiters) callback();
     this.#changed();

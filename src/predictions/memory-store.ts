@@ -2,7 +2,6 @@
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { hashOf } from "./ids.ts";
-import { byteLengthOf } from "./large-text.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
 import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
@@ -60,8 +59,9 @@ export class MemoryStore implements PredictionStore {
     const hash = hashOf(record.id);
     if (this.#placeOf(record.id, hash) !== undefined) return undefined;
     const keptMs = this.#now();
-    const bytes = recordBytes(record);
-    this.#index.add(hash, this.#records.push(record, { keptMs, bytes, hash }));
+    const place = this.#records.push(record, keptMs, hash);
+    this.#index.add(hash, place);
+    const bytes = this.#bytesOf(place);
     this.#charge.grow(bytes);
     this.#sweep(keptMs);
     return bytes;
@@ -95,7 +95,7 @@ export class MemoryStore implements PredictionStore {
   }
 
   #placeOf(id: string, hash = hashOf(id)): Place | undefined {
-    return this.#index.find(hash, (place) => this.#records.id(place) === id);
+    return this.#index.find(id, hash, this.#records);
   }
 
   #sweep(now: number): void {
@@ -119,11 +119,11 @@ export class MemoryStore implements PredictionStore {
 
   #forget(place: Place): void {
     // One that was forgotten before its time still stands among the others.
-    if (this.#index.delete(this.#records.hash(place), place)) this.#charge.grow(-this.#records.bytes(place));
+    if (this.#index.delete(this.#records.hash(place), place)) this.#charge.grow(-this.#bytesOf(place));
   }
-}
 
-/** The bytes that a record counts with: its texts in UTF-8, as they are kept and sent. */
-function recordBytes({ outcome, logs }: EndedRecord): number {
-  return RECORD_BYTES + byteLengthOf(outcome.members) + (logs === "" ? 0 : Buffer.byteLength(logs));
+  /** What a record counts with: its texts in UTF-8, as they are kept and sent, and itself. */
+  #bytesOf(place: Place): number {
+    return RECORD_BYTES + this.#records.textBytes(place);
+  }
 }

@@ -1,5 +1,5 @@
 /** Where records are, by a hash of their ids, in arrays of numbers: the garbage collector does not look into these, however many there are. */
-import type { Place } from "./record-log.ts";
+import type { Place, RecordLog } from "./record-log.ts";
 
 /** Each grows by itself, so that no growth takes long. */
 const PARTS = 256;
@@ -21,14 +21,14 @@ export class RecordIndex {
     return this.#size;
   }
 
-  /** @param isIt tells the record from others with the same hash */
-  find(hash: number, isIt: (place: Place) => boolean): Place | undefined {
+  /** @param records tell the record with this id from others whose ids have the same hash */
+  find(id: string, hash: number, records: Pick<RecordLog, "id">): Place | undefined {
     const { hashes, places } = this.#partOf(hash);
     const last = places.length - 1;
     for (let i = hash & last; ; i = (i + 1) & last) {
       const place = places[i] ?? NONE;
       if (place === NONE) return undefined;
-      if (hashes[i] === hash && isIt(place)) return place;
+      if (hashes[i] === hash && records.id(place) === id) return place;
     }
   }
 
@@ -86,5 +86,8 @@ function put({ hashes, places }: Part, hash: number, place: Place): void {
 function grow(part: Part): void {
   const { hashes, places } = part;
   Object.assign(part, emptyOf(places.length * 2));
-  for (const [i, place] of places.entries()) if (place !== NONE) put(part, hashes[i] ?? 0, place);
+  for (let i = 0; i < places.length; i++) {
+    const place = places[i] ?? NONE;
+    if (place !== NONE) put(part, hashes[i] ?? 0, place);
+  }
 }

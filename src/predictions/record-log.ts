@@ -2,6 +2,7 @@
  * Ended records in the order in which they came, as bytes: as objects each collection of garbage would look at hundreds of thousands of them,
  * and hold up everybody meanwhile.
  */
+import { byteLengthOf } from "./large-text.ts";
 import type { EndedRecord } from "./record.ts";
 
 /** Bytes that are taken, and let go, at a time. */
@@ -14,7 +15,8 @@ const BYTES_PER_UNIT = 3;
 /** Where a record has its numbers, of 8 bytes each. Its texts come after them: id, digest and members, then logs. */
 const field = {
   keptMs: 0,
-  bytes: 1,
+  /** Of outcome and logs, as UTF-8. */
+  textBytes: 1,
   hash: 2,
   createdAtMs: 3,
   /** NaN where it never started. */
@@ -39,16 +41,6 @@ interface Slab {
   end: number;
 }
 
-/** What the store of a record adds to it. */
-export interface KeptAs {
-  /** By its clock. */
-  readonly keptMs: number;
-  /** What the record counts with. */
-  readonly bytes: number;
-  /** Of its id. */
-  readonly hash: number;
-}
-
 /** Where a record is; a later one has a greater number. */
 export type Place = number;
 
@@ -69,7 +61,11 @@ export class RecordLog {
     return slab === undefined || this.#first === slab.end ? undefined : this.#gone * SLAB_BYTES + this.#first;
   }
 
-  push(record: EndedRecord, { keptMs, bytes, hash }: KeptAs): Place {
+  /**
+   * @param keptMs by its keeper's clock
+   * @param hash of its id
+   */
+  push(record: EndedRecord, keptMs: number, hash: number): Place {
     const { id, digest = "", outcome, logs, startedAtMs = Number.NaN } = record;
     const { members } = outcome;
     const length = id.length + digest.length + members.length + logs.length;
@@ -84,7 +80,9 @@ export class RecordLog {
     const logsBytes = isLarge || logs === "" ? 0 : texts.write(logs, from + written);
     const at = start / 8;
     numbers[at + field.keptMs] = keptMs;
-    numbers[at + field.bytes] = bytes;
+    numbers[at + field.textBytes] = isLarge
+      ? byteLengthOf(members) + Buffer.byteLength(logs)
+      : written - head + logsBytes;
     numbers[at + field.hash] = hash;
     numbers[at + field.createdAtMs] = record.createdAtMs;
     numbers[at + field.startedAtMs] = startedAtMs;
@@ -107,8 +105,8 @@ export class RecordLog {
     return this.#number(place, field.keptMs);
   }
 
-  bytes(place: Place): number {
-    return this.#number(place, field.bytes);
+  textBytes(place: Place): number {
+    return this.#number(place, field.textBytes);
   }
 
   hash(place: Place): number {

@@ -1,4 +1,5 @@
 /** JSON text of large values, made in pieces: of a million numbers at once it would hold up everybody for a tenth of a second. */
+import { isObject } from "../json.ts";
 import { ModelFile } from "../model/file.ts";
 import { withFiles } from "../model/withheld-files.ts";
 
@@ -111,8 +112,9 @@ function sizeOf(value: unknown, depth = 0): number {
   if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS : 1;
   // A tensor, which becomes lists; bytes of other kinds become one string.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
-  if (Object.getPrototypeOf(value) !== Object.prototype) return 1;
+  if (Object.getPrototypeOf(value) !== Object.prototype || !isObject(value)) return 1;
   let size = 1;
-  for (const member of Object.values(value)) size += sizeOf(member, depth + 1);
+  // Not `Object.values`, which makes a list for each output.
+  for (const name in value) size += sizeOf(value[name], depth + 1);
   return size;
 }

@@ -71,13 +71,14 @@ export class ItemFrames {
       frameKinds.submit | (head.isAlone ? IS_ALONE : 0) | (head.isLate ? IS_LATE : 0) | (shared ? IS_SHARED : 0),
     );
     if (shared !== undefined) words[inFrame / 4] = shared.at;
-    const { memory, at } = shared ?? { memory: block.memory, at: inFrame };
-    let offset = at;
+    const memory = shared === undefined ? block.memory : shared.memory;
+    let offset = shared === undefined ? inFrame : shared.at;
     words[word + 2] = head.number;
     words[word + 3] = head.lane;
     word += HEAD_BYTES / 4;
     for (let i = 0; i < tensors.length; i++) {
-      const [plan, tensor] = [this.#plans[i], tensors[i]];
+      const plan = this.#plans[i];
+      const tensor = tensors[i];
       if (plan === undefined || tensor === undefined) continue;
       const { shape, data } = tensor;
       if (plan.shape === undefined) {

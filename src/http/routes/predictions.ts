@@ -4,7 +4,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
-import type { Client, NewPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
+import type { AskedPrediction, Client, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
 import { bodyOf } from "../body.ts";
@@ -44,7 +44,8 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
-interface Asked extends Pick<NewPrediction, "timeoutMs" | "waitMs" | "webhook"> {
+interface Asked extends AskedPrediction {
+  readonly asksForEvents: boolean;
   /** The id, where the client chose it. */
   readonly chosen?: string;
 }
@@ -63,10 +64,11 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     context: RequestContext,
     location?: string,
   ): Response | Promise<Response> => {
-    const plain = () => answer(family, record, large, context, location);
-    if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) return plain();
+    if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) {
+      return answer(family, record, large, context, location);
+    }
     return links.linked(record).then((linked) => {
-      if (linked === undefined) return plain();
+      if (linked === undefined) return answer(family, record, large, context, location);
       const response = answer(family, linked, largeLinked, context, location);
       response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
       return response;
@@ -119,7 +121,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
         origin,
         once,
       });
-      if (asksForEvents(raw)) {
+      if (asked.asksForEvents) {
         return events(family, record.id, raw, {
           context: origin,
           made: record,
@@ -139,9 +141,8 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const key = headers.get("idempotency-key");
       // Where it was accepted before, there need not be room for it now.
       if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
-      const bytes = Number(headers.get("content-length"));
       // What is too large is told so: it need not come again later.
-      if (bytes <= bodyLimits.maxBytes) predictions.admit({ ...asked, bytes });
+      if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
       return create(c.req.raw, contextOf(c), asked);
     });
 
@@ -205,10 +206,13 @@ function endOf(record: PredictionRecord | undefined): Watched | undefined {
 
 function askedOf(raw: Request): Asked {
   const { headers } = raw;
+  const isForEvents = asksForEvents(raw);
   return {
+    bytes: Number(headers.get("content-length")),
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
-    waitMs: asksForEvents(raw) ? 0 : waitMsOf(headers.get("prefer")),
+    waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
+    asksForEvents: isForEvents,
   };
 }
 
