@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { Fifo } from "../src/collections/fifo.ts";
 import { Batcher } from "../src/engine/batcher.ts";
 import type { Queued } from "../src/engine/fair-queue.ts";
-import { Fifo } from "../src/engine/fifo.ts";
 import { LeadTime } from "../src/engine/lead-time.ts";
 import { QueueDelay } from "../src/engine/queue-delay.ts";
 import { cpuMs } from "./helpers/cpu-time.ts";

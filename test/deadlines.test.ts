@@ -1,6 +1,6 @@
 /** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
-import type { InRing } from "../src/engine/ring.ts";
+import type { InRing } from "../src/collections/ring.ts";
 import { cancelAfterMsOf, waitMsOf } from "../src/http/prefer.ts";
 import { Deadlines } from "../src/predictions/deadlines.ts";
 

@@ -1,10 +1,10 @@
 /** Items that wait, taken in turn over the lanes they wait in, in order within a lane, and alike within a batch. */
 
+import { Fifo } from "../collections/fifo.ts";
+import { type InRing, Ring } from "../collections/ring.ts";
 import { BatchOverheads } from "./batch-overheads.ts";
-import { Fifo } from "./fifo.ts";
 import { elementsOf, type Lengths, near, placeOf, type Steps, stepsOf } from "./length-steps.ts";
 import { PaddedBytes, type SizedTensor } from "./padded-bytes.ts";
-import { type InRing, Ring } from "./ring.ts";
 
 /** What the queue needs to know of an item. */
 export interface Queued extends Lengths {

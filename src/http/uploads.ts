@@ -1,4 +1,5 @@
 /** Bodies on their way: one that comes too slowly gives way where another has no room. */
+import { type InRing, Ring } from "../collections/ring.ts";
 import type { Charge } from "../memory/charge.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -6,7 +7,10 @@ import { ProblemError } from "./problem.ts";
 const MIN_BYTES_PER_SECOND = 32 * 1024;
 const GRACE_MS = 5000;
 
-export class Upload {
+export class Upload implements InRing<Upload> {
+  ring: InRing<Upload>["ring"] = undefined;
+  before: Upload | undefined = undefined;
+  after: Upload | undefined = undefined;
   /** That have come; of a body that is read as a whole, those announced. */
   bytes: number;
   readonly charge: Charge;
@@ -38,7 +42,7 @@ export class Upload {
 export class Uploads {
   readonly #now: () => number;
   /** In the order in which they began. */
-  readonly #uploads = new Set<Upload>();
+  readonly #uploads = new Ring<Upload>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
@@ -58,7 +62,8 @@ export class Uploads {
   /** Takes memory for a body; where there is no room, those that come too slowly give theirs back, the oldest first. */
   taken<T>(take: () => T): T {
     let result = take();
-    for (const upload of this.#uploads) {
+    if (result || this.#uploads.size === 0) return result;
+    for (const upload of [...this.#uploads]) {
       if (result) return result;
       if (!this.#isTooSlow(upload)) continue;
       this.#uploads.delete(upload);

@@ -1,4 +1,5 @@
 /** Lets pictures be decoded and encoded only so many bytes at once in this process, in the order in which they come. */
+import { type InRing, Ring } from "../collections/ring.ts";
 
 /** Where the bytes of pictures are counted beside others. */
 export interface PictureRoom {
@@ -10,7 +11,7 @@ export interface PictureRoom {
   onceRoom(listener: () => void): void;
 }
 
-interface Waiting {
+interface Waiting extends InRing<Waiting> {
   readonly bytes: number;
   begin(): void;
 }
@@ -18,7 +19,7 @@ interface Waiting {
 export class ByteGate {
   readonly #now: () => number;
   #room: PictureRoom;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Ring<Waiting>();
   #bytes = 0;
   /** Tasks that run. */
   #running = 0;
@@ -86,7 +87,7 @@ export class ByteGate {
       signal?.removeEventListener("abort", leave);
       resolve();
     };
-    const waiting = { bytes, begin };
+    const waiting: Waiting = { bytes, begin, ring: undefined, before: undefined, after: undefined };
     this.#waiting.add(waiting);
     signal?.addEventListener("abort", leave, { once: true });
     this.#room.onceRoom(this.#next);
@@ -106,7 +107,7 @@ export class ByteGate {
 
   /** The first one waits until there is room for it, and all others behind it: else a large one never had its turn. */
   readonly #next = (): void => {
-    for (const first of this.#waiting) {
+    for (let first = this.#waiting.first; first !== undefined; first = this.#waiting.first) {
       if (!this.#hasRoom(first.bytes)) {
         this.#room.onceRoom(this.#next);
         return;

@@ -1,5 +1,5 @@
 /** Ends what has run out of time, with one timer for all, by a clock that nobody sets. */
-import { type InRing, Ring } from "../engine/ring.ts";
+import { type InRing, Ring } from "../collections/ring.ts";
 
 interface Timed<T extends Timed<T>> extends InRing<T> {
   /** In `performance.now()` milliseconds. */

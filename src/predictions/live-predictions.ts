@@ -1,4 +1,6 @@
 /** The predictions of this process that have not ended: each from its beginning until the store has how it ended. */
+
+import { OpenMap } from "../collections/open-map.ts";
 import { codedError, SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { isLogged } from "../log.ts";
@@ -6,7 +8,6 @@ import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { reasonOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
-import { OpenMap } from "../open-map.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { Refusal } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";

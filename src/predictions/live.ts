@@ -1,5 +1,5 @@
 /** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
-import type { InRing } from "../engine/ring.ts";
+import type { InRing } from "../collections/ring.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { FailureReason } from "../metrics/labels.ts";
 import type { Webhook } from "../webhooks/webhook.ts";

@@ -1,5 +1,5 @@
 /** Answers that are held back for the end of a prediction. */
-import { type InRing, Ring } from "../engine/ring.ts";
+import { type InRing, Ring } from "../collections/ring.ts";
 import type { LivePrediction } from "./live.ts";
 import type { Client } from "./predictions.ts";
 

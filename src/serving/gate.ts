@@ -1,6 +1,6 @@
 /** Lets only so many tasks run at the same time, in turn over those for whom they are. */
-import { Fifo } from "../engine/fifo.ts";
-import { type InRing, Ring } from "../engine/ring.ts";
+import { Fifo } from "../collections/fifo.ts";
+import { type InRing, Ring } from "../collections/ring.ts";
 
 /** The tasks of one owner that wait. */
 class Line implements InRing<Line> {
@@ -17,7 +17,7 @@ class Line implements InRing<Line> {
 
 export class Gate {
   readonly #maxRunning: number;
-  readonly #lines = new Map<object, Line>();
+  readonly #lines = new WeakMap<object, Line>();
   readonly #turns = new Ring<Line>();
   #running = 0;
 

@@ -1,6 +1,7 @@
 /** Inputs on their way to outputs: a prediction's, or those that a demo sends through the model. */
+
+import type { InRing, Ring } from "../collections/ring.ts";
 import type { Item } from "../engine/engine.ts";
-import type { InRing, Ring } from "../engine/ring.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { FetchedFiles } from "./fetched-files.ts";

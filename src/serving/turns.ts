@@ -7,7 +7,7 @@
  * adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). What was begun is finished first, or nothing would be; lists
  * that no client waits for keep a share of the turns and are not refused.
  */
-import { Ring } from "../engine/ring.ts";
+import { Ring } from "../collections/ring.ts";
 import type { ItemList } from "./item-list.ts";
 
 export interface TurnsOptions {

@@ -1,7 +1,7 @@
 /** The items that a front has given to an engine process and that have not ended, with their frames in case they have to be sent again. */
-import { OpenMap } from "../../open-map.ts";
+import { OpenMap } from "../../collections/open-map.ts";
+import { type InRing, Ring } from "../../collections/ring.ts";
 import type { Item } from "../engine.ts";
-import { type InRing, Ring } from "../ring.ts";
 import { IS_ALONE } from "./frame.ts";
 import type { Block, FrameBlocks } from "./frame-blocks.ts";
 import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";

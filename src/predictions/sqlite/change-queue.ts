@@ -1,5 +1,5 @@
 /** The changes that are still to be written: those that something waits for, and ends of predictions that were never kept as a request. */
-import { Fifo } from "../../engine/fifo.ts";
+import { Fifo } from "../../collections/fifo.ts";
 import type { EndedRecord } from "../record.ts";
 import type { KeptRequest, RetentionLimits } from "../store.ts";
 import { type BegunChange, type Change, type CreateChange, type EndChange, merged, type Waiting } from "./change.ts";
