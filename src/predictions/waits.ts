@@ -3,7 +3,7 @@ import { type InRing, Ring } from "../collections/ring.ts";
 import type { LivePrediction } from "./live.ts";
 import type { Client } from "./predictions.ts";
 
-/** Polling interval of waiting requests. Most predictions end before the first poll, and then nothing was done for them but to write them down. */
+/** Polling interval of waiting requests. Most predictions end before the second poll, and then nothing was done for them but to write them down. */
 const LOOK_MS = 50;
 
 /** What is waited for. */
@@ -13,8 +13,8 @@ interface Wait extends InRing<Wait> {
   readonly client: Client;
   /** In `performance.now()` milliseconds. */
   readonly deadlineMs: number;
-  /** Whether it was looked at before: from then on its client is listened for. */
-  isLong: boolean;
+  /** How often it was looked at; from the second time on its client is listened for. */
+  looks: number;
   readonly done: () => void;
 }
 
@@ -29,7 +29,7 @@ export class Waits {
     return new Promise((resolve) => {
       const done = () => {
         if (!this.#waits.delete(wait)) return;
-        if (wait.isLong) {
+        if (wait.looks > 1) {
           client.held(false);
           client.signal.removeEventListener("abort", done);
           live.forgo(done);
@@ -40,7 +40,7 @@ export class Waits {
       const wait: Wait = {
         client,
         deadlineMs,
-        isLong: false,
+        looks: 0,
         done,
         ring: undefined,
         before: undefined,
@@ -56,14 +56,14 @@ export class Waits {
     this.#timer = undefined;
     const now = performance.now();
     for (const wait of [...this.#waits]) {
-      if (!wait.isLong) this.#listen(wait);
+      wait.looks += 1;
+      if (wait.looks === 2) this.#listen(wait);
       if (wait.deadlineMs <= now) wait.done();
     }
     if (this.#waits.size > 0) this.#timer = setTimeout(this.#look, LOOK_MS);
   };
 
   #listen(wait: Wait): void {
-    wait.isLong = true;
     const { client, done } = wait;
     client.held(true);
     client.signal.addEventListener("abort", done);
