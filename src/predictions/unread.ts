@@ -1,16 +1,19 @@
 /** Which predictions have ended without anybody having read how: their clients are about to ask. */
 
+import { OpenMap } from "../collections/open-map.ts";
+import { hashOf } from "./ids.ts";
+
 /** Beyond this many, clients that ask are not what predictions are made for. */
 const MAX_IDS = 10_000;
 
 export class Unread {
-  readonly #ids = new Set<string>();
+  #ids = new OpenMap<string, true>(hashOf);
   #allRead: (() => void) | undefined;
 
   /** A prediction whose client was told the id, and not the outcome, has ended. */
   ended(id: string): void {
-    if (this.#ids.size === MAX_IDS) this.#ids.clear();
-    this.#ids.add(id);
+    if (this.#ids.size === MAX_IDS) this.#ids = new OpenMap(hashOf);
+    this.#ids.set(id, true);
   }
 
   read(id: string): void {
