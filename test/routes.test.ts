@@ -61,7 +61,38 @@ describe("HEAD", () => {
     expect(response.status).toBe(200);
     expect(await response.text()).toBe("");
   });
+
+  test.each(["/", "/openapi.json", "/health/ready", "/docs", "/predictions/unknown"])(
+    "of %s says how long GET's is",
+    async (path) => {
+      const request = (method: string) =>
+        sendRaw(server.url, `${method} ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: same\r\nConnection: close\r\n\r\n`);
+      const [head, get] = [await request("HEAD"), await request("GET")];
+      const [headers = ""] = get.split("\r\n\r\n", 1);
+      expect(head).toEndWith("\r\n\r\n");
+      expect(linesOf(head)).toEqual(linesOf(headers));
+      expect(linesOf(head)).toContainEqual(expect.stringMatching(/^content-length: [1-9]/));
+    },
+  );
+
+  test("of a prediction says how long it is", async () => {
+    const made = await server.client.fetch("/predictions", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body: JSON.stringify([{ x: 1 }]),
+    });
+    const text = await made.text();
+    const path = made.headers.get("location");
+    const head = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    expect(linesOf(head)).toContain(`content-length: ${text.length}`);
+  });
 });
+
+/** Of an answer's head, but for the date. */
+function linesOf(head: string): string[] {
+  const lines = head.trim().toLowerCase().split("\r\n");
+  return lines.filter((line) => !line.startsWith("date:")).sort();
+}
 
 describe("GET /", () => {
   test("describes the model", async () => {

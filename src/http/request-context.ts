@@ -15,12 +15,15 @@ export class RequestContext implements Origin {
   readonly traceId: string | undefined;
   /** Of the client's span. */
   readonly spanId: string | undefined;
+  /** Routes are asked for what GET is answered. */
+  readonly isHead: boolean;
   /** As routes know it. */
   path = "/";
   /** Whether the answer has the request's id already. */
   isNamed = false;
 
-  constructor({ headers }: Request) {
+  constructor({ headers, method }: Request) {
+    this.isHead = method === "HEAD";
     const given = headers.get("x-request-id");
     this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
     const traceparent = headers.get("traceparent");

@@ -25,11 +25,16 @@ export function named(
   return (request) => {
     const context = new RequestContext(request);
     const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
-    const response = answer(request, context);
+    const response = answer(context.isHead ? asGet(request) : request, context);
     return response instanceof Promise
       ? response.then((late) => answered(request, context, late, beganMs))
       : answered(request, context, response, beganMs);
   };
+}
+
+/** Hono would take the answer's body away, and its length with it; Bun sends the length, and cancels what is a stream. */
+function asGet(request: Request): Request {
+  return new Request(request, { method: "GET" });
 }
 
 interface Answered {

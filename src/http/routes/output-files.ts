@@ -61,6 +61,8 @@ export function addOutputFileRoutes(
         const status = range === undefined ? 200 : 206;
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
+        // Bun knows no length of a stream.
+        if (contextOf(c).isHead) return new Response(null, init);
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
         if (!large.hasRoomFor(c.req.path, bytes.length)) throw noMemory();
         return new Response(

@@ -95,8 +95,8 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (watched === undefined) throw unknownPrediction();
     onHold(raw, true);
     const body = stream.body(watched);
-    // Nobody reads it, nor would ever cancel it: its client is gone, or asked for the headers alone.
-    if (raw.signal.aborted || raw.method === "HEAD") await body.cancel();
+    // Nobody reads it, nor would ever cancel it: its client is gone.
+    if (raw.signal.aborted) await body.cancel();
     const location = made === undefined ? {} : { Location: `${path}/${id}` };
     context.isNamed = true;
     const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
