@@ -43,6 +43,17 @@ describe("deadlines", () => {
     expect(expired).toEqual(["a", "b", "c"]);
   });
 
+  test("that come while others expire are kept", () => {
+    deadlines = new Deadlines(({ name }) => {
+      expired.push(name);
+      if (name === "first") deadlines.add(timed("follower", 50));
+    });
+    deadlines.add(timed("first", 20));
+    deadlines.add(timed("last", 1500));
+    jest.advanceTimersByTime(100);
+    expect(expired).toEqual(["first", "follower"]);
+  });
+
   test("that were met do not expire", () => {
     const met = timed("met", 100);
     deadlines.add(met);

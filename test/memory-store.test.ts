@@ -96,6 +96,18 @@ describe("what is kept", () => {
     expect(await keptOf(other, again)).toEqual([true, true]);
   });
 
+  test("takes no memory once it is forgotten, though nothing was before its time", async () => {
+    const { store } = storeWith({ maxBytes: 1e6 });
+    const before = process.memoryUsage().arrayBuffers;
+    for (let i = 0; i < 20_000; i++) {
+      store.finish(largeEndOf(`${i}`, 10_000));
+      store.forget(`${i}`);
+    }
+    // They were 200 MB together.
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16e6);
+    expect(store.retained).toEqual({ count: 0, bytes: 0 });
+  });
+
   test("is no request: another process finds nothing", async () => {
     const { store } = storeWith({});
     await store.create();

@@ -92,6 +92,12 @@ export class OpenMap<K extends string | number, V> implements Iterable<V> {
   }
 }
 
+/** A hash of whole numbers: those that follow one another do not stand side by side, where one that stays would be in the way of all others. */
+export function spread(number: number): number {
+  const mixed = Math.imul(number, 0x9e3779b1);
+  return mixed ^ (mixed >>> 15);
+}
+
 function places<T>(length: number): (T | undefined)[] {
   return Array.from({ length }, () => undefined);
 }

@@ -52,6 +52,6 @@ export class Deadlines<T extends Timed<T>> {
         this.#expired(timed);
       }
     }
-    if (soonest < Infinity) this.#arm(soonest);
+    if (soonest < this.#timerAtMs) this.#arm(soonest);
   }
 }

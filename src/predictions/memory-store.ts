@@ -33,7 +33,10 @@ export class MemoryStore implements PredictionStore {
     this.#now = now;
     this.#charge = memory.add("results", 0);
     memory.onPressure(() => {
-      while (memory.isOver && this.#index.size > 1) this.#forgetOldest();
+      for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
+        if (!memory.isOver || this.#index.size < 2) return;
+        this.#forget(oldest);
+      }
     });
   }
 
@@ -107,19 +110,14 @@ export class MemoryStore implements PredictionStore {
         (this.#charge.bytes > maxBytes && count > 1) ||
         now - this.#records.keptMs(oldest) > maxAgeMs;
       if (!isOver) return;
-      this.#forgetOldest(oldest);
+      this.#forget(oldest);
     }
   }
 
-  #forgetOldest(oldest = this.#records.first): void {
-    if (oldest === undefined) return;
-    this.#forget(oldest);
-    this.#records.shift();
-  }
-
   #forget(place: Place): void {
-    // One that was forgotten before its time still stands among the others.
-    if (this.#index.delete(this.#records.hash(place), place)) this.#charge.grow(-this.#bytesOf(place));
+    this.#index.delete(this.#records.hash(place), place);
+    this.#charge.grow(-this.#bytesOf(place));
+    this.#records.drop(place);
   }
 
   /** What a record counts with: its texts in UTF-8, as they are kept and sent, and itself. */

@@ -7,7 +7,7 @@ import type { EndedRecord } from "./record.ts";
 
 /** Bytes that are taken, and let go, at a time. */
 const SLAB_BYTES = 2 ** 20;
-/** A record with more characters stays an object: there cannot be many of them. */
+/** A record with more characters stays an object: there cannot be many such. */
 const MAX_LENGTH = 16 * 1024;
 /** Of one UTF-16 unit in UTF-8, at most. */
 const BYTES_PER_UNIT = 3;
@@ -30,6 +30,8 @@ const field = {
   digestLength: 11,
   membersBytes: 12,
   logsBytes: 13,
+  /** It was dropped, and others before it were not. */
+  isGone: 14,
 } as const;
 const HEAD_BYTES = 8 * Object.keys(field).length;
 
@@ -69,7 +71,8 @@ export class RecordLog {
     const { id, digest = "", outcome, logs, startedAtMs = Number.NaN } = record;
     const { members } = outcome;
     const length = id.length + digest.length + members.length + logs.length;
-    const isLarge = typeof members !== "string" || length > MAX_LENGTH;
+    // In UTF-8 half a character would become another one.
+    const isLarge = typeof members !== "string" || length > MAX_LENGTH || (logs !== "" && !logs.isWellFormed());
     const slab = this.#slabFor(HEAD_BYTES + (isLarge ? id.length : length) * BYTES_PER_UNIT);
     const start = slab.end;
     const { numbers, texts } = slab;
@@ -95,6 +98,7 @@ export class RecordLog {
     numbers[at + field.digestLength] = head - id.length;
     numbers[at + field.membersBytes] = written - head;
     numbers[at + field.logsBytes] = logsBytes;
+    numbers[at + field.isGone] = 0;
     slab.end = aligned(from + written + logsBytes);
     const place = (this.#gone + this.#slabs.length - 1) * SLAB_BYTES + start;
     if (isLarge) this.#large.set(place, record);
@@ -149,16 +153,23 @@ export class RecordLog {
     };
   }
 
-  /** Lets go of the oldest record. */
-  shift(): void {
-    const place = this.first;
-    const [slab] = this.#slabs;
-    if (place === undefined || slab === undefined) return;
+  /** Forgets a record: its memory is let go of with that of all before it. */
+  drop(place: Place): void {
     this.#large.delete(place);
+    this.#slab(place).numbers[(place % SLAB_BYTES) / 8 + field.isGone] = 1;
+    for (let oldest = this.first; oldest !== undefined; oldest = this.first) {
+      if (this.#number(oldest, field.isGone) === 0) return;
+      this.#pass(oldest);
+    }
+  }
+
+  /** Goes on from the oldest record to the one after it. */
+  #pass(oldest: Place): void {
+    const [slab] = this.#slabs;
     let end = this.#first + HEAD_BYTES;
-    for (const name of textFields) end += this.#number(place, name);
+    for (const name of textFields) end += this.#number(oldest, name);
     this.#first = aligned(end);
-    if (this.#first < slab.end) return;
+    if (slab === undefined || this.#first < slab.end) return;
     this.#slabs.shift();
     this.#gone += 1;
     this.#first = 0;

@@ -1,6 +1,6 @@
 /** The engine process's side: fronts connect, their items share batches, and each front is given the rows of its own. */
 import type { Socket, UnixSocketListener } from "bun";
-import { OpenMap } from "../../collections/open-map.ts";
+import { OpenMap, spread } from "../../collections/open-map.ts";
 import { messageOf, type SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { authorLine } from "../../model/author-line.ts";
@@ -115,7 +115,7 @@ export class EngineServer {
     const front: Front = {
       outbox: new Outbox(socket, this.#blocks),
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
-      lanes: new OpenMap((number) => number),
+      lanes: new OpenMap(spread),
       shared: undefined,
       isHurried: false,
       isGone: false,

@@ -1,5 +1,5 @@
 /** The items that a front has given to an engine process and that have not ended, with their frames in case they have to be sent again. */
-import { OpenMap } from "../../collections/open-map.ts";
+import { OpenMap, spread } from "../../collections/open-map.ts";
 import { type InRing, Ring } from "../../collections/ring.ts";
 import type { Item } from "../engine.ts";
 import { IS_ALONE } from "./frame.ts";
@@ -38,7 +38,7 @@ export class PendingItems<T extends Item> {
   readonly #blocks: FrameBlocks;
   readonly #shared: SharedTensors;
   /** By number. */
-  readonly #items = new OpenMap<number, Pending<T>>((number) => number);
+  readonly #items = new OpenMap<number, Pending<T>>(spread);
   /** Those that have items. */
   readonly #lanes = new WeakMap<object, Lane<T>>();
   #lastItem = 0;
