@@ -1,6 +1,6 @@
 /** Clients whose inputs fail in batches: theirs run apart from those of others, and after them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { type Sender, Suspects } from "../src/serving/suspects.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
@@ -99,19 +99,29 @@ describe("a server", () => {
   beforeAll(async () => {
     store = await storeWith("lab");
   });
-  afterAll(() => store[Symbol.asyncDispose]());
+  // Open until the end: the next one might have the same port, by which connections are told apart.
+  const sockets: Socket[] = [];
+  afterAll(async () => {
+    for (const socket of sockets) socket.destroy();
+    await store[Symbol.asyncDispose]();
+  });
 
-  /** Resolves with the answer to one input that was sent from an address of this machine. */
+  /** Resolves with the answer to one input that was sent from an address of this machine, by a connection of its own. */
   const sendFrom = (localAddress: string, { url }: Client, input: object, forwarded = "") => {
     const body = JSON.stringify([input]);
-    const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
+    const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: wait${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     const socket = connect({ host: url.hostname, port: Number(url.port), localAddress });
     let answer = "";
     socket.on("connect", () => socket.write(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`));
-    socket.on("data", (chunk) => (answer += chunk));
+    sockets.push(socket);
+    socket.on("data", (chunk) => {
+      answer += chunk;
+      const [, length, got] = /\r\ncontent-length: (\d+)\b.*?\r\n\r\n(.*)$/is.exec(answer) ?? [];
+      if (Number(length) === got?.length) resolve(answer);
+    });
     socket.on("error", reject);
-    socket.on("close", () => resolve(answer));
+    socket.on("close", () => reject(new Error(`the connection was closed after ${answer}`)));
     return promise;
   };
   const [bad, good] = [{ x: 1, steps: -1 }, { x: 1 }];
