@@ -2,6 +2,7 @@
  * Ended records in the order in which they came, as bytes: as objects each collection of garbage would look at hundreds of thousands of them,
  * and hold up everybody meanwhile.
  */
+import { OpenMap, spread } from "../collections/open-map.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { EndedRecord } from "./record.ts";
 
@@ -53,7 +54,7 @@ export class RecordLog {
   #gone = 0;
   /** Of the oldest record, in the first slab. */
   #first = 0;
-  readonly #large = new Map<Place, EndedRecord>();
+  readonly #large = new OpenMap<Place, EndedRecord>(spread);
   /** Used again, so that there is no new memory for each. */
   #spare: Slab | undefined;
 
