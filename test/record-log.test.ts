@@ -63,6 +63,12 @@ describe("a log of records", () => {
     for (const { place, record } of kept) expect(log.record(place)).toEqual({ ...record, digest: undefined });
   });
 
+  test("keeps half characters, which are none in UTF-8", () => {
+    const log = new RecordLog();
+    const record = endOf("1", { kind: "demo", logs: "a\ud83d" });
+    expect(log.record(push(log, record)).logs).toBe("a\ud83d");
+  });
+
   test("keeps a large outcome as it is", () => {
     const log = new RecordLog();
     const members = new LargeText(['"outputs":[', Buffer.from("1"), "]"]);
