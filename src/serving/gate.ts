@@ -1,24 +1,10 @@
 /** Lets only so many tasks run at the same time, in turn over those for whom they are. */
-import { Fifo } from "../collections/fifo.ts";
-import { type InRing, Ring } from "../collections/ring.ts";
-
-/** The tasks of one owner that wait. */
-class Line implements InRing<Line> {
-  ring: Ring<Line> | undefined = undefined;
-  before: Line | undefined = undefined;
-  after: Line | undefined = undefined;
-  readonly tasks = new Fifo<() => void>();
-  readonly owner: object;
-
-  constructor(owner: object) {
-    this.owner = owner;
-  }
-}
+import { OwnersInTurn } from "../collections/owners-in-turn.ts";
 
 export class Gate {
   readonly #maxRunning: number;
-  readonly #lines = new WeakMap<object, Line>();
-  readonly #turns = new Ring<Line>();
+  /** Each begins a task. */
+  readonly #waiting = new OwnersInTurn<() => void>();
   #running = 0;
 
   constructor(maxRunning: number) {
@@ -28,7 +14,7 @@ export class Gate {
   /** @param owner for whom it is: each has its turn, however many tasks it has */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
     if (this.#running < this.#maxRunning) this.#running += 1;
-    else await this.#turnOf(owner);
+    else await new Promise<void>((resolve) => this.#waiting.add(owner, resolve));
     try {
       return await task();
     } finally {
@@ -36,31 +22,10 @@ export class Gate {
     }
   }
 
-  #turnOf(owner: object): Promise<void> {
-    let line = this.#lines.get(owner);
-    if (line === undefined) {
-      line = new Line(owner);
-      this.#lines.set(owner, line);
-      this.#turns.add(line);
-    }
-    const { tasks } = line;
-    return new Promise((resolve) => tasks.push(resolve));
-  }
-
   /** Hands the place of a task that has ended to the next one. */
   #next(): void {
-    const line = this.#turns.first;
-    const begin = line?.tasks.shift();
-    if (line === undefined || begin === undefined) {
-      this.#running -= 1;
-      return;
-    }
-    if (line.tasks.length > 0) {
-      this.#turns.moveToEnd(line);
-    } else {
-      this.#turns.delete(line);
-      this.#lines.delete(line.owner);
-    }
-    begin();
+    const begin = this.#waiting.next();
+    if (begin === undefined) this.#running -= 1;
+    else begin();
   }
 }

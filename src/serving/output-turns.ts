@@ -1,13 +1,15 @@
 /** Makes outputs of all lists in turn, and lets the event loop turn in between: one may be megabytes, and a batch of them would hold up everybody. */
+import { OwnersInTurn } from "../collections/owners-in-turn.ts";
 
 /** Longest time spent making outputs before the event loop turns: a batch of small ones is done at once. */
 const MAX_HOLD_MS = 2;
 
 export class OutputTurns {
-  /** By list. */
-  readonly #waiting = new Map<object, (() => void)[]>();
-  /** Time that outputs have taken since others last had their turn. */
+  /** By list; each makes an output. */
+  readonly #waiting = new OwnersInTurn<() => void>();
+  /** Time that outputs have taken in this turn of the loop. */
   #tookMs = 0;
+  #isScheduled = false;
   readonly #isHeld: () => boolean;
 
   /** @param isHeld whether none is to be made for now, as those before are large and still under way */
@@ -23,29 +25,30 @@ export class OutputTurns {
   /** One was made. */
   took(ms: number): void {
     this.#tookMs += ms;
+    this.#schedule();
   }
 
   /** Lets the making of one wait for its turn. */
   add(list: object, make: () => void): void {
-    if (this.#waiting.size === 0) setImmediate(() => this.#runMore());
-    const waiting = this.#waiting.get(list);
-    if (waiting === undefined) this.#waiting.set(list, [make]);
-    else waiting.push(make);
+    this.#waiting.add(list, make);
+    this.#schedule();
   }
 
-  #runMore(): void {
+  /** Once for all of this turn of the loop. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(this.#turned);
+  }
+
+  readonly #turned = (): void => {
+    this.#isScheduled = false;
     this.#tookMs = 0;
-    for (const [list, waiting] of this.#waiting) {
-      if (!this.isOpen) break;
-      const make = waiting.shift();
-      // What is put back is met again after all others.
-      this.#waiting.delete(list);
-      if (make === undefined) continue;
-      this.#waiting.set(list, waiting);
+    while (!this.#waiting.isEmpty && this.isOpen) {
       const beganMs = performance.now();
-      make();
+      this.#waiting.next()?.();
       this.took(performance.now() - beganMs);
     }
-    if (this.#waiting.size > 0) setImmediate(() => this.#runMore());
-  }
+    if (!this.#waiting.isEmpty) this.#schedule();
+  };
 }

@@ -1,0 +1,77 @@
+/** What has its turn: tasks of several owners, and outputs of several lists. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { OwnersInTurn } from "../src/collections/owners-in-turn.ts";
+import { OutputTurns } from "../src/serving/output-turns.ts";
+
+const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("owners in turn", () => {
+  test("each owner with something that waits gives one before any gives its second, in the order in which they came", () => {
+    const step = fc.oneof(fc.record({ owner: fc.integer({ min: 0, max: 4 }) }), fc.constant(undefined));
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+        const owners = Array.from({ length: 5 }, () => ({}));
+        const inTurn = new OwnersInTurn<number>();
+        let model: { owner: number; values: number[] }[] = [];
+        for (const [value, step] of steps.entries()) {
+          if (step === undefined) {
+            const [first, ...others] = model;
+            expect(inTurn.next()).toBe(first?.values.shift());
+            model = first === undefined || first.values.length === 0 ? others : [...others, first];
+          } else {
+            const known = model.find(({ owner }) => owner === step.owner);
+            if (known === undefined) model.push({ owner: step.owner, values: [value] });
+            else known.values.push(value);
+            inTurn.add(owners[step.owner] ?? {}, value);
+          }
+          expect(inTurn.isEmpty).toBe(model.length === 0);
+        }
+      }),
+    );
+  });
+});
+
+describe("outputs in turn", () => {
+  test("those of one turn of the event loop are put off once they took long, and those of later turns are not", async () => {
+    const turns = new OutputTurns();
+    turns.took(1);
+    expect(turns.isOpen).toBe(true);
+    turns.took(1.5);
+    expect(turns.isOpen).toBe(false);
+    await turnOfTheLoop();
+    expect(turns.isOpen).toBe(true);
+    turns.took(1.5);
+    await turnOfTheLoop();
+    turns.took(1.5);
+    expect(turns.isOpen).toBe(true);
+  });
+
+  test("what is put off is made in turn over its lists, as much as a turn of the loop has time for", async () => {
+    const turns = new OutputTurns();
+    const made: string[] = [];
+    const [many, few] = [{}, {}];
+    for (const name of ["a1", "a2", "a3"]) turns.add(many, () => made.push(name));
+    turns.add(few, () => {
+      made.push("b1");
+      turns.took(10);
+    });
+    while (!made.includes("b1")) await turnOfTheLoop();
+    expect(made).toEqual(["a1", "b1"]);
+    while (made.length < 4) await turnOfTheLoop();
+    expect(made).toEqual(["a1", "b1", "a2", "a3"]);
+  });
+
+  test("none is made while it is held, and all are once it is not", async () => {
+    let isHeld = true;
+    const turns = new OutputTurns(() => isHeld);
+    const made: number[] = [];
+    turns.add({}, () => made.push(1));
+    await turnOfTheLoop();
+    await turnOfTheLoop();
+    expect(made).toEqual([]);
+    isHeld = false;
+    await turnOfTheLoop();
+    expect(made).toEqual([1]);
+  });
+});
