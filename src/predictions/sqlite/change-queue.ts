@@ -108,6 +108,7 @@ export class ChangeQueue {
       this.#urgent.delete(change.id);
       sort(change, batch);
     }
+    this.#renew();
     this.#dropLazy(performance.now());
     for (let taken = 0; taken < MAX_LAZY && this.#due > 0; taken++) {
       const next = this.#lazy.first;
@@ -127,6 +128,7 @@ export class ChangeQueue {
       .take(MAX_URGENT)
       .toArray();
     for (const { id } of changes) this.#urgent.delete(id);
+    this.#renew();
     return { changes, told: [], large: [] };
   }
 
@@ -169,6 +171,11 @@ export class ChangeQueue {
       total.bytes += change.bytes;
     }
     return total;
+  }
+
+  /** In order as no OpenMap is. One that stays would keep alive what was in it (open-map.ts). */
+  #renew(): void {
+    if (this.#urgent.size === 0) this.#urgent = new Map();
   }
 
   #add(change: Change): void {

@@ -1,4 +1,5 @@
 /** The way to the thread that has the database: numbered messages, and a new thread after one that died. */
+import { OpenMap, spread } from "../../collections/open-map.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
 import type {
@@ -25,7 +26,7 @@ interface Asked {
 export class SqliteLink {
   readonly #openMessage: () => OpenMessage;
   readonly #newWorker: () => Worker;
-  readonly #asked = new Map<number, Asked>();
+  #asked = new OpenMap<number, Asked>(spread);
   #worker: Worker | undefined;
   #opened: Promise<Totals> | undefined;
   #nextNumber = 0;
@@ -119,8 +120,9 @@ export class SqliteLink {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
     this.#opened = undefined;
-    for (const { reject } of this.#asked.values()) reject(new Error(reason));
-    this.#asked.clear();
+    const asked = this.#asked;
+    this.#asked = new OpenMap(spread);
+    for (const { reject } of asked) reject(new Error(reason));
   }
 }
 

@@ -57,7 +57,7 @@ export class SqliteStore implements PredictionStore {
   readonly #recent: MemoryStore;
   readonly #live = new OpenMap<string, Live>(hashOf);
   /** Records that are being read: many may ask for a large one at the same time. */
-  readonly #reading = new Map<string, Promise<PredictionRecord | undefined>>();
+  readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
   /** Large outcomes one after the other: each is in memory twice meanwhile. */
   readonly #readings = new Gate(1);
 
