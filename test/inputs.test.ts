@@ -54,6 +54,18 @@ describe("a schema", () => {
     expect(await read(z.object({ x: z.number().default(3) }), "[{}]")).toMatchObject({ inputs: [{ x: 3 }] });
   });
 
+  test("of unions within unions says what the nearest lacks, however deep that lies", async () => {
+    const node: z.ZodType = z.union([
+      z.object({ kind: z.literal("and"), children: z.lazy(() => z.array(node)) }),
+      z.object({ kind: z.literal("or"), children: z.lazy(() => z.array(node)) }),
+    ]);
+    const levels = 900;
+    let tree: unknown = { kind: "not", children: [] };
+    for (let level = 0; level < levels; level++) tree = { kind: "or", children: [tree] };
+    const { errors } = await refused(z.object({ node }), [{ node: tree }]);
+    expect(errors?.map(({ pointer }) => pointer)).toEqual([`/0/node${"/children/0".repeat(levels)}/kind`]);
+  });
+
   test("of a union names the faults of the nearest option", async () => {
     const schema = z.object({
       shape: z.union([z.object({ radius: z.number() }), z.object({ width: z.number(), height: z.number() })]),

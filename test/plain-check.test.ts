@@ -23,6 +23,30 @@ const notPlain = {
   "a text that is trimmed": z.object({ x: z.string().trim() }),
   "a number of many": z.object({ x: z.number().multipleOf(3) }),
   "a refined number": z.object({ x: z.int().refine(() => false) }),
+  "a refined number that may be null": z.object({
+    x: z
+      .number()
+      .nullable()
+      .refine(() => false),
+  }),
+  "a refined number that may be left out": z.object({
+    x: z
+      .number()
+      .optional()
+      .refine(() => false),
+  }),
+  "a refined number that may be either": z.object({
+    x: z
+      .number()
+      .nullish()
+      .refine(() => false),
+  }),
+  "a text that may be left out and is trimmed": z.object({
+    x: z
+      .string()
+      .optional()
+      .overwrite((text) => text?.trim()),
+  }),
   "a coerced number": z.object({ x: z.coerce.number() }),
   "an object that takes more": left,
   "an object of zod's own, which drops what it does not know": z.strictObject({ x: z.number() }).strip(),

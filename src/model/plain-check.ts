@@ -27,7 +27,7 @@ function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): P
     return hasMore(schema) ? undefined : (value) => typeof value === "boolean";
   }
   if (schema instanceof z.ZodNullable) {
-    const inner = compile(schema._zod.def.innerType, outer);
+    const inner = hasMore(schema) ? undefined : compile(schema._zod.def.innerType, outer);
     return inner && ((value) => value === null || inner(value));
   }
   return undefined;
@@ -97,7 +97,7 @@ function objectCheck(schema: z.ZodObject, outer: readonly z.core.$ZodType[]): Pl
   for (const [key, field] of Object.entries(shape)) {
     const isOptional = field instanceof z.ZodOptional;
     const check = compile(isOptional ? field._zod.def.innerType : field, outer);
-    if (check === undefined) return undefined;
+    if (check === undefined || (isOptional && hasMore(field))) return undefined;
     fields.push({ key, check, isOptional });
     names.add(key);
   }
