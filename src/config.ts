@@ -108,7 +108,7 @@ export const serveOptions = {
     ...count(1, 60),
   }),
   batchTimeout: openOption<number>({
-    description: "Seconds that a batch may run before its process is taken for stuck, and started again",
+    description: "Seconds that a batch may run, or a process give no answer, before it is taken for stuck and ended",
     described: "that of predictions, --timeout",
     ...duration("seconds", 0.1),
   }),

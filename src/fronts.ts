@@ -18,6 +18,8 @@ export interface FrontsOptions {
   readonly count: number;
   /** The database of predictions. */
   readonly store: string | undefined;
+  /** How long a front may give no answer. */
+  readonly stuckAfterMs: number;
 }
 
 /** Makes what the fronts of one server share. */
@@ -54,7 +56,7 @@ export class Fronts implements Front, EngineEvents {
   #engine: EngineNews | undefined;
 
   /** @throws SconceError `address_in_use` */
-  constructor({ packaged, config, argv, folder, count, store }: FrontsOptions) {
+  constructor({ packaged, config, argv, folder, count, store, stuckAfterMs }: FrontsOptions) {
     const port = freePort(config);
     this.url = localUrl(config.host, port);
     const { start, counters } = meetingPlace({ config, folder, count, port });
@@ -69,6 +71,7 @@ export class Fronts implements Front, EngineEvents {
           queueMicrotask(() => this.#tell(front));
           return { ...shared, index, isRestart: starts++ > 0 };
         },
+        batchTimeoutMs: stuckAfterMs,
         onMessage: () => this.#isDone(front),
         onEnd: () => counters.clear(index),
       });

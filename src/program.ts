@@ -6,6 +6,7 @@ import type { Command, LazyCommand } from "./commands/command.ts";
 import { type HelpTexts, helpOf, helpWidth } from "./commands/help.ts";
 import { commonOptions } from "./config.ts";
 import { messageOf, SconceError } from "./errors.ts";
+import { exitProcess } from "./exit.ts";
 import { configureLog, isLogJson, log } from "./log.ts";
 import { messageWithLine } from "./model/author-line.ts";
 import { type Roles, roleOf, runRole } from "./processes/link.ts";
@@ -35,7 +36,7 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
   } catch (error) {
     process.exitCode = fail(error);
     // What a model's code has left running, a timer or a connection, keeps no process that has failed.
-    setTimeout(() => process.exit(), FAILED_MS).unref();
+    setTimeout(() => exitProcess(), FAILED_MS).unref();
   }
 }
 

@@ -12,6 +12,7 @@ import { Fronts } from "./fronts.ts";
 import { log } from "./log.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
 import { ownerOf } from "./predictions/owner.ts";
+import { LoopGuard } from "./processes/loop-guard.ts";
 import { goBehindEngine } from "./processes/priority.ts";
 import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
 import { Supervised } from "./processes/supervised.ts";
@@ -47,6 +48,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
   await using opened = new AsyncDisposableStack();
   const front = count > 1 ? await openFronts(options, count, opened) : await openOne(options, opened);
+  // Not before: setting up takes as long as it takes. Several fronts are watched by this process, which runs no code of a model.
+  if (count === 1) opened.use(new LoopGuard(stuckAfterMs(config)));
   log.info("Reading inputs from the input queue");
   log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
@@ -74,6 +77,11 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
 
 /** On 16 cores they answered 1.4 times as many tiny requests as half of them; more were not measured. */
 const MOST_FRONTS = 8;
+
+/** How long a batch may run, and a process may give no answer. */
+function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
+  return 1000 * (batchTimeout ?? timeout);
+}
 
 /** How many fronts serve best on this machine; each is a thread of JavaScript, and has others beside it that decode pictures. */
 export function frontsOf(
@@ -137,7 +145,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   // Held for life: no other server takes the file, whichever fronts are there.
   const store = path === undefined ? undefined : await openStore(path, config, "main");
   if (store !== undefined) opened.defer(() => store.close());
-  const fronts = new Fronts({ packaged, config, argv, folder, count, store: path });
+  const fronts = new Fronts({ packaged, config, argv, folder, count, store: path, stuckAfterMs: stuckAfterMs(config) });
   logSetUp(packaged);
   const engine = config.role === "front" ? undefined : engineProcess(options, { folder, events: fronts });
   opened.defer(() => engine?.stop());
@@ -170,7 +178,7 @@ export function engineProcess(
       return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
     },
     env: libtorchEnv(),
-    batchTimeoutMs: 1000 * (config.batchTimeout ?? config.timeout),
+    batchTimeoutMs: stuckAfterMs(config),
     onReady: () => events.ready(socket),
     onEnd: (reason) => {
       rmSync(socket, { force: true });

@@ -1,6 +1,7 @@
 /** `sconce serve [[HOST/]repo[:tag]]`, and what a compiled executable does by itself. */
 import { serveGroups, serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
+import { exitProcess } from "../exit.ts";
 import { log } from "../log.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
 import { thisProgram } from "../processes/program.ts";
@@ -86,7 +87,7 @@ async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<s
   });
   const reference = (await child.stdout.text()).trim();
   // It has said why.
-  if ((await child.exited) !== 0) process.exit(child.exitCode ?? 1);
+  if ((await child.exited) !== 0) exitProcess(child.exitCode ?? 1);
   log.info(`Packaged ${path} as ${reference}`);
   return reference;
 }
@@ -102,13 +103,13 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): v
       if (performance.now() - stoppingSince <= REPEAT_MS) return;
       // Leaving in order would wait for a forward pass that may never end.
       if (!isIsolated) process.kill(process.pid, "SIGKILL");
-      process.exit(130);
+      exitProcess(130);
     }
     stoppingSince = performance.now();
     log.info(`Stopping (${signal}): finishing what was accepted`);
     await stop();
     log.info("Stopped");
-    process.exit(0);
+    exitProcess(0);
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
 }

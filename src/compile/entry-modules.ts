@@ -4,9 +4,9 @@ import type { CommandLineContents, Contents } from "./contents.ts";
 
 /** A worker is found by its place relative to the program, which in an executable is all one file: each is an entry of its own. */
 const workers = {
+  "deadline-worker.ts": "processes/deadline-worker.ts",
   "large-body-worker.ts": "inputs/large-body-worker.ts",
   "sqlite-worker.ts": "predictions/sqlite/sqlite-worker.ts",
-  "time-limit-worker.ts": "commands/try-out/time-limit-worker.ts",
 } as const;
 
 /**

@@ -1,6 +1,7 @@
 /** Turns a model's bundled code into a `Model`; the bundle's imports of sconce and zod are supplied by this program. */
 import * as zod from "zod";
 import { isNoFile, messageOf, SconceError } from "../errors.ts";
+import { keepFromExit } from "../exit.ts";
 import { Model } from "./define.ts";
 
 const NAMESPACE = "sconce-model";
@@ -45,6 +46,7 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
 }
 
 async function installModules(): Promise<void> {
+  keepFromExit();
   const sconce = await import("../index.ts");
   Bun.plugin({
     name: "sconce",

@@ -1,5 +1,6 @@
 /** The child's side of a role: runs it, and connects it with its supervisor. */
 import { SconceError } from "../errors.ts";
+import { exitProcess } from "../exit.ts";
 import { configureLog, log } from "../log.ts";
 import { type FromChild, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
@@ -58,9 +59,9 @@ export async function runRole(roles: Roles, name: string): Promise<never> {
   } catch (error) {
     if (link.isReady) log.error(`The ${name} process failed:`, error);
     await link.tell({ kind: "failed", error: tellError(error) });
-    process.exit(1);
+    exitProcess(1);
   }
-  process.exit(0);
+  exitProcess(0);
 }
 
 class SupervisorLink implements Link {

@@ -101,7 +101,7 @@ export class Supervised {
     if (running === undefined) this.#over();
     if (this.#state === "over" || running === undefined) return this.#stopped.promise;
     this.#state = "stopping";
-    running.watchdog?.stop();
+    // What is stuck is ended meanwhile, too.
     running.child.send({ kind: "stop" });
     const cancel = this.#clock.after(limitMs, () => {
       if (limitMs > 0) log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is ended`);

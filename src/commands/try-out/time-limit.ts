@@ -1,20 +1,14 @@
 /** A limit for each call of a model's own code, by its name: code that never returns would hang a build without a word. */
 import { SconceError } from "../../errors.ts";
-import { isLogJson } from "../../log.ts";
 import { type Awaitable, Model } from "../../model/define.ts";
-
-/** What the thread beside is told: the line to end with when the time is up, or that the call has ended. */
-export interface Limited {
-  readonly call: number;
-  readonly late?: { readonly afterMs: number; readonly line: string };
-}
+import { DeadlineThread, lastLine } from "../../processes/deadline-thread.ts";
 
 /** Beyond the limit, for this thread to end the call itself: it cannot while the author's code holds it. */
 const GRACE_MS = 500;
 
 export class TimeLimit implements Disposable {
   readonly #limitMs: number;
-  readonly #beside = new Worker(new URL("./time-limit-worker.ts", import.meta.url), { ref: false });
+  readonly #beside = new DeadlineThread();
   #calls = 0;
 
   constructor(limitMs: number) {
@@ -39,26 +33,17 @@ export class TimeLimit implements Disposable {
     const fault = `${name} did not return within ${this.#limitMs / 1000} s (--timeout)`;
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(new SconceError("model_invalid", fault)), this.#limitMs);
-    this.#tell({ call, late: { afterMs: this.#limitMs + GRACE_MS, line: lineOf(fault) } });
+    const line = lastLine(fault, "model_invalid", this.#limitMs);
+    this.#beside.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
     try {
       return await Promise.race([task(), late.promise]);
     } finally {
       clearTimeout(timer);
-      this.#tell({ call });
+      this.#beside.callOff(call);
     }
   }
 
-  #tell(message: Limited): void {
-    this.#beside.postMessage(message);
-  }
-
   [Symbol.dispose](): void {
-    this.#beside.terminate();
+    this.#beside[Symbol.dispose]();
   }
-}
-
-/** As any error of a command is printed. */
-function lineOf(message: string): string {
-  const line = { time: new Date().toISOString(), level: "error", message, code: "model_invalid" };
-  return isLogJson() ? JSON.stringify(line) : `sconce: ${message}`;
 }
