@@ -32,6 +32,21 @@ describe("a file", () => {
     expect(file.mediaType).toBe("text/html");
   });
 
+  test("that comes in many chunks is whole, whether or not its length was told", async () => {
+    const bytes = Uint8Array.from({ length: 4 * 2 ** 20 }, (_, i) => (i * 2654435761) >>> 24);
+    const whole = Bun.hash(bytes);
+    using server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: ({ url }) => new Response(url.endsWith("/told") ? bytes : new Blob([bytes]).stream()),
+    });
+    using fetcher = newFetcher({ maxBytes: bytes.length });
+    for (const path of ["told", "untold"]) {
+      const file = await fetcher.fetch(`http://127.0.0.1:${server.port}/${path}`);
+      expect(Bun.hash(file.bytes)).toBe(whole);
+    }
+  });
+
   test("without a media type is octets", async () => {
     await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     using fetcher = newFetcher();

@@ -1,4 +1,5 @@
 /** One account of the bytes that a server holds for its clients. */
+import { edenGC, heapSize } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -200,6 +201,28 @@ test("processes share one account, and hear of what another gives back", async (
   await promise;
   expect(other.take("bodies", 1)).toBeDefined();
 });
+
+test("what was given back is freed before more is held than may be, though it outlived collections of young garbage", () => {
+  const MB = 2 ** 20;
+  const account = new MemoryAccount({ maxBytes: 256 * MB });
+  const before = heapSize();
+  // Many, as a collection takes for alive whatever the stack still has the address of.
+  giveBack(account, { count: 20, bytes: 8 * MB });
+  expect(heapSize() - before).toBeGreaterThan(150 * MB);
+  account.add("files", 64 * MB);
+  expect(heapSize() - before).toBeGreaterThan(150 * MB);
+  account.add("files", 64 * MB);
+  expect(heapSize() - before).toBeLessThan(50 * MB);
+});
+
+/** Holds arrays until they are no young objects any more, then gives them back. */
+function giveBack(account: MemoryAccount, { count, bytes }: { readonly count: number; readonly bytes: number }): void {
+  using _charge = account.add("files", count * bytes);
+  const arrays = Array.from({ length: count }, () => new Uint8Array(bytes));
+  edenGC();
+  edenGC();
+  expect(arrays.length).toBe(count);
+}
 
 describe("the memory of this machine", () => {
   const files = async (content: Readonly<Record<string, string>>) => {

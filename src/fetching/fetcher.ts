@@ -236,6 +236,7 @@ async function readBody(
     if (size > maxBytes) throw tooLarge(url, maxBytes);
     if (size <= declared) {
       whole.set(value, size - value.length);
+      letGo(value);
       continue;
     }
     if (charge !== undefined && size > charge.bytes) charge.grow(value.length);
@@ -244,6 +245,12 @@ async function readBody(
   if (declared > 0) return whole;
   const [only] = chunks;
   return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
+}
+
+/** Frees a chunk that was copied: as garbage, the chunks of a file take as much memory as the file until it is collected. */
+function letGo({ buffer, byteLength }: Uint8Array<ArrayBuffer>): void {
+  // Of a larger buffer, other chunks may be parts.
+  if (buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 function canceled(reason: unknown): SconceError {

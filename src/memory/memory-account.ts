@@ -2,6 +2,7 @@
  * One account of the bytes that a server holds for its clients. What can still be refused, or wait, is asked for before it is taken; what is
  * there already is added, and keeps new work out. Several processes share an account through counters that all of them see.
  */
+import { gcAndSweep } from "bun:jsc";
 import type { PictureRoom } from "../model/decoding-gate.ts";
 import type { SharedCounter } from "../processes/shared-counters.ts";
 import { Charge } from "./charge.ts";
@@ -87,8 +88,10 @@ export class MemoryAccount {
   /** In the order in which they came. */
   readonly #waiters: Waiter[] = [];
   #willWake = false;
-  /** Given back since garbage was collected the last time. */
+  /** Given back since all garbage was collected the last time. */
   #garbage = 0;
+  /** Of these, since a collection of young garbage was asked for. */
+  #youngGarbage = 0;
   #willCollect = false;
   #look: ReturnType<typeof setTimeout> | undefined;
 
@@ -200,7 +203,10 @@ export class MemoryAccount {
     if (bytes < 0) {
       this.dropped(-bytes);
       this.#wakeLater();
-    } else if (this.isOver) for (const relieve of this.#relievers) relieve();
+    } else {
+      if (this.isOver) for (const relieve of this.#relievers) relieve();
+      this.#collect();
+    }
   }
 
   #turnOf(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
@@ -237,27 +243,41 @@ export class MemoryAccount {
     return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
   }
 
-  /**
-   * So many bytes were let go of, whether or not they were counted. They are memory still, until the engine of JavaScript looks: by itself it lets the
-   * heap double before. So it is made to, as soon as what is held and what may be garbage are more than half of the account; at once
-   * where they are more than all of it, as one turn of the loop may make a whole batch of outputs.
-   */
+  /** So many bytes were let go of, whether or not they were counted. They are memory still, until garbage is collected. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
-    if (this.#garbage < Math.max(MIN_GARBAGE, this.maxBytes / 16)) return;
-    const { used, maxBytes } = this;
-    if (used + this.#garbage > maxBytes) {
+    this.#youngGarbage += bytes;
+    this.#collect();
+  }
+
+  /**
+   * By itself the engine of JavaScript lets its heap double before it collects all garbage. So it is made to as soon as what is held and what may be
+   * garbage are more than the account; at once, as one turn of the loop may make a whole batch of outputs. From half of the account on it is asked to
+   * look for young garbage beside this thread. That finds nothing that outlived an earlier look, as files do whose bytes come slowly: what may be
+   * garbage is counted on.
+   */
+  #collect(): void {
+    const least = Math.max(MIN_GARBAGE, this.maxBytes / 16);
+    if (this.#garbage < least) return;
+    const room = this.maxBytes - this.used;
+    if (this.#garbage > room) {
       this.#garbage = 0;
-      Bun.gc(true);
-    } else if (!this.#willCollect && used + this.#garbage > maxBytes / 2) {
-      this.#willCollect = true;
-      setImmediate(() => {
-        this.#willCollect = false;
-        this.#garbage = 0;
-        // Beside this thread: one that waits for the collector's threads on a busy machine waits for tenths of a second.
-        Bun.gc(false);
-      });
+      this.#youngGarbage = 0;
+      // This thread waits for it, and would wait longer for Bun.gc(true).
+      gcAndSweep();
+    } else if (this.#youngGarbage >= Math.max(least, room - this.maxBytes / 2)) {
+      this.#collectYoungLater();
     }
+  }
+
+  #collectYoungLater(): void {
+    if (this.#willCollect) return;
+    this.#willCollect = true;
+    setImmediate(() => {
+      this.#willCollect = false;
+      this.#youngGarbage = 0;
+      Bun.gc(false);
+    });
   }
 
   /** Once for all that is given back in one turn of the loop. */
