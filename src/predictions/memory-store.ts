@@ -45,6 +45,12 @@ export class MemoryStore implements PredictionStore {
     return { count: this.#index.size, bytes: this.#charge.bytes };
   }
 
+  /** When the oldest record was kept, by the clock of the store: all that were kept since are there, too. Infinity where there is none. */
+  get oldestMs(): number {
+    const { first } = this.#records;
+    return first === undefined ? Infinity : this.#records.keptMs(first);
+  }
+
   create(): Promise<void> {
     return Promise.resolve();
   }
