@@ -133,8 +133,8 @@ export class PredictionDatabase {
   keepWebhooks({ kept, forgotten }: Pick<KeepWebhooksMessage, "kept" | "forgotten">): void {
     this.#database
       .transaction(() => {
-        this.#sql.keepWebhooks.run(kept);
         this.#sql.forgetWebhooks.run(forgotten);
+        this.#sql.keepWebhooks.run(kept);
       })
       .immediate();
   }

@@ -113,7 +113,7 @@ export function statements(database: Database) {
   );
   const keepWebhooks: Statement<null, [string]> = database.prepare(
     `INSERT INTO webhooks (id, webhook) SELECT value ->> 'id', value ->> 'webhook' FROM json_each(?) WHERE true
-     ON CONFLICT (id) DO NOTHING`,
+     ON CONFLICT (id) DO UPDATE SET webhook = excluded.webhook`,
   );
   const forgetWebhooks: Statement<null, [string]> = database.prepare(
     "DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))",
