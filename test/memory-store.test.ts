@@ -84,6 +84,16 @@ describe("what is kept", () => {
     expect(store.retained.count).toBe(1);
   });
 
+  test("is another outcome of the same id once the first has expired, though nobody has asked for that", async () => {
+    const { store, clock } = storeWith({ maxAgeMs: 1000 });
+    store.finish(endOf("1"));
+    clock.nowMs = 1001;
+    const again = endOf("1", { outcome: { status: "failed", members: '"error_message":"Canceled"' } });
+    store.finish(again);
+    expect(await store.get("1")).toEqual(again);
+    expect(store.retained.count).toBe(1);
+  });
+
   test("is forgotten when it is asked to, and may end anew", async () => {
     const { store, keptOf } = storeWith({ maxCount: 2 });
     const [first, other, again] = [endOf("1"), endOf("2"), endOf("1")];

@@ -421,3 +421,21 @@ describe("the request that a prediction came by", () => {
     await next.close();
   });
 });
+
+describe("whom to tell", () => {
+  test("is the last that was kept, where an id is taken again, and nobody once it is forgotten", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "earlier")));
+    store.webhooks.forget("a1");
+    await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "new")));
+    const kept = store.webhooks.keep("a3", "new");
+    store.webhooks.forget("a3");
+    await kept;
+    await store.close();
+    const next = await open(dir);
+    const left = await next.webhooks.left(everyone);
+    expect(left.map(({ id, webhook }) => `${id} ${webhook}`).sort()).toEqual(["a1 new", "a2 new"]);
+    await next.close();
+  });
+});

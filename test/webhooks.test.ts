@@ -140,6 +140,33 @@ describe("the end of a prediction", () => {
   });
 });
 
+describe("an id that is taken again once its prediction can be read no longer", () => {
+  test("is told to its new receiver, and no more to the earlier one, which could not be told in time", async () => {
+    const isTold = Promise.withResolvers<unknown>();
+    await using to = receiver(({ path, data }) => {
+      if (path === "/earlier") return new Response(null, { status: 500 });
+      isTold.resolve(data.outputs);
+      return new Response();
+    });
+    await using forgetful = await store.serve("lab", { ...signing, retainCount: 1 });
+    const put = async (id: string, x: number, headers: Readonly<Record<string, string>> = {}) => {
+      const response = await forgetful.client.fetch(`/predictions/${id}`, {
+        method: "PUT",
+        headers: { "Content-Type": "application/json", Prefer: "wait", ...headers },
+        body: JSON.stringify([{ x }]),
+      });
+      expect(response.status).toBe(200);
+    };
+    await put("an-id-that-is-taken-again", 1, told(to.url("/earlier")));
+    await to.until(1);
+    await put("another-id-of-a-prediction", 1);
+    await put("an-id-that-is-taken-again", 2, told(to.url("/new")));
+    expect(await isTold.promise).toMatchObject([{ y: 5 }]);
+    await until(async () => (await forgetful.client.metric("sconce_waiting_webhooks")) === 0);
+    expect(await forgetful.client.metric('sconce_webhooks_total{result="given_up"}')).toBe(1);
+  });
+});
+
 describe("over a restart", () => {
   test("of a server that was killed, what was not told is told: of what had ended, and of what had not", async () => {
     let isUp = false;

@@ -11,6 +11,11 @@ export class Fifo<T> {
     return this.#items[this.#head];
   }
 
+  /** @param index 0 is the first that is left */
+  at(index: number): T | undefined {
+    return this.#items[this.#head + index];
+  }
+
   push(item: T): void {
     this.#items.push(item);
   }

@@ -76,6 +76,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
       const { mediaType, digest, size } = shared;
       const written = { title, digest, size, isShared: true };
       upper.push({ title, diffId: knownId, descriptor: { mediaType, digest, size }, written });
+      staged.push({ digest, size });
       continue;
     }
     const blob = await stageLayer(files, workspace.folder, options);
@@ -97,7 +98,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
     imageTypes.manifest,
   );
   const described = { ...manifest, platform: { ...platform } };
-  layout.commit({ name: options.name, manifest: described, layers, blobs: staged }, workspace);
+  layout.commit({ name: options.name, manifest: described, blobs: staged }, workspace);
   return { digest: manifest.digest, layers: [...lower, ...upper].map(({ written }) => written) };
 }
 

@@ -38,7 +38,7 @@ export interface FoundImage {
 export interface NewImage {
   readonly name: string;
   readonly manifest: Descriptor;
-  readonly layers: readonly Descriptor[];
+  /** All that the image needs, the manifest too: staged, or in the layout when they were looked for. */
   readonly blobs: readonly StagedBlob[];
 }
 
@@ -161,15 +161,15 @@ export class ImageLayout {
    * Moves the blobs in, and lets the name stand for the manifest: last, so that a reader finds every blob. What only the image needed
    * that had the name before is removed.
    *
-   * @throws SconceError `image_invalid` when a layer that was there is not any more: another process has removed it so
+   * @throws SconceError `image_invalid` when a blob that was there is not any more: another process has removed it
    */
   commit(image: NewImage, workspace: Workspace): void {
     using _lock = this.#lock();
-    for (const blob of image.blobs) this.blobs.place(blob);
-    if (!image.layers.every((layer) => this.blobs.has(layer))) {
-      const message = `a layer of ${image.name} was removed from ${this.folder} by another process; write the image again`;
+    if (!image.blobs.every((blob) => this.blobs.isAtHand(blob))) {
+      const message = `a blob of ${image.name} was removed from ${this.folder} by another process; write the image again`;
       throw new SconceError("image_invalid", message);
     }
+    for (const blob of image.blobs) this.blobs.place(blob);
     syncPath(this.blobs.folder);
     const index = this.index();
     const isReplaced = ({ annotations }: Descriptor) => annotations?.[refNameKey] === image.name;

@@ -45,6 +45,12 @@ export class MemoryStore implements PredictionStore {
     return { count: this.#index.size, bytes: this.#charge.bytes };
   }
 
+  /** When the oldest record was kept, by the clock of the store: all that were kept since are there, too. Infinity where there is none. */
+  get oldestMs(): number {
+    const { first } = this.#records;
+    return first === undefined ? Infinity : this.#records.keptMs(first);
+  }
+
   create(): Promise<void> {
     return Promise.resolve();
   }
@@ -60,8 +66,8 @@ export class MemoryStore implements PredictionStore {
   /** The same as `finish`. Returns the bytes that the record counts with, or undefined where there was an outcome. */
   keep(record: EndedRecord): number | undefined {
     const hash = hashOf(record.id);
-    if (this.#placeOf(record.id, hash) !== undefined) return undefined;
     const keptMs = this.#now();
+    if (this.#isTaken(record.id, hash, keptMs)) return undefined;
     const place = this.#records.push(record, keptMs, hash);
     this.#index.add(hash, place);
     const bytes = this.#bytesOf(place);
@@ -95,6 +101,13 @@ export class MemoryStore implements PredictionStore {
 
   close(): Promise<void> {
     return Promise.resolve();
+  }
+
+  /** Whether there is an outcome that can be read: one that has expired is in nobody's way. */
+  #isTaken(id: string, hash: number, now: number): boolean {
+    if (this.#placeOf(id, hash) === undefined) return false;
+    this.#sweep(now);
+    return this.#placeOf(id, hash) !== undefined;
   }
 
   #placeOf(id: string, hash = hashOf(id)): Place | undefined {

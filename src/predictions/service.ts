@@ -63,6 +63,7 @@ export class PredictionService implements Predictions {
     const { once, kind, waitMs, client } = request;
     if (once !== undefined) {
       const record = await this.#creations.run(once, request.charge, async () => {
+        this.#options.webhooks?.giveUp(once.id);
         // It is kept from the start: a client that waits for it is as one that will come back.
         const live = await this.#accept({ ...request, waitMs: 0 });
         await this.#live.keep(live);

@@ -35,11 +35,20 @@ const WAITING_BYTES = 2000;
 /** Before the second try; doubled before each one after it. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
+/** Why an end is told no more, where its receiver is not the reason. */
+const EXPIRED = "the prediction is kept no longer";
+
+/** An end that is not told. */
+interface Waiting {
+  readonly id: string;
+  readonly webhook: Webhook;
+  readonly sinceMs: number;
+}
 
 export class Webhooks {
   readonly #options: WebhooksOptions;
-  /** When the predictions ended whose end is not told, in that order. */
-  readonly #waiting = new Map<string, number>();
+  /** In the order in which their predictions ended. */
+  readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
   #isStopped = false;
@@ -58,8 +67,8 @@ export class Webhooks {
 
   /** How long the oldest of them has waited, in milliseconds. */
   get oldestMs(): number {
-    const [endedMs] = this.#waiting.values();
-    return endedMs === undefined ? 0 : performance.now() - endedMs;
+    const [oldest] = this.#waiting.values();
+    return oldest === undefined ? 0 : performance.now() - oldest.sinceMs;
   }
 
   /** Of their predictions. */
@@ -136,13 +145,23 @@ export class Webhooks {
   ended(id: string, webhook: Webhook): void {
     if (this.#waiting.has(id)) return;
     const bytes = WAITING_BYTES + webhook.url.length;
+    const waiting: Waiting = { id, webhook, sinceMs: performance.now() };
     this.#charge.grow(bytes);
-    this.#waiting.set(id, performance.now());
-    void this.#complete(id, webhook).finally(() => {
+    this.#waiting.set(id, waiting);
+    void this.#complete(waiting).finally(() => {
       this.#charge.grow(-bytes);
-      this.#waiting.delete(id);
+      if (this.#isWaiting(waiting)) this.#waiting.delete(id);
       if (this.#waiting.size === 0) this.#settled?.();
     });
+  }
+
+  /** The id is taken again: its receiver must be told nothing of the new prediction, and the one before can be read no longer. */
+  giveUp(id: string): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    this.#waiting.delete(id);
+    this.#givenUp(waiting, EXPIRED);
+    this.forget(id);
   }
 
   /** Resolves when all ends are told, or after about `maxMs`. */
@@ -163,20 +182,21 @@ export class Webhooks {
     this.#options.sender.stop();
   }
 
-  async #complete(id: string, { url, events }: Webhook): Promise<void> {
+  async #complete(waiting: Waiting): Promise<void> {
     const { sender, metrics } = this.#options;
+    const { id, webhook } = waiting;
     await this.#progress.get(id)?.ended();
-    const receiver = new URL(url);
-    for (let failures = 0; events.includes("completed"); failures++) {
-      const sent = await sender.send(receiver, () => this.#ending(id));
-      if (this.#isStopped) return;
+    if (!this.#isWaiting(waiting)) return;
+    const receiver = new URL(webhook.url);
+    for (let failures = 0; webhook.events.includes("completed"); failures++) {
+      const sent = await sender.send(receiver, () => this.#ending(waiting));
+      if (this.#isStopped || !this.#isWaiting(waiting)) return;
       if (sent?.result === "told") {
         metrics.webhook("told");
         break;
       }
       if (sent?.result !== "failed") {
-        metrics.webhook("given_up");
-        warn(id, "given_up", receiver, sent === undefined ? "the prediction is kept no longer" : "it answered 410");
+        this.#givenUp(waiting, sent === undefined ? EXPIRED : "it answered 410");
         break;
       }
       metrics.webhook("failed");
@@ -187,10 +207,21 @@ export class Webhooks {
     this.forget(id);
   }
 
+  /** False once it was given up: another prediction may have its id. */
+  #isWaiting(waiting: Waiting): boolean {
+    return this.#waiting.get(waiting.id) === waiting;
+  }
+
+  #givenUp({ id, webhook }: Waiting, why: string): void {
+    this.#options.metrics.webhook("given_up");
+    warn(id, "given_up", new URL(webhook.url), why);
+  }
+
   /** Undefined where the prediction can be read no longer. */
-  async #ending(id: string): Promise<WebhookMessage | undefined> {
+  async #ending(waiting: Waiting): Promise<WebhookMessage | undefined> {
+    const { id } = waiting;
     const record = await this.#options.read(id);
-    if (record === undefined) return undefined;
+    if (record === undefined || !this.#isWaiting(waiting)) return undefined;
     if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
     const isLarge = outcome.members.length > MAX_DATA_LENGTH;

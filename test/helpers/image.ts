@@ -64,8 +64,7 @@ export async function writeBase(folder: string, options: BaseOptions = {}): Prom
   });
   const { digest, size } = manifest;
   const descriptor = { mediaType: `${type}.manifest.v1+json`, digest, size };
-  const layers = [layerDescriptor(layer)];
-  layout.commit({ name, manifest: descriptor, layers, blobs: [layer, config, manifest] }, workspace);
+  layout.commit({ name, manifest: descriptor, blobs: [layer, config, manifest] }, workspace);
   return { digest };
 }
 

@@ -1,5 +1,7 @@
 /** The changes that are still to be written: those that something waits for, and ends of predictions that were never kept as a request. */
 import { Fifo } from "../../collections/fifo.ts";
+import { OpenMap } from "../../collections/open-map.ts";
+import { hashOf } from "../ids.ts";
 import type { EndedRecord } from "../record.ts";
 import type { KeptRequest, RetentionLimits } from "../store.ts";
 import { type BegunChange, type Change, type CreateChange, type EndChange, merged, type Waiting } from "./change.ts";
@@ -26,6 +28,9 @@ export class ChangeQueue {
   #urgent = new Map<string, Change>();
   readonly #lazy = new Fifo<EndChange>();
   #lazyBytes = 0;
+  /** The oldest lazy ends by id: those that a search has come to. */
+  readonly #indexed = new OpenMap<string, EndChange>(hashOf);
+  #indexedCount = 0;
   /** Lazy ends whose time has come. */
   #due = 0;
   #nextNumber = 0;
@@ -150,10 +155,12 @@ export class ChangeQueue {
     this.#due = Math.min(this.#lazy.length, Math.max(this.#due, count));
   }
 
-  find(id: string): EndedRecord | undefined {
+  /** @param upToMs lazy ends that came later are not looked at, by the monotonic clock */
+  find(id: string, upToMs: number): EndedRecord | undefined {
     const urgent = this.#urgent.get(id);
     if (urgent?.op === "end") return urgent.record;
-    return this.#lazy.rest().find((change) => change.id === id)?.record;
+    this.#indexUpTo(upToMs);
+    return this.#indexed.get(id)?.record;
   }
 
   /** Of all that are not written. */
@@ -193,8 +200,23 @@ export class ChangeQueue {
   }
 
   #shiftLazy(): void {
-    this.#lazyBytes -= this.#lazy.shift()?.bytes ?? 0;
+    const end = this.#lazy.shift();
+    if (end === undefined) return;
+    this.#lazyBytes -= end.bytes;
     this.#due = Math.max(0, this.#due - 1);
+    if (this.#indexedCount === 0) return;
+    this.#indexedCount -= 1;
+    // A later one may have taken its id.
+    if (this.#indexed.get(end.id) === end) this.#indexed.delete(end.id);
+  }
+
+  /** Each lazy end once: most are written before anybody searches for one, and cost nothing. */
+  #indexUpTo(upToMs: number): void {
+    for (let end = this.#lazy.at(this.#indexedCount); end !== undefined; end = this.#lazy.at(this.#indexedCount)) {
+      if (end.toldMs > upToMs) return;
+      this.#indexed.set(end.id, end);
+      this.#indexedCount += 1;
+    }
   }
 
   #dropUrgent(): void {

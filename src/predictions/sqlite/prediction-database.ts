@@ -3,14 +3,15 @@ import type { Database, Statement } from "bun:sqlite";
 import { SconceError } from "../../errors.ts";
 import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
 import { secondOf } from "../ids.ts";
+import { BatchWrite } from "./batch-write.ts";
 import { databaseFault } from "./database-fault.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
 import { KeptFiles } from "./kept-files.ts";
 import { connect, MAX_LOG_BYTES } from "./prediction-connection.ts";
 import { unusable } from "./prediction-schema.ts";
-import { type Oldest, statements } from "./prediction-statements.ts";
-import type { CreateRow, EndRow, Row } from "./sqlite-batch.ts";
+import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
+import type { Row } from "./sqlite-batch.ts";
 import type {
   KeepWebhooksMessage,
   OpenMessage,
@@ -36,7 +37,7 @@ export class PredictionDatabase {
   readonly #limits: OpenMessage;
   readonly #files: KeptFiles;
   readonly #clock: ElapsedClock;
-  readonly #sql: ReturnType<typeof statements>;
+  readonly #sql: Statements;
   #totals: Totals;
 
   /** @throws SconceError `predictions_unusable` */
@@ -69,39 +70,18 @@ export class PredictionDatabase {
 
   /** Commits all of it or nothing. */
   write(rows: Iterable<Row>, told: ToldPack, wallMs: number): Written {
-    const refused: string[] = [];
-    const gone: string[] = [];
-    this.#database
+    const { refused, gone } = this.#database
       .transaction(() => {
         const before = this.#meta();
         this.#clock.follow(before.elapsedMs);
         const nowMs = this.#clock.now();
-        let { totalCount, totalBytes } = before;
-        let added = 0;
-        for (const row of rows) {
-          if (row.op === "create") this.#create(row, nowMs, gone);
-          else if (row.op === "begun") this.#sql.begun.run(row.begunAtMs, row.id);
-          else gone.push(...this.#removeUnfinished(row.id));
-          if (row.op !== "end") continue;
-          if (this.#end(row, nowMs)) {
-            added += 1;
-            totalCount += 1;
-            totalBytes += row.bytes;
-          } else {
-            refused.push(row.id);
-            if (row.file !== null) gone.push(row.file);
-          }
-        }
-        if (told.toldCount > 0) {
-          this.#tell(told, nowMs);
-          added += 1;
-          totalCount += told.toldCount;
-          totalBytes += told.toldBytes;
-        }
-        const swept = this.#sweep({ totalCount, totalBytes }, { nowMs, limit: 2 * added + 16 });
-        gone.push(...swept.files);
+        const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs: this.#limits.maxAgeMs });
+        for (const row of rows) batch.write(row);
+        if (told.toldCount > 0) batch.tell(told);
+        const swept = this.#sweep(batch, { nowMs, limit: 2 * batch.added + 16 });
         this.#sql.setMeta.run(swept.totalCount, swept.totalBytes, nowMs, wallMs);
         this.#totals = swept;
+        return { refused: batch.refused, gone: [...batch.gone, ...swept.files] };
       })
       .immediate();
     for (const file of gone) this.#files.removeNow(file);
@@ -109,16 +89,23 @@ export class PredictionDatabase {
   }
 
   get(id: string): StoredRecord | undefined {
+    return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? this.#getTold(id);
+  }
+
+  #getEnded(id: string): StoredRecord | undefined {
     const ended = this.#sql.getEnded.get(id);
-    if (ended === null) return this.#sql.getUnfinished.get(id) ?? this.#getTold(id);
+    if (ended === null) return undefined;
     const { endedMs, ...record } = ended;
     return this.#isOld(endedMs) ? undefined : record;
   }
 
+  /** Retention forgets a pack as a whole: an old outcome may lie in one pack, and a new one with the same id in another. */
   #getTold(id: string): StoredRecord | undefined {
-    const pack = this.#sql.getTold.get(secondOf(id), `${id} `);
-    const row = pack === null ? undefined : findInPack(pack, id);
-    return pack === null || row === undefined || this.#isOld(pack.writtenMs - row.ageMs) ? undefined : row;
+    for (const pack of this.#sql.getTold.all(secondOf(id), `${id} `)) {
+      const row = findInPack(pack, id);
+      if (row !== undefined && !this.#isOld(pack.writtenMs - row.ageMs)) return row;
+    }
+    return undefined;
   }
 
   #isOld(endedMs: number): boolean {
@@ -146,8 +133,8 @@ export class PredictionDatabase {
   keepWebhooks({ kept, forgotten }: Pick<KeepWebhooksMessage, "kept" | "forgotten">): void {
     this.#database
       .transaction(() => {
-        this.#sql.keepWebhooks.run(kept);
         this.#sql.forgetWebhooks.run(forgotten);
+        this.#sql.keepWebhooks.run(kept);
       })
       .immediate();
   }
@@ -185,45 +172,6 @@ export class PredictionDatabase {
     // While it has a statement, SQLite keeps the file open and the log beside it.
     for (const statement of Object.values(this.#sql)) statement.finalize();
     this.#database.close(true);
-  }
-
-  #create(row: CreateRow, nowMs: number, gone: string[]): void {
-    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body, origin, digest } = row;
-    const deadlineMs = nowMs - ageMs + timeoutMs;
-    const { changes } = this.#sql.create.run(
-      id,
-      kind,
-      count,
-      createdAtMs,
-      timeoutMs,
-      deadlineMs,
-      begunAtMs,
-      file,
-      body,
-      origin,
-      digest,
-    );
-    if (changes === 0 && file !== null) gone.push(file);
-  }
-
-  #tell(pack: ToldPack, nowMs: number): void {
-    const { firstSecond, lastSecond, toldCount, toldBytes, toldIds, toldHeads, toldTexts } = pack;
-    this.#sql.tell.run(firstSecond, lastSecond, toldCount, toldBytes, nowMs, toldIds, toldHeads, toldTexts);
-  }
-
-  /** False where there was an outcome. */
-  #end(row: EndRow, nowMs: number): boolean {
-    const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status } = row;
-    const { ageMs, bytes, file, fileMembersBytes, members, logs, digest } = row;
-    const kept = [id, bytes, nowMs - ageMs, file, fileMembersBytes] as const;
-    const times = [createdAtMs, startedAtMs, finishedAtMs] as const;
-    return this.#sql.end.run(...kept, kind, count, itemsDone, ...times, status, members, logs, digest).changes > 0;
-  }
-
-  /** The files of the row that goes. */
-  #removeUnfinished(id: string): string[] {
-    const removed = this.#sql.removeUnfinished.get(id);
-    return removed === null || removed.file === null ? [] : [removed.file];
   }
 
   /** One transaction in which retention alone is seen to; true when there is more of it. */

@@ -23,6 +23,8 @@ interface Pack {
 
 const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
 
+export type Statements = ReturnType<typeof statements>;
+
 export function statements(database: Database) {
   const meta: Statement<Totals & { elapsedMs: number; wallMs: number }, []> = database.prepare(
     "SELECT count totalCount, bytes totalBytes, elapsed_ms elapsedMs, wall_ms wallMs FROM meta",
@@ -68,6 +70,9 @@ export function statements(database: Database) {
        created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
   );
+  const removeExpired: Statement<{ bytes: number; file: Name }, [string, number, number]> = database.prepare(
+    "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes, file",
+  );
   const removeUnfinished: Statement<{ file: Name }, [string]> = database.prepare(
     "DELETE FROM unfinished WHERE id = ? RETURNING file",
   );
@@ -84,7 +89,7 @@ export function statements(database: Database) {
   const removeToldUpTo: Statement<null, [number]> = database.prepare("DELETE FROM told WHERE seq <= ?");
   const getTold: Statement<Pack, [number, string]> = database.prepare(
     `SELECT written_ms writtenMs, heads, texts FROM told
-     WHERE last_s >= ?1 AND first_s <= ?1 AND instr(ids, ?2) > 0 LIMIT 1`,
+     WHERE last_s >= ?1 AND first_s <= ?1 AND instr(ids, ?2) > 0`,
   );
   const getEnded: Statement<StoredRecord & { endedMs: number }, [string]> = database.prepare(
     `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, file,
@@ -108,14 +113,14 @@ export function statements(database: Database) {
   );
   const keepWebhooks: Statement<null, [string]> = database.prepare(
     `INSERT INTO webhooks (id, webhook) SELECT value ->> 'id', value ->> 'webhook' FROM json_each(?) WHERE true
-     ON CONFLICT (id) DO NOTHING`,
+     ON CONFLICT (id) DO UPDATE SET webhook = excluded.webhook`,
   );
   const forgetWebhooks: Statement<null, [string]> = database.prepare(
     "DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))",
   );
   const webhooks: Statement<KeptWebhook, []> = database.prepare("SELECT id, webhook FROM webhooks ORDER BY seq");
   const ofWebhooks = { keepWebhooks, forgetWebhooks, webhooks };
-  const ofRecords = { getEnded, getUnfinished, end, oldest, removeUpTo };
+  const ofRecords = { getEnded, getUnfinished, end, removeExpired, oldest, removeUpTo };
   const ofTold = { tell, getTold, oldestTold, removeToldUpTo };
   const ofRequests = { create, begun, died, removeUnfinished, owners, newest, oldestOf };
   return { meta, setMeta, files, ...ofRecords, ...ofTold, ...ofRequests, ...ofWebhooks };

@@ -56,7 +56,7 @@ export interface TakeMessage {
   readonly upTo: number;
 }
 
-/** Changes the table of webhooks; both are JSON lists, of rows and of ids. */
+/** Changes the table of webhooks: forgets these, then keeps those; both are JSON lists, of rows and of ids. */
 export interface KeepWebhooksMessage {
   readonly type: "keepWebhooks";
   readonly kept: string;

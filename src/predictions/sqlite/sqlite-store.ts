@@ -152,7 +152,8 @@ export class SqliteStore implements PredictionStore {
   }
 
   async get(id: string): Promise<PredictionRecord | undefined> {
-    const known = this.#recent.recall(id) ?? this.#writer.find(id);
+    // Recent ones are forgotten oldest first: what was told since the oldest of them needs no search.
+    const known = this.#recent.recall(id) ?? this.#writer.find(id, this.#recent.oldestMs);
     if (known !== undefined) return known;
     let reading = this.#reading.get(id);
     if (reading === undefined) {

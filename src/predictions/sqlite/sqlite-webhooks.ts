@@ -10,14 +10,17 @@ import { unwritable } from "./sqlite-writer.ts";
 /** Before what could not be forgotten is tried again. */
 const RETRY_MS = 1000;
 
-interface Kept extends KeptWebhook {
+interface Kept {
+  readonly webhook: string;
   readonly done: PromiseWithResolvers<void>;
 }
 
 export class SqliteWebhooks implements WebhookStore {
   readonly #path: string;
   readonly #link: SqliteLink;
-  #kept: Kept[] = [];
+  /** By the ids of their predictions. */
+  #kept = new Map<string, Kept>();
+  /** Before those above are kept: an id may be taken again. */
   #forgotten: string[] = [];
   #isScheduled = false;
   /** Ends with the last commit that was begun. */
@@ -30,12 +33,14 @@ export class SqliteWebhooks implements WebhookStore {
 
   keep(id: string, webhook: string): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#kept.push({ id, webhook, done });
+    this.#kept.set(id, { webhook, done });
     this.#wake();
     return done.promise;
   }
 
   forget(id: string): void {
+    this.#kept.get(id)?.done.resolve();
+    this.#kept.delete(id);
     this.#forgotten.push(id);
     this.#wake();
   }
@@ -65,14 +70,14 @@ export class SqliteWebhooks implements WebhookStore {
   async #write(): Promise<void> {
     this.#isScheduled = false;
     const [kept, forgotten] = [this.#kept, this.#forgotten];
-    [this.#kept, this.#forgotten] = [[], []];
-    if (kept.length + forgotten.length === 0) return;
+    [this.#kept, this.#forgotten] = [new Map(), []];
+    if (kept.size + forgotten.length === 0) return;
     try {
-      const rows = kept.map(({ id, webhook }) => ({ id, webhook }));
+      const rows = Array.from(kept, ([id, { webhook }]): KeptWebhook => ({ id, webhook }));
       await this.#link.keepWebhooks({ kept: JSON.stringify(rows), forgotten: JSON.stringify(forgotten) });
-      for (const { done } of kept) done.resolve();
+      for (const { done } of kept.values()) done.resolve();
     } catch (error) {
-      for (const { done } of kept) done.reject(unwritable(messageOf(error), error));
+      for (const { done } of kept.values()) done.reject(unwritable(messageOf(error), error));
       if (forgotten.length === 0) return;
       log.debug(`Webhooks that were told stay in ${this.#path}: ${messageOf(error)}`);
       this.#forgotten.push(...forgotten);

@@ -114,11 +114,14 @@ export class SqliteWriter {
     if (!isCreated) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
   }
 
-  /** An outcome that is not written yet. */
-  find(id: string): EndedRecord | undefined {
+  /**
+   * An outcome that is not written yet.
+   * @param upToMs of those that were told with the answer, later ones are not looked for, by the monotonic clock
+   */
+  find(id: string, upToMs: number): EndedRecord | undefined {
     const posted = this.#posted.find((change) => change.id === id);
     if (posted?.op === "end") return posted.record;
-    return this.#filing.get(id)?.record ?? this.#queue.find(id);
+    return this.#filing.get(id)?.record ?? this.#queue.find(id, upToMs);
   }
 
   /** @throws SconceError `predictions_unwritable` when not all can be written now; it is tried again all the same */
