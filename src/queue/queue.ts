@@ -140,6 +140,14 @@ export class Queue {
     return read?.record.kind === kind ? this.#whole(read) : undefined;
   }
 
+  /** Cancels what nobody waits for, as `cancel` does. */
+  async forsake(ones: readonly { readonly kind: Kind; readonly id: string }[]): Promise<void> {
+    await this.#run(
+      scripts.forsakeScript,
+      ones.flatMap(({ kind, id }) => [kind, id]),
+    );
+  }
+
   /** Takes predictions that no worker had; waits up to `blockMs` for them. */
   async take(link: RedisLink, count: number, blockMs: number): Promise<Taken> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];

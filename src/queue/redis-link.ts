@@ -1,5 +1,6 @@
 /** One connection to the queue, and what goes wrong on it as one error with a reason. */
 import { createHash } from "node:crypto";
+import { ReplyError } from "ioredis";
 import { messageOf, SconceError } from "../errors.ts";
 import type { QueueFault } from "../metrics/labels.ts";
 import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
@@ -104,9 +105,19 @@ export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
 }
 
+/** Whether a command may have been carried out although it failed: it was sent, and nothing is known of what came of it. */
+export function isAnswerLost(error: unknown): boolean {
+  if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;
+  return !(error.cause instanceof ReplyError) && !isUnsent(messageOf(error.cause));
+}
+
 /** The client names an option of its own where there is no connection. */
+function isUnsent(message: string): boolean {
+  return message.includes("enableOfflineQueue");
+}
+
 function wordsOf(message: string): string {
-  return message.includes("enableOfflineQueue") ? "there is no connection to it" : message;
+  return isUnsent(message) ? "there is no connection to it" : message;
 }
 
 function faultOf(message: string): QueueFault {

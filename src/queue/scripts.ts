@@ -212,29 +212,47 @@ settle()
 return answer
 `);
 
+/** Cancels one of a kind, or tells the worker that has it to. Gives whether the end is that worker's to tell. */
+const stopping = `
+local function stop(kind_, id, isForced)
+  if not isOpen(id) then return false end
+  local kind, limit, _, entry = factsOf(id)
+  if kind ~= kind_ then return false end
+  local holder = holderOf(entry)
+  if isForced or not holder then
+    cancel(id)
+    return false
+  end
+  local key = base .. 't:' .. id
+  redis.call('HSET', key, 'cancelled', 1)
+  redis.call('PEXPIRE', key, lifetimeOf(limit))
+  mail(holder, 'cancel', id)
+  return true
+end
+`;
+
 /**
  * kind, id, whether to wait no longer for the worker that has it, which knows what outputs there are: else this node waits for the end.
  * @returns its record, which may not have ended
  */
-export const cancelScript = script(`
+export const cancelScript = script(`${stopping}
 freeing()
 local id = ARGV[4]
 look({ id })
-local kind, limit, _, entry
-if isOpen(id) then kind, limit, _, entry = factsOf(id) end
-if kind == ARGV[3] then
-  local holder = holderOf(entry)
-  if not holder or ARGV[5] == '1' then cancel(id)
-  else
-    local key = base .. 't:' .. id
-    redis.call('HSET', key, 'cancelled', 1)
-    redis.call('PEXPIRE', key, lifetimeOf(limit))
-    mail(holder, 'cancel', id)
-    attend(id, me)
-  end
-end
+if stop(ARGV[3], id, ARGV[5] == '1') then attend(id, me) end
 settle()
 return recordOf(id)
+`);
+
+/** Of each: kind, id. Nobody waits for their ends. */
+export const forsakeScript = script(`${stopping}
+freeing()
+local ids = {}
+for i = 4, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+look(ids)
+for i = 3, #ARGV, 2 do stop(ARGV[i], ARGV[i + 1], false) end
+settle()
+return 0
 `);
 
 /**
