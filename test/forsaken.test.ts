@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/errors.ts";
 import { Forsaken, type ForsakenOne } from "../src/queue/forsaken.ts";
-import { parseRedisAddress } from "../src/queue/redis-address.ts";
-import { isAnswerLost, RedisLink } from "../src/queue/redis-link.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { isAnswerLost, type RedisLink } from "../src/queue/redis-link.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
 
 /** A queue that is away until it is told to come back. */
 function queue() {
@@ -64,20 +64,13 @@ describe("predictions that are forsaken", () => {
 });
 
 describe.skipIf(!hasRedis)(`a command that failed (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  async function connected(redis: TestRedis): Promise<RedisLink> {
-    const ready = Promise.withResolvers<void>();
-    const options = { address: parseRedisAddress(redis.url), onFault: () => {}, onReady: ready.resolve };
-    const link = new RedisLink(options);
-    await ready.promise;
-    return link;
-  }
-
   const failureOf = (link: RedisLink, ...command: [string, ...string[]]) =>
     link.call(...command).catch((error) => error);
 
   test("may have been carried out where it was sent and not answered, and else was not", async () => {
     await using redis = await startRedis();
-    using link = await connected(redis);
+    using links = await redisLinks(redis.url);
+    const { link } = links;
     expect(isAnswerLost(await failureOf(link, "incr"))).toBe(false);
     redis.pause();
     expect(isAnswerLost(await failureOf(link, "incr", "x"))).toBe(true);

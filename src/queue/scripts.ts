@@ -199,17 +199,23 @@ end
 return 0
 `);
 
-/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record */
+/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record, or the size of a large one */
 export const readScript = script(`
 local answer, ids = {}, { unpack(ARGV, 4) }
 look(ids)
 for _, id in ipairs(ids) do
   expire(id, ARGV[3] == 'late')
   if ARGV[3] == 'awaited' then attend(id, me) end
-  answer[#answer + 1] = recordOf(id)
+  answer[#answer + 1] = recordOrSizeOf(id)
 end
 settle()
 return answer
+`);
+
+/** Id. @returns its record, however large */
+export const recordScript = script(`
+look({ ARGV[3] })
+return recordOf(ARGV[3])
 `);
 
 /** Cancels one of a kind, or tells the worker that has it to. Gives whether the end is that worker's to tell. */
@@ -233,7 +239,7 @@ end
 
 /**
  * kind, id, whether to wait no longer for the worker that has it, which knows what outputs there are: else this node waits for the end.
- * @returns its record, which may not have ended
+ * @returns its record, which may not have ended, or the size of a large one
  */
 export const cancelScript = script(`${stopping}
 freeing()
@@ -241,7 +247,7 @@ local id = ARGV[4]
 look({ id })
 if stop(ARGV[3], id, ARGV[5] == '1') then attend(id, me) end
 settle()
-return recordOf(id)
+return recordOrSizeOf(id)
 `);
 
 /** Of each: kind, id. Nobody waits for their ends. */
