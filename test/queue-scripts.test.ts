@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { LargeValues } from "../src/queue/large-values.ts";
 import { Queue } from "../src/queue/queue.ts";
 import { parseRedisAddress } from "../src/queue/redis-address.ts";
+import type { Webhook } from "../src/webhooks/webhook.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
@@ -147,6 +148,22 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.take()).requests).toEqual([]);
     const { outcome } = (await one.queue.read("p", { isAwaited: false })) ?? {};
     expect(outcome?.members).toContain("Timed out");
+  });
+
+  test("counts no more what expired while no replica was there, whether a worker had it or none", async () => {
+    using one = await worker("expired", "a");
+    const webhook: Webhook = { url: "https://example.com/", events: ["completed"] };
+    const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
+    for (const id of ids) await one.queue.create({ ...request, id, timeoutMs: id === "_AAAAp" ? 60_000 : 1, webhook });
+    const taken = await redis.client.xreadgroup(
+      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:3:{expired}:work", ">"] as const),
+    );
+    expect(JSON.stringify(taken)).toContain("_AAAAp");
+    await redis.client.del("sconce:3:{expired}:p:AAAA", "sconce:3:{expired}:p:BBBB");
+    await reclaim(one);
+    while ((await one.queue.tend("0-0")).waiting > 0);
+    expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
+    expect(await redis.client.exists("sconce:3:{expired}:hooks")).toBe(0);
   });
 
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {

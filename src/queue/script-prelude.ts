@@ -154,6 +154,17 @@ local function finish(id, status, members, inputs, logs, large, started)
   end
 end
 
+-- Deletes an entry that is not that of an open prediction. After a time without replicas the hash of its prediction may have expired before it: what the
+-- prediction counted goes with the entry then.
+local function discard(entry, head)
+  done[#done + 1] = entry
+  local id, count, size_ = string.match(head, '^(%S+) %S+ (%S+) (%S+)')
+  if lives[id] then return end
+  items = items - count
+  bytes = bytes - size_
+  redis.call('HDEL', hooks, id)
+end
+
 -- Forgets what ended first, as long as it is older than it has to be or beyond the limits. Gives what is left: how many, and how many bytes.
 local function forget(count, allBytes, most)
   for _ = 1, most do

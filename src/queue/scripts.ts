@@ -80,7 +80,8 @@ for _, each in ipairs(pending) do
   local id, before
   if found then id, before = string.match(found[2][2], '^(%S+) .* (%d+)$') end
   if id then look({ id }) end
-  if not id or not isOpen(id) or entryOf(id) ~= entry then done[#done + 1] = entry
+  if not id then done[#done + 1] = entry
+  elseif not isOpen(id) or entryOf(id) ~= entry then discard(entry, found[2][2])
   elseif redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
   elseif not expire(id) then
     -- This node has it only if the answer was lost with which it was told so.
@@ -280,7 +281,7 @@ for _ = 1, ${MAX_EXPIRED} do
   if found then id, deadline = string.match(found[2][2], '^(%S+) .* (%d+) %d+$') end
   if not id or tonumber(deadline) > now then break end
   if not lives[id] then look({ id }) end
-  if isOpen(id) then expire(id) else done[#done + 1] = found[1] end
+  if isOpen(id) then expire(id) else discard(found[1], found[2][2]) end
   after = '(' .. found[1]
 end
 settle(${MAX_FORGOTTEN})
