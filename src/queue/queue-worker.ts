@@ -44,6 +44,7 @@ export class QueueWorker {
   #room = Promise.withResolvers<void>();
   readonly #working: Promise<void>;
   #isReclaiming = false;
+  #isTelling = false;
   #renewedMs = performance.now();
 
   constructor(options: QueueWorkerOptions) {
@@ -195,8 +196,17 @@ export class QueueWorker {
   async #tell(): Promise<void> {
     const { queue, taken, service } = this.#options;
     taken.makeRoom();
-    const progress = taken.progress((id) => service.underWay(id));
-    if (progress.length > 0) await queue.tell(progress).catch(() => {});
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    try {
+      const progress = taken.progress((id) => service.underWay(id));
+      if (progress.length > 0) await queue.tell(progress);
+      taken.told(progress);
+    } catch {
+      // It is told with the next.
+    } finally {
+      this.#isTelling = false;
+    }
   }
 
   #cancel(id: string): void {

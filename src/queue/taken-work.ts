@@ -13,6 +13,10 @@ import { type UntoldEnd, UntoldEnds } from "./untold-ends.ts";
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
 
+export interface HeldProgress extends Progress {
+  readonly held: Held;
+}
+
 /** One that this worker has. */
 export interface Held {
   readonly id: string;
@@ -123,23 +127,25 @@ export class TakenWork implements PredictionStore {
     if (long.length > 0) this.onRoom();
   }
 
-  /** What has changed since this was asked last. */
-  progress(recordOf: (id: string) => PredictionRecord | undefined): Progress[] {
-    return this.unfinished.flatMap(({ id, told }) => {
+  /** What has changed since the queue was told last. */
+  progress(recordOf: (id: string) => PredictionRecord | undefined): HeldProgress[] {
+    return this.unfinished.flatMap((held) => {
+      const { id, told } = held;
       const record = recordOf(id);
       if (record === undefined) return [];
       const { startedAtMs, itemsDone, logs } = record;
       const { logLength, logBytes } = told;
       if (told.startedAtMs === startedAtMs && told.itemsDone === itemsDone && logLength === logs.length) return [];
-      const more = logs.slice(logLength);
-      Object.assign(told, {
-        startedAtMs,
-        itemsDone,
-        logLength: logs.length,
-        logBytes: logBytes + Buffer.byteLength(more),
-      });
-      return [{ id, startedAtMs, itemsDone, logBytes, logs: more }];
+      return [{ held, id, startedAtMs, itemsDone, logBytes, logs: logs.slice(logLength) }];
     });
+  }
+
+  /** The queue knows this; of what it may not know nothing is left out when it is told next. */
+  told(progress: readonly HeldProgress[]): void {
+    for (const { held, startedAtMs, itemsDone, logBytes, logs } of progress) {
+      const logLength = held.told.logLength + logs.length;
+      held.told = { startedAtMs, itemsDone, logLength, logBytes: logBytes + Buffer.byteLength(logs) };
+    }
   }
 
   begun(id: string): void {
