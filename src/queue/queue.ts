@@ -2,7 +2,6 @@
 import { SconceError } from "../errors.ts";
 import { LargeText } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
-import type { LeftRequest } from "../predictions/store.ts";
 import { originText } from "../predictions/stored-origin.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import type { KeptWebhook } from "../webhooks/webhook-store.ts";
@@ -24,19 +23,18 @@ import type { Argument, LuaScript, RedisLink } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
-  keptOf,
   listOf,
   numberOf,
   type Place,
   type ReadRecord,
   recordOf,
   type StreamEntry,
-  type TakenEntry,
   takenOf,
   textOf,
 } from "./replies.ts";
 import { KEY_PREFIX, NO_LIMIT } from "./script-prelude.ts";
 import * as scripts from "./scripts.ts";
+import { TakenBodies } from "./taken-bodies.ts";
 import { TurnBatch } from "./turn-batch.ts";
 
 export interface QueueOptions {
@@ -88,6 +86,7 @@ export class Queue {
   readonly #timeoutMs: number;
   readonly #limits: QueueOptions["limits"];
   readonly #large: LargeParts;
+  readonly #bodies: TakenBodies;
   readonly #creates: TurnBatch<Kept, Created>;
   readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
   /** Large records that are on their way, by id: whoever asks for one meanwhile has the same. */
@@ -108,6 +107,10 @@ export class Queue {
     this.#timeoutMs = timeoutMs;
     this.#limits = limits;
     this.#large = new LargeParts(name, large);
+    this.#bodies = new TakenBodies({
+      large: this.#large,
+      get: (id, size) => this.#linkFor(size).fetch(size, "get", `${this.#base}b:${id}`),
+    });
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
       call: (requests) => this.#createAll(requests, this.#link),
@@ -299,23 +302,7 @@ export class Queue {
     const late = taken.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
     // Where the queue is away now, their time is up when it is looked at.
     if (late.length > 0) void this.#run(scripts.readScript, ["late", ...late]).catch(() => {});
-    return taken
-      .filter(({ request }) => request.leftMs > 0)
-      .map((entry) => {
-        const { id, kind, count, leftMs } = entry.request;
-        const { bytes, place } = entry;
-        return { id, kind, count, leftMs, bytes, hasLargeBody: place === "bucket", load: () => this.#load(entry) };
-      });
-  }
-
-  async #load({ request, bytes, place }: TakenEntry): Promise<LeftRequest> {
-    if (place === "") return request;
-    const beganMs = performance.now();
-    const kept =
-      place === "bucket"
-        ? { body: (await this.#large.body(request.id)) ?? "" }
-        : keptOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${request.id}`));
-    return { ...request, ...kept, leftMs: request.leftMs - (performance.now() - beganMs) };
+    return taken.filter(({ request }) => request.leftMs > 0).map((entry) => this.#bodies.requestOf(entry));
   }
 
   async #lookAhead(): Promise<number> {
