@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { LargeValues } from "../src/queue/large-values.ts";
 import { Queue } from "../src/queue/queue.ts";
 import { parseRedisAddress } from "../src/queue/redis-address.ts";
-import { RedisLink } from "../src/queue/redis-link.ts";
+import type { Webhook } from "../src/webhooks/webhook.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
@@ -17,15 +18,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   /** A worker, for which every lease has ended at once. */
   async function worker(name: string, node: string, large?: LargeValues) {
-    const ready = Promise.withResolvers<void>();
-    const address = parseRedisAddress(redis.url);
-    const link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
-    await ready.promise;
+    const links = await redisLinks(redis.url);
+    const { link, largeLink } = links;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
     const retention = { ms: 60_000, count: 2, bytes: 2000 };
-    const queue = new Queue({ link, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
+    const queue = new Queue({ link, largeLink, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
     await queue.makeGroup();
-    return { queue, take: () => queue.take(link, 5, 1), [Symbol.dispose]: () => link[Symbol.dispose]() };
+    return { queue, take: () => queue.take(link, 5, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
   }
 
   const request = {
@@ -55,7 +54,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using first = await worker("first", "a");
     using second = await worker("first", "b");
     await first.queue.create(request);
-    expect((await first.take()).requests).toMatchObject([{ id: "p", origin: { requestId: "r" } }]);
+    const [taken] = (await first.take()).requests;
+    expect(await taken?.load()).toMatchObject({ id: "p", origin: { requestId: "r" } });
     expect((await reclaim(second)).requests).toHaveLength(1);
     expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], cancelled: [] });
     await first.queue.finish([endOf('"outputs":[1]')]);
@@ -117,7 +117,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using one = await worker("bodies", "a");
     const body = JSON.stringify("x".repeat(100_000));
     await one.queue.create({ ...request, bytes: body.length, body });
-    expect((await one.take()).requests).toMatchObject([{ id: "p", body, origin: { requestId: "r" } }]);
+    const [taken] = (await one.take()).requests;
+    expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
     expect(await redis.client.exists("sconce:3:{bodies}:b:p")).toBe(1);
     await one.queue.finish([endOf('"outputs":[1]')]);
     expect(await redis.client.exists("sconce:3:{bodies}:b:p")).toBe(0);
@@ -147,6 +148,22 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.take()).requests).toEqual([]);
     const { outcome } = (await one.queue.read("p", { isAwaited: false })) ?? {};
     expect(outcome?.members).toContain("Timed out");
+  });
+
+  test("counts no more what expired while no replica was there, whether a worker had it or none", async () => {
+    using one = await worker("expired", "a");
+    const webhook: Webhook = { url: "https://example.com/", events: ["completed"] };
+    const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
+    for (const id of ids) await one.queue.create({ ...request, id, timeoutMs: id === "_AAAAp" ? 60_000 : 1, webhook });
+    const taken = await redis.client.xreadgroup(
+      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:3:{expired}:work", ">"] as const),
+    );
+    expect(JSON.stringify(taken)).toContain("_AAAAp");
+    await redis.client.del("sconce:3:{expired}:p:AAAA", "sconce:3:{expired}:p:BBBB");
+    await reclaim(one);
+    while ((await one.queue.tend("0-0")).waiting > 0);
+    expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
+    expect(await redis.client.exists("sconce:3:{expired}:hooks")).toBe(0);
   });
 
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {

@@ -4,12 +4,11 @@ import { join } from "node:path";
 import type { ServeConfig } from "../src/config.ts";
 import { Queue } from "../src/queue/queue.ts";
 import { QueueDirectory } from "../src/queue/queue-directory.ts";
-import { parseRedisAddress } from "../src/queue/redis-address.ts";
-import { RedisLink } from "../src/queue/redis-link.ts";
 import { cli } from "./helpers/cli.ts";
 import type { PredictionBody } from "./helpers/client.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
 import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -92,14 +91,9 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
   });
 
   test("know no ids of other repositories, and ask Redis little about many that nobody gave out", async () => {
-    const ready = Promise.withResolvers<void>();
-    using link = new RedisLink({
-      address: parseRedisAddress(redis.url),
-      onFault: () => {},
-      onReady: ready.resolve,
-    });
-    await ready.promise;
-    const options = { link, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
+    using links = await redisLinks(redis.url);
+    const { link, largeLink } = links;
+    const options = { link, largeLink, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
     const limits = { maxQueuedItems: 1, maxQueuedBytes: 1 };
     const directory = (repository: string, name: string) =>
       new QueueDirectory({

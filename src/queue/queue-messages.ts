@@ -71,9 +71,19 @@ export interface WebhooksTaken {
   readonly due: readonly KeptWebhook[];
 }
 
+/** One that a worker is given. */
+export interface TakenRequest extends Pick<LeftRequest, "id" | "kind" | "count" | "leftMs"> {
+  /** Of its body. */
+  readonly bytes: number;
+  /** Whether its body may lie where large values do. */
+  readonly hasLargeBody: boolean;
+  /** The whole of it, with what is left of its time then: a large body takes long to come. @throws SconceError `queue_unavailable` */
+  readonly load: () => Promise<LeftRequest>;
+}
+
 /** What a worker is given. */
 export interface Taken {
-  readonly requests: readonly LeftRequest[];
+  readonly requests: readonly TakenRequest[];
   /** Given up, as it was in the hands of too many workers that ended. */
   readonly givenUp: number;
 }

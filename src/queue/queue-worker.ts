@@ -6,9 +6,9 @@ import type { Metrics } from "../metrics.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { Queue } from "./queue.ts";
-import type { Taken } from "./queue-messages.ts";
+import type { Taken, TakenRequest } from "./queue-messages.ts";
 import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
-import type { TakenWork } from "./taken-work.ts";
+import type { Held, TakenWork } from "./taken-work.ts";
 
 export interface QueueWorkerOptions {
   readonly queue: Queue;
@@ -24,6 +24,8 @@ export interface QueueWorkerOptions {
 
 /** Before what failed is tried again, and how often an engine that is not there is looked at. */
 const RETRY_MS = 100;
+/** Before a prediction whose body could not be had goes back to the queue. */
+const GIVE_BACK_MS = 1000;
 /** How often clients of other replicas see what is under way here. */
 const TELL_MS = 200;
 /** Entries of one read. */
@@ -42,6 +44,7 @@ export class QueueWorker {
   #room = Promise.withResolvers<void>();
   readonly #working: Promise<void>;
   #isReclaiming = false;
+  #isTelling = false;
   #renewedMs = performance.now();
 
   constructor(options: QueueWorkerOptions) {
@@ -123,17 +126,33 @@ export class QueueWorker {
   }
 
   async #begin({ requests, givenUp }: Taken, reclaimed: number, isOld: boolean): Promise<void> {
-    const { taken, service, metrics, engine } = this.#options;
+    const { taken, metrics, engine } = this.#options;
     // A long one leaves room for others, which have their turns beside it.
     const most = Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
     metrics.queueTook({ taken: requests.length, reclaimed, givenUp });
-    for (const request of requests) {
+    const all = requests.map((request) => {
       const share = Math.min(request.count, most);
       this.#meanShare += MEAN * (share - this.#meanShare);
-      taken.take(request, share);
-    }
+      return { request, held: taken.take(request, share) };
+    });
     if (isOld) await this.renew();
-    for (const request of requests) if (!this.#isStopping && taken.has(request.id)) void service.begin(request);
+    for (const { request, held } of all) if (taken.isHeld(held)) void this.#load(request, held);
+  }
+
+  /** Begins one when its body is here; others go on meanwhile. Never throws. */
+  async #load({ bytes, load }: TakenRequest, held: Held): Promise<void> {
+    const { taken, service, memory, queue } = this.#options;
+    using _body = memory.add("bodies", bytes);
+    try {
+      const request = await load();
+      if (!this.#isStopping && taken.isHeld(held)) void service.begin(request);
+    } catch {
+      // Its body cannot be had now: another worker may have it.
+      await Bun.sleep(GIVE_BACK_MS);
+      if (!taken.isHeld(held)) return;
+      taken.drop(held.id);
+      await queue.giveBack([{ id: held.id, hasBegun: false }]).catch(() => {});
+    }
   }
 
   /** Entries that there is room for: a few batches are kept at hand, so that the device never waits for one. */
@@ -177,8 +196,17 @@ export class QueueWorker {
   async #tell(): Promise<void> {
     const { queue, taken, service } = this.#options;
     taken.makeRoom();
-    const progress = taken.progress((id) => service.underWay(id));
-    if (progress.length > 0) await queue.tell(progress).catch(() => {});
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    try {
+      const progress = taken.progress((id) => service.underWay(id));
+      if (progress.length > 0) await queue.tell(progress);
+      taken.told(progress);
+    } catch {
+      // It is told with the next.
+    } finally {
+      this.#isTelling = false;
+    }
   }
 
   #cancel(id: string): void {

@@ -2,12 +2,12 @@
 import { SconceError } from "../errors.ts";
 import { LargeText } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
-import type { LeftRequest } from "../predictions/store.ts";
 import { originText } from "../predictions/stored-origin.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import type { KeptWebhook } from "../webhooks/webhook-store.ts";
+import type { LargeLink } from "./large-link.ts";
 import { LargeParts } from "./large-parts.ts";
-import type { LargeValues } from "./large-values.ts";
+import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
 import type {
   Created,
   End,
@@ -15,30 +15,31 @@ import type {
   QueuedRequest,
   QueueFacts,
   Taken,
+  TakenRequest,
   WebhooksTaken,
   WebhookTurn,
 } from "./queue-messages.ts";
-import type { Argument, RedisLink } from "./redis-link.ts";
+import type { Argument, LuaScript, RedisLink } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
-  keptOf,
   listOf,
   numberOf,
   type Place,
   type ReadRecord,
   recordOf,
   type StreamEntry,
-  type TakenRequest,
   takenOf,
   textOf,
 } from "./replies.ts";
 import { KEY_PREFIX, NO_LIMIT } from "./script-prelude.ts";
 import * as scripts from "./scripts.ts";
+import { TakenBodies } from "./taken-bodies.ts";
 import { TurnBatch } from "./turn-batch.ts";
 
 export interface QueueOptions {
   readonly link: RedisLink;
+  readonly largeLink: LargeLink;
   /** Replicas with the same name share predictions. */
   readonly name: string;
   /** Of this process, among all replicas. */
@@ -59,30 +60,44 @@ interface Kept extends QueuedRequest {
   readonly place: Place;
 }
 
+type CommandLink = Pick<LargeLink, "fetch" | "run">;
+
+interface Sending {
+  /** By default the one for small commands. */
+  readonly link?: CommandLink;
+  /** That it may answer with, where these are many. */
+  readonly answerBytes?: number;
+}
+
 /** The least that an end can be read: who waits may have to fetch it. */
 const MIN_RETENTION_MS = 10_000;
 /** Larger bodies have keys of their own: scripts that look at entries read all of them. */
 const MAX_ENTRY_BYTES = 65_536;
-/** Before a prediction whose body could not be had goes back to the queue. */
-const RETRY_MS = 1000;
 
 export class Queue {
   readonly node: string;
   readonly leaseMs: number;
   readonly #link: RedisLink;
+  readonly #largeLink: LargeLink;
   readonly #base: string;
   readonly #work: string;
   /** What each script is told first. */
   readonly #asker: readonly Argument[];
   readonly #timeoutMs: number;
+  readonly #limits: QueueOptions["limits"];
   readonly #large: LargeParts;
+  readonly #bodies: TakenBodies;
   readonly #creates: TurnBatch<Kept, Created>;
-  readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, ReadRecord | null>;
+  readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
+  /** Large records that are on their way, by id: whoever asks for one meanwhile has the same. */
+  readonly #fetching = new Map<string, Promise<ReadRecord | null>>();
   /** By how much the clock of Redis is ahead of `performance.now()`. */
   #aheadMs: number | undefined;
 
-  constructor({ link, name, node, leaseMs, retention, timeoutMs, limits, large, tells = false }: QueueOptions) {
+  constructor(options: QueueOptions) {
+    const { link, largeLink, name, node, leaseMs, retention, timeoutMs, limits, large, tells = false } = options;
     this.#link = link;
+    this.#largeLink = largeLink;
     this.node = node;
     this.leaseMs = leaseMs;
     this.#base = `${KEY_PREFIX}{${name}}:`;
@@ -90,25 +105,21 @@ export class Queue {
     const { ms, count = NO_LIMIT, bytes } = retention;
     this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes} ${tells ? leaseMs : 0}`, node];
     this.#timeoutMs = timeoutMs;
+    this.#limits = limits;
     this.#large = new LargeParts(name, large);
+    this.#bodies = new TakenBodies({
+      large: this.#large,
+      get: (id, size) => this.#linkFor(size).fetch(size, "get", `${this.#base}b:${id}`),
+    });
     this.#creates = new TurnBatch({
       bytesOf: ({ bytes }) => bytes,
-      call: async (requests) => {
-        const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, timeoutMs];
-        for (const request of requests) this.#addTo(args, request);
-        const reply = await this.#run(scripts.createScript, args);
-        const [items = 0, createdAtMs = 0, ...created] = listOf(reply).map(numberOf);
-        return created.map((each) =>
-          each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items },
-        );
-      },
+      call: (requests) => this.#createAll(requests, this.#link),
     });
     this.#reads = new TurnBatch({
       call: async (asked) => {
         // Who waits for some of them hears of the others too; that is no harm.
         const purpose = asked.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
-        const reply = await this.#run(scripts.readScript, [purpose, ...asked.map(({ id }) => id)]);
-        return listOf(reply).map(recordOf);
+        return listOf(await this.#run(scripts.readScript, [purpose, ...asked.map(({ id }) => id)]));
       },
     });
   }
@@ -118,7 +129,7 @@ export class Queue {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
     // Under an id that others may send bodies for, theirs is not to take its place.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
-      return this.#creates.ask({ ...request, place: "redis" });
+      return this.#createInRedis({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
     if ("limit" in created) this.#large.deleteBody(request.id);
     return created;
@@ -126,7 +137,7 @@ export class Queue {
 
   /** @param isAwaited whether the end is to come by mail */
   async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
-    return this.#whole(await this.#reads.ask({ id, isAwaited }));
+    return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
   /** Of one whose client chose the id. */
@@ -136,8 +147,16 @@ export class Queue {
 
   /** @param isForced not to wait for the worker that has it */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
-    const read = recordOf(await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
-    return read?.record.kind === kind ? this.#whole(read) : undefined;
+    const record = await this.#whole(id, await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
+    return record?.kind === kind ? record : undefined;
+  }
+
+  /** Cancels what nobody waits for, as `cancel` does. */
+  async forsake(ones: readonly { readonly kind: Kind; readonly id: string }[]): Promise<void> {
+    await this.#run(
+      scripts.forsakeScript,
+      ones.flatMap(({ kind, id }) => [kind, id]),
+    );
   }
 
   /** Takes predictions that no worker had; waits up to `blockMs` for them. */
@@ -149,7 +168,9 @@ export class Queue {
 
   /** Takes those of workers that have given no sign for as long as a lease. @param after where to go on; "-" first, "" last */
   async reclaim(after: string, count: number): Promise<Taken & { readonly next: string }> {
-    const reply = await this.#run(scripts.reclaimScript, [this.leaseMs, after, count]);
+    const reply = await this.#run(scripts.reclaimScript, [this.leaseMs, after, count], {
+      answerBytes: count * MAX_ENTRY_BYTES,
+    });
     const [givenUp, next, ...entries] = listOf(reply);
     return { givenUp: numberOf(givenUp), next: textOf(next), requests: await this.#requestsOf(entries.map(entryOf)) };
   }
@@ -178,7 +199,8 @@ export class Queue {
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
       args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
     }
-    await this.#run(scripts.finishScript, args);
+    const largest = Math.max(...ends.map(({ bytes }, i) => (areLarge[i] ? 0 : bytes)));
+    await this.#run(scripts.finishScript, args, { link: this.#linkFor(largest) });
     for (const { record, hasLargeBody } of ends) if (hasLargeBody) this.#large.deleteBody(record.id);
   }
 
@@ -235,8 +257,26 @@ export class Queue {
     return { count: numberOf(count), due };
   }
 
-  /** A record with its members, wherever they are. */
-  async #whole(read: ReadRecord | null): Promise<PredictionRecord | undefined> {
+  async #createAll(requests: readonly Kept[], link: CommandLink): Promise<Created[]> {
+    const { maxQueuedItems, maxQueuedBytes } = this.#limits;
+    const args: Argument[] = [maxQueuedItems, maxQueuedBytes, this.#timeoutMs];
+    for (const request of requests) this.#addTo(args, request);
+    const reply = await this.#run(scripts.createScript, args, { link });
+    const [items = 0, createdAtMs = 0, ...created] = listOf(reply).map(numberOf);
+    return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
+  }
+
+  /** A large one alone: small ones that come in the same turn must not wait for it. */
+  async #createInRedis(request: Kept): Promise<Created> {
+    if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
+    const [created] = await this.#createAll([request], this.#largeLink);
+    if (created === undefined) throw new Error("no answer");
+    return created;
+  }
+
+  /** A record with its members, wherever they are. @param reply the record, or its size */
+  async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
+    const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
     if (read === null) return undefined;
     const { record, isLarge } = read;
     if (!isLarge || record.outcome === undefined) return record;
@@ -245,27 +285,24 @@ export class Queue {
     return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
   }
 
-  async #requestsOf(entries: readonly StreamEntry[]): Promise<LeftRequest[]> {
+  #fetch(id: string, bytes: number): Promise<ReadRecord | null> {
+    const known = this.#fetching.get(id);
+    if (known !== undefined) return known;
+    const fetching = this.#run(scripts.recordScript, [id], { link: this.#linkFor(bytes), answerBytes: bytes })
+      .then(recordOf)
+      .finally(() => this.#fetching.delete(id));
+    this.#fetching.set(id, fetching);
+    return fetching;
+  }
+
+  async #requestsOf(entries: readonly StreamEntry[]): Promise<TakenRequest[]> {
     this.#aheadMs ??= await this.#lookAhead();
     const nowMs = this.#aheadMs + performance.now();
     const taken = entries.map((entry) => takenOf(entry, nowMs));
-    const inTime = taken.filter(({ request }) => request.leftMs > 0);
     const late = taken.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
     // Where the queue is away now, their time is up when it is looked at.
     if (late.length > 0) void this.#run(scripts.readScript, ["late", ...late]).catch(() => {});
-    if (inTime.every(({ place }) => place === "")) return inTime.map(({ request }) => request);
-    const whole = await Promise.allSettled(inTime.map((taken) => this.#wholeRequest(taken)));
-    // Their bodies cannot be had now; others can be run meanwhile.
-    const left = inTime.filter((_, i) => whole[i]?.status === "rejected");
-    const leave = () => this.giveBack(left.map(({ request }) => ({ id: request.id, hasBegun: false })));
-    if (left.length > 0) setTimeout(() => void leave().catch(() => {}), RETRY_MS);
-    return whole.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
-  }
-
-  async #wholeRequest({ request, place }: TakenRequest): Promise<LeftRequest> {
-    if (place === "bucket") return { ...request, body: (await this.#large.body(request.id)) ?? "" };
-    if (place === "") return request;
-    return { ...request, ...keptOf(await this.#link.call("get", `${this.#base}b:${request.id}`)) };
+    return taken.filter(({ request }) => request.leftMs > 0).map((entry) => this.#bodies.requestOf(entry));
   }
 
   async #lookAhead(): Promise<number> {
@@ -282,7 +319,12 @@ export class Queue {
     args.push(id, count, bytes, Math.ceil(timeoutMs), kind, asker, data, webhook);
   }
 
-  #run(script: Parameters<RedisLink["run"]>[0], args: readonly Argument[]): Promise<unknown> {
-    return this.#link.run(script, this.#work, [...this.#asker, ...args]);
+  #run(script: LuaScript, args: readonly Argument[], { link = this.#link, answerBytes = 0 }: Sending = {}) {
+    return link.run(script, this.#work, [...this.#asker, ...args], answerBytes);
+  }
+
+  /** @param bytes of one value */
+  #linkFor(bytes: number): CommandLink {
+    return bytes > LARGE_VALUE_BYTES ? this.#largeLink : this.#link;
   }
 }

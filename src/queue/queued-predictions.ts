@@ -9,9 +9,11 @@ import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../pr
 import { Waits } from "../predictions/waits.ts";
 import { admitWebhook, type Webhooks } from "../webhooks/webhooks.ts";
 import { Awaited } from "./awaited.ts";
+import { Forsaken } from "./forsaken.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
 import type { QueueState } from "./queue-state.ts";
+import { isAnswerLost } from "./redis-link.ts";
 
 export interface QueuedPredictionsOptions {
   readonly queues: QueueDirectory;
@@ -35,14 +37,14 @@ export class QueuedPredictions implements Predictions {
   readonly #awaited = new Map<string, Awaited>();
   readonly #waits = new Waits();
   readonly #creations: Creations;
-  /** Given up by their clients while the queue was away, by id. */
-  readonly #forsaken = new Map<string, Kind>();
+  readonly #forsaken: Forsaken;
   #isDraining = false;
   #drained: (() => void) | undefined;
 
   constructor(options: QueuedPredictionsOptions) {
     this.#options = options;
     const { own } = options.queues;
+    this.#forsaken = new Forsaken((ones) => own.forsake(ones));
     this.#creations = new Creations(async (id) => {
       const record = await own.read(id, { isAwaited: false });
       return record && { record, digest: await own.digestOf(id) };
@@ -77,6 +79,7 @@ export class QueuedPredictions implements Predictions {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
     const { bodies, queues, metrics, maxInputs, state } = this.#options;
     const id = once?.id ?? queues.newId();
+    const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
     using awaited = waitMs > 0 ? this.#await(id) : undefined;
     let pending: PredictionRecord;
     try {
@@ -92,7 +95,7 @@ export class QueuedPredictions implements Predictions {
         kind,
         count,
         bytes,
-        timeoutMs: Math.min(timeoutMs, this.#options.timeoutMs),
+        timeoutMs: timeLimitMs,
         isWaitedFor,
         body: whole,
         origin,
@@ -108,9 +111,8 @@ export class QueuedPredictions implements Predictions {
       }
       pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
-      // It may be in the queue all the same, where the answer was lost: its client is told that it is not.
-      if (error instanceof SconceError && error.code === "queue_unavailable" && once === undefined)
-        void this.#forsake(kind, id);
+      // It may be in the queue all the same: its client is told that it is not.
+      if (isAnswerLost(error) && once === undefined) void this.#forsake(kind, id, timeLimitMs);
       throw error;
     } finally {
       charge[Symbol.dispose]();
@@ -119,7 +121,7 @@ export class QueuedPredictions implements Predictions {
     // Accepted is accepted: where the queue is away now its client is told the id.
     const record = await this.#end(awaited, client, waitMs).catch(() => pending);
     // A client that left was never told the id: nobody can read the outcome, unless somebody is told of it.
-    if (webhook === undefined && !awaited.isOver && client.signal.aborted) await this.#forsake(kind, id);
+    if (webhook === undefined && !awaited.isOver && client.signal.aborted) await this.#forsake(kind, id, timeLimitMs);
     if (record === undefined) throw lost();
     return record;
   }
@@ -216,19 +218,14 @@ export class QueuedPredictions implements Predictions {
     return awaited.shared();
   }
 
-  /** Cancels one whose client is gone, now or when the queue is back. */
-  async #forsake(kind: Kind, id: string): Promise<void> {
-    try {
-      await this.#options.queues.own.cancel(kind, id, false);
-      this.#forsaken.delete(id);
-    } catch {
-      this.#forsaken.set(id, kind);
-    }
+  /** @param leftMs of its time, at most */
+  #forsake(kind: Kind, id: string, leftMs: number): Promise<void> {
+    return this.#forsaken.add({ id, kind, deadlineMs: performance.now() + leftMs });
   }
 
   #tick(): void {
     void this.#options.queues.refresh().catch(() => {});
-    for (const [id, kind] of this.#forsaken) void this.#forsake(kind, id);
+    void this.#forsaken.cancelAll();
     const now = performance.now();
     for (const [id, awaited] of this.#awaited) {
       if (now - awaited.lookedMs < LOOK_MS) continue;

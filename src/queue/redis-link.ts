@@ -1,11 +1,14 @@
 /** One connection to the queue, and what goes wrong on it as one error with a reason. */
 import { createHash } from "node:crypto";
+import { Cluster, Command, ReplyError } from "ioredis";
 import { messageOf, SconceError } from "../errors.ts";
 import type { QueueFault } from "../metrics/labels.ts";
 import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
 
 /** Clients are told within two seconds that the queue is away. */
 const COMMAND_MS = 1500;
+/** Slower transfers are given up. */
+const MIN_BYTES_PER_MS = 2000;
 /** Longest that a blocking read may wait for something. */
 export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
@@ -23,21 +26,24 @@ export class LuaScript {
 
 export type Argument = string | number | Buffer;
 
+/** What a connection is for: commands; reads that block, which nothing else may wait behind; or large commands, as LargeLink has them. */
+export type LinkUse = "commands" | "blocking" | "large";
+
 export interface RedisLinkOptions {
   readonly address: RedisAddress;
-  /** For reads that block, which nothing else may wait behind. */
-  readonly isBlocking?: boolean;
+  readonly use?: LinkUse;
   readonly onFault: (fault: QueueFault, message: string) => void;
   readonly onReady?: () => void;
 }
 
 export class RedisLink implements Disposable {
   readonly #client: RedisClient;
+  readonly #isBlocking: boolean;
   readonly #onFault: RedisLinkOptions["onFault"];
   /** While it first connects, and when it is closed, nothing is wrong with the queue. */
   #isInUse = false;
 
-  constructor({ address, isBlocking = false, onFault, onReady }: RedisLinkOptions) {
+  constructor({ address, use = "commands", onFault, onReady }: RedisLinkOptions) {
     const options: ConnectionSettings = {
       // Whoever waits is told at once, and nothing is sent twice.
       enableOfflineQueue: false,
@@ -48,11 +54,12 @@ export class RedisLink implements Disposable {
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
       sentinelCommandTimeout: COMMAND_MS,
-      // A connection that is silent for longer than an answer may take is a dead one, and made anew.
-      socketTimeout: (isBlocking ? BLOCK_MS : COMMAND_MS) + MARGIN_MS,
+      ...silenceOf(use),
       protocol: 2,
-      ...(isBlocking ? {} : { commandTimeout: COMMAND_MS }),
+      // Of those that the client sends by itself as it connects; others come with a time of their own.
+      ...(use === "blocking" ? {} : { commandTimeout: COMMAND_MS }),
     };
+    this.#isBlocking = use === "blocking";
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
     // Each command is told as well; who sends none need not know.
@@ -66,27 +73,45 @@ export class RedisLink implements Disposable {
   }
 
   /** @throws SconceError `queue_unavailable` */
-  async call(name: string, ...args: readonly Argument[]): Promise<unknown> {
+  call(name: string, ...args: readonly Argument[]): Promise<unknown> {
+    return this.fetch(0, name, ...args);
+  }
+
+  /** Calls what may answer with so many bytes. @throws SconceError `queue_unavailable` */
+  async fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
     try {
-      return await this.#client.callBuffer(name, ...args);
+      return await this.#send(answerBytes, name, args);
     } catch (error) {
       throw this.#fault(error);
     }
   }
 
   /** @param key decides in a Cluster whose turn it is; @throws SconceError `queue_unavailable` */
-  async run({ text, sha }: LuaScript, key: string, args: readonly Argument[]): Promise<unknown> {
+  async run({ text, sha }: LuaScript, key: string, args: readonly Argument[], answerBytes = 0): Promise<unknown> {
     try {
-      return await this.#client.callBuffer("evalsha", sha, 1, key, ...args);
+      return await this.#send(answerBytes, "evalsha", [sha, 1, key, ...args]);
     } catch (error) {
       if (!messageOf(error).includes("NOSCRIPT")) throw this.#fault(error);
     }
-    return this.call("eval", text, 1, key, ...args);
+    return this.fetch(answerBytes, "eval", text, 1, key, ...args);
+  }
+
+  /** Ends its connections, with what is still to be sent on them; others are made at once. */
+  cut(): void {
+    const nodes = this.#client instanceof Cluster ? this.#client.nodes() : [this.#client];
+    for (const { stream } of nodes) stream?.destroy();
   }
 
   [Symbol.dispose](): void {
     this.#isInUse = false;
     this.#client.disconnect();
+  }
+
+  #send(answerBytes: number, name: string, args: readonly Argument[]): Promise<unknown> {
+    const command = new Command(name, [...args], { replyEncoding: null });
+    if (!this.#isBlocking) command.setTimeout(COMMAND_MS + (sizeOf(args) + answerBytes) / MIN_BYTES_PER_MS);
+    this.#client.sendCommand(command);
+    return command.promise;
   }
 
   #fault(error: unknown): SconceError {
@@ -99,14 +124,43 @@ export class RedisLink implements Disposable {
   }
 }
 
+/** About the bytes that a command is sent as. */
+export function sizeOf(args: readonly Argument[]): number {
+  return args.reduce<number>((sum, each) => sum + (typeof each === "number" ? 0 : each.length), 0);
+}
+
+/** Whether a command was not answered in its time. */
+export function isTimeUp(error: unknown): boolean {
+  return error instanceof SconceError && faultOf(messageOf(error.cause)) === "timeout";
+}
+
 /** Whether the group of the workers is not there: the queue is new, or was emptied. */
 export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
 }
 
+/** Whether a command may have been carried out although it failed: it was sent, and nothing is known of what came of it. */
+export function isAnswerLost(error: unknown): boolean {
+  if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;
+  return !(error.cause instanceof ReplyError) && !isUnsent(messageOf(error.cause));
+}
+
+/**
+ * A connection that is silent for longer than an answer may take is a dead one, and made anew. On one for large commands nothing comes for as long as
+ * something is sent.
+ */
+function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
+  if (use === "large") return {};
+  return { socketTimeout: (use === "blocking" ? BLOCK_MS : COMMAND_MS) + MARGIN_MS };
+}
+
 /** The client names an option of its own where there is no connection. */
+function isUnsent(message: string): boolean {
+  return message.includes("enableOfflineQueue");
+}
+
 function wordsOf(message: string): string {
-  return message.includes("enableOfflineQueue") ? "there is no connection to it" : message;
+  return isUnsent(message) ? "there is no connection to it" : message;
 }
 
 function faultOf(message: string): QueueFault {

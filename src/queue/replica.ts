@@ -8,6 +8,7 @@ import type { PredictionService } from "../predictions/service.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Bucket } from "./bucket.ts";
 import { BucketValues } from "./bucket-values.ts";
+import { LargeLink } from "./large-link.ts";
 import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
 import { QueueDirectory } from "./queue-directory.ts";
@@ -44,11 +45,12 @@ export class Replica implements Disposable {
   readonly bucket: BucketValues | undefined;
   readonly #options: ReplicaOptions;
   readonly #links = new DisposableStack();
-  readonly #linkOptions: Omit<RedisLinkOptions, "isBlocking" | "onReady">;
+  readonly #linkOptions: Omit<RedisLinkOptions, "use" | "onReady">;
   readonly #queue: Queue;
   readonly #directory: QueueDirectory;
   readonly #mailbox: Mailbox;
   readonly #state: QueueState;
+  readonly #isLargeReady = Promise.withResolvers<void>();
   readonly #found = Promise.withResolvers<void>();
   #predictions: QueuedPredictions | undefined;
   #worker: QueueWorker | undefined;
@@ -62,6 +64,8 @@ export class Replica implements Disposable {
     this.#linkOptions = { address: parseRedisAddress(url), onFault: (fault) => metrics.queueFailed(fault) };
     const link = new RedisLink({ ...this.#linkOptions, onReady: () => this.#connected() });
     this.#links.use(link);
+    const largeLink = new LargeLink({ ...this.#linkOptions, onReady: this.#isLargeReady.resolve });
+    this.#links.use(largeLink);
     if (config.bucket !== undefined) {
       this.bucket = new BucketValues({
         bucket: new Bucket({ address: config.bucket, memory }),
@@ -74,6 +78,7 @@ export class Replica implements Disposable {
     }
     const ofQueues = {
       link,
+      largeLink,
       node: newId(""),
       leaseMs: 1000 * config.queueLease,
       retention: { ms: 1000 * config.retainAge, count: config.retainCount, bytes: config.retainBytes },
@@ -178,13 +183,13 @@ export class Replica implements Disposable {
   }
 
   #blockingLink(): RedisLink {
-    return this.#links.use(new RedisLink({ ...this.#linkOptions, isBlocking: true }));
+    return this.#links.use(new RedisLink({ ...this.#linkOptions, use: "blocking" }));
   }
 
   #connected(): void {
     // Before an id is given out, the queue that it names can be found.
     const noted = this.#directory.refresh().catch(() => {});
-    void Promise.all([noted, this.#state.look()]).then(() => this.#found.resolve());
+    void Promise.all([noted, this.#state.look(), this.#isLargeReady.promise]).then(() => this.#found.resolve());
     void this.#worker?.renew();
   }
 }

@@ -66,15 +66,17 @@ function kindOf(text: string | undefined): Kind {
 /** Where a body is that is not in the entry of its prediction: in a key of its own, or where large values are. */
 export type Place = "" | "redis" | "bucket";
 
-export interface TakenRequest {
+export interface TakenEntry {
   readonly request: LeftRequest;
+  /** Of its body. */
+  readonly bytes: number;
   readonly place: Place;
 }
 
 /** @param entry of the work; without a body that is elsewhere */
-export function takenOf({ fields }: StreamEntry, nowMs: number): TakenRequest {
+export function takenOf({ fields }: StreamEntry, nowMs: number): TakenEntry {
   const [, head, , kept] = fields;
-  const [id = "", kind, count, , timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
+  const [id = "", kind, count, bytes, timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
   const request = {
     id,
     kind: kindOf(kind),
@@ -86,7 +88,7 @@ export function takenOf({ fields }: StreamEntry, nowMs: number): TakenRequest {
     deaths: 0,
     isWaitedFor: isWaitedFor === "1",
   };
-  return { request, place: place === "redis" || place === "bucket" ? place : "" };
+  return { request, bytes: Number(bytes), place: place === "redis" || place === "bucket" ? place : "" };
 }
 
 /** @param reply origin, a tab, webhook, a line break, body */

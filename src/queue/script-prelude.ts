@@ -22,6 +22,8 @@
  * this node to tell the webhooks of what it ends; and the node that asks.
  */
 
+import { LARGE_VALUE_BYTES } from "./large-values.ts";
+
 /** Names the layout of all that is written: with another one comes another number, so that what replicas of an older sconce keep is left to them. */
 export const KEY_PREFIX = "sconce:3:";
 /** An end that is longer is fetched by those that wait for it. */
@@ -152,6 +154,17 @@ local function finish(id, status, members, inputs, logs, large, started)
   end
 end
 
+-- Deletes an entry that is not that of an open prediction. After a time without replicas the hash of its prediction may have expired before it: what the
+-- prediction counted goes with the entry then.
+local function discard(entry, head)
+  done[#done + 1] = entry
+  local id, count, size_ = string.match(head, '^(%S+) %S+ (%S+) (%S+)')
+  if lives[id] then return end
+  items = items - count
+  bytes = bytes - size_
+  redis.call('HDEL', hooks, id)
+end
+
 -- Forgets what ended first, as long as it is older than it has to be or beyond the limits. Gives what is left: how many, and how many bytes.
 local function forget(count, allBytes, most)
   for _ = 1, most do
@@ -225,6 +238,16 @@ local function recordOf(id)
   local meta, created = string.match(lives[id], '^~ (%S+ %S+ %S+ %S+) %S* (%S+)')
   local logs = h[3] or ''
   return table.concat({ id, meta, created, h[1] or 0, h[2] or '', '', '', '', #logs }, ' ') .. '\\n' .. logs
+end
+
+-- The record, or how many bytes it has where one answer would take too many: that is read with the time that it needs, by itself.
+local room = ${LARGE_VALUE_BYTES}
+local function recordOrSizeOf(id)
+  local record = recordOf(id)
+  if not record then return false end
+  if #record > room then return #record end
+  room = room - #record
+  return record
 end
 
 -- How long keys about one with this time limit may be needed, and a margin.

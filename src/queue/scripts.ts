@@ -80,7 +80,8 @@ for _, each in ipairs(pending) do
   local id, before
   if found then id, before = string.match(found[2][2], '^(%S+) .* (%d+)$') end
   if id then look({ id }) end
-  if not id or not isOpen(id) or entryOf(id) ~= entry then done[#done + 1] = entry
+  if not id then done[#done + 1] = entry
+  elseif not isOpen(id) or entryOf(id) ~= entry then discard(entry, found[2][2])
   elseif redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
   elseif not expire(id) then
     -- This node has it only if the answer was lost with which it was told so.
@@ -199,42 +200,66 @@ end
 return 0
 `);
 
-/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record */
+/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record, or the size of a large one */
 export const readScript = script(`
 local answer, ids = {}, { unpack(ARGV, 4) }
 look(ids)
 for _, id in ipairs(ids) do
   expire(id, ARGV[3] == 'late')
   if ARGV[3] == 'awaited' then attend(id, me) end
-  answer[#answer + 1] = recordOf(id)
+  answer[#answer + 1] = recordOrSizeOf(id)
 end
 settle()
 return answer
 `);
 
+/** Id. @returns its record, however large */
+export const recordScript = script(`
+look({ ARGV[3] })
+return recordOf(ARGV[3])
+`);
+
+/** Cancels one of a kind, or tells the worker that has it to. Gives whether the end is that worker's to tell. */
+const stopping = `
+local function stop(kind_, id, isForced)
+  if not isOpen(id) then return false end
+  local kind, limit, _, entry = factsOf(id)
+  if kind ~= kind_ then return false end
+  local holder = holderOf(entry)
+  if isForced or not holder then
+    cancel(id)
+    return false
+  end
+  local key = base .. 't:' .. id
+  redis.call('HSET', key, 'cancelled', 1)
+  redis.call('PEXPIRE', key, lifetimeOf(limit))
+  mail(holder, 'cancel', id)
+  return true
+end
+`;
+
 /**
  * kind, id, whether to wait no longer for the worker that has it, which knows what outputs there are: else this node waits for the end.
- * @returns its record, which may not have ended
+ * @returns its record, which may not have ended, or the size of a large one
  */
-export const cancelScript = script(`
+export const cancelScript = script(`${stopping}
 freeing()
 local id = ARGV[4]
 look({ id })
-local kind, limit, _, entry
-if isOpen(id) then kind, limit, _, entry = factsOf(id) end
-if kind == ARGV[3] then
-  local holder = holderOf(entry)
-  if not holder or ARGV[5] == '1' then cancel(id)
-  else
-    local key = base .. 't:' .. id
-    redis.call('HSET', key, 'cancelled', 1)
-    redis.call('PEXPIRE', key, lifetimeOf(limit))
-    mail(holder, 'cancel', id)
-    attend(id, me)
-  end
-end
+if stop(ARGV[3], id, ARGV[5] == '1') then attend(id, me) end
 settle()
-return recordOf(id)
+return recordOrSizeOf(id)
+`);
+
+/** Of each: kind, id. Nobody waits for their ends. */
+export const forsakeScript = script(`${stopping}
+freeing()
+local ids = {}
+for i = 4, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+look(ids)
+for i = 3, #ARGV, 2 do stop(ARGV[i], ARGV[i + 1], false) end
+settle()
+return 0
 `);
 
 /**
@@ -256,7 +281,7 @@ for _ = 1, ${MAX_EXPIRED} do
   if found then id, deadline = string.match(found[2][2], '^(%S+) .* (%d+) %d+$') end
   if not id or tonumber(deadline) > now then break end
   if not lives[id] then look({ id }) end
-  if isOpen(id) then expire(id) else done[#done + 1] = found[1] end
+  if isOpen(id) then expire(id) else discard(found[1], found[2][2]) end
   after = '(' .. found[1]
 end
 settle(${MAX_FORGOTTEN})

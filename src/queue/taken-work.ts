@@ -1,26 +1,21 @@
 /** What this worker has of the queue, from being taken until the queue knows the end. */
-import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { byteLengthOf } from "../predictions/large-text.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { LeftRequest, PredictionStore } from "../predictions/store.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
-import type { Queue } from "./queue.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
-import type { End, Progress } from "./queue-messages.ts";
+import type { Progress, TakenRequest } from "./queue-messages.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
-
-/** Of one call, which holds up everybody else's. */
-const MAX_ENDS = 64;
-const MAX_BYTES = 2 ** 20;
-/** Before ends that could not be told are told again. */
-const RETRY_MS = 200;
-/** An end that nobody hears for so long after its time is one that others have given up. */
-const LATE_MS = 60_000;
+import { type UntoldEnd, UntoldEnds } from "./untold-ends.ts";
 
 /** One that has not ended after so long leaves room for those behind it; so many of them do not, that other workers find some. */
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
+
+export interface HeldProgress extends Progress {
+  readonly held: Held;
+}
 
 /** One that this worker has. */
 export interface Held {
@@ -42,30 +37,30 @@ export interface Held {
   told: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
 }
 
-interface Untold extends End {
-  readonly charge: Charge;
-  readonly deadlineMs: number;
-}
-
 export class TakenWork implements PredictionStore {
   readonly retained = { count: 0, bytes: 0 };
   readonly webhooks: QueuedWebhooks;
-  readonly #queue: Queue;
   readonly #queues: QueueDirectory;
   readonly #memory: MemoryAccount;
   readonly #held = new Map<string, Held>();
-  #untold: Untold[] = [];
-  #isTelling = false;
+  readonly #smallEnds: UntoldEnds;
+  /** Each takes as long as many small ones, which do not wait for it. */
+  readonly #largeEnds: UntoldEnds;
   #share = 0;
-  #flushed: (() => void)[] = [];
   /** Called when there is room for more, or nothing is left. */
   onRoom: () => void = () => {};
 
   constructor(queues: QueueDirectory, memory: MemoryAccount) {
-    this.#queue = queues.own;
     this.#queues = queues;
     this.webhooks = new QueuedWebhooks(() => queues.all);
     this.#memory = memory;
+    const ofEnds = {
+      tell: (ends: readonly UntoldEnd[]) => queues.own.finish(ends),
+      onGone: (end: UntoldEnd) => this.#forget(end),
+      onEmpty: () => this.onRoom(),
+    };
+    this.#smallEnds = new UntoldEnds(ofEnds);
+    this.#largeEnds = new UntoldEnds(ofEnds);
   }
 
   /** Room that is taken by what has not ended. */
@@ -86,22 +81,29 @@ export class TakenWork implements PredictionStore {
     return this.#held.has(id);
   }
 
-  take({ id, kind, leftMs, body }: LeftRequest, share: number): void {
+  take({ id, kind, leftMs, hasLargeBody }: TakenRequest, share: number): Held {
     const takenMs = performance.now();
     this.#share += share;
-    this.#held.set(id, {
+    const held: Held = {
       id,
       kind,
       share,
       takenMs,
       isLong: false,
       deadlineMs: takenMs + leftMs,
-      hasLargeBody: body.length > LARGE_VALUE_BYTES,
+      hasLargeBody,
       hasBegun: false,
       isOver: false,
       onTold: [],
       told: { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 },
-    });
+    };
+    this.#held.set(id, held);
+    return held;
+  }
+
+  /** Whether this one is still to be run here: it may have been lost, and even taken again. */
+  isHeld(held: Held): boolean {
+    return this.#held.get(held.id) === held && !held.isOver;
   }
 
   /** Others have it from now on. @returns false for one that has ended: its outcome is told all the same */
@@ -125,23 +127,25 @@ export class TakenWork implements PredictionStore {
     if (long.length > 0) this.onRoom();
   }
 
-  /** What has changed since this was asked last. */
-  progress(recordOf: (id: string) => PredictionRecord | undefined): Progress[] {
-    return this.unfinished.flatMap(({ id, told }) => {
+  /** What has changed since the queue was told last. */
+  progress(recordOf: (id: string) => PredictionRecord | undefined): HeldProgress[] {
+    return this.unfinished.flatMap((held) => {
+      const { id, told } = held;
       const record = recordOf(id);
       if (record === undefined) return [];
       const { startedAtMs, itemsDone, logs } = record;
       const { logLength, logBytes } = told;
       if (told.startedAtMs === startedAtMs && told.itemsDone === itemsDone && logLength === logs.length) return [];
-      const more = logs.slice(logLength);
-      Object.assign(told, {
-        startedAtMs,
-        itemsDone,
-        logLength: logs.length,
-        logBytes: logBytes + Buffer.byteLength(more),
-      });
-      return [{ id, startedAtMs, itemsDone, logBytes, logs: more }];
+      return [{ held, id, startedAtMs, itemsDone, logBytes, logs: logs.slice(logLength) }];
     });
+  }
+
+  /** The queue knows this; of what it may not know nothing is left out when it is told next. */
+  told(progress: readonly HeldProgress[]): void {
+    for (const { held, startedAtMs, itemsDone, logBytes, logs } of progress) {
+      const logLength = held.told.logLength + logs.length;
+      held.told = { startedAtMs, itemsDone, logLength, logBytes: logBytes + Buffer.byteLength(logs) };
+    }
   }
 
   begun(id: string): void {
@@ -153,20 +157,17 @@ export class TakenWork implements PredictionStore {
     const held = this.#held.get(record.id);
     if (held === undefined || held.isOver) return;
     held.isOver = true;
-    const bytes = byteLengthOf(record.outcome.members);
-    const charge = this.#memory.add("outputs", bytes + record.logs.length);
+    const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
+    const charge = this.#memory.add("outputs", bytes);
     const { deadlineMs, hasLargeBody } = held;
-    this.#untold.push({ record, bytes, hasLargeBody, charge, deadlineMs });
+    const ends = bytes > LARGE_VALUE_BYTES ? this.#largeEnds : this.#smallEnds;
+    ends.add({ record, bytes, hasLargeBody, charge, deadlineMs });
     this.#free(held);
-    if (this.#isTelling) return;
-    this.#isTelling = true;
-    setImmediate(() => void this.#tell());
   }
 
   /** Resolves when the queue knows of every end. */
-  flush(): Promise<void> {
-    if (this.#untold.length === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#flushed.push(resolve));
+  async flush(): Promise<void> {
+    await Promise.all([this.#smallEnds.flush(), this.#largeEnds.flush()]);
   }
 
   create(): Promise<void> {
@@ -193,40 +194,10 @@ export class TakenWork implements PredictionStore {
     this.onRoom();
   }
 
-  /** One call at a time: what ends meanwhile goes with the next. */
-  async #tell(): Promise<void> {
-    while (this.#untold.length > 0) {
-      const batch = this.#nextEnds();
-      try {
-        await this.#queue.finish(batch);
-        this.#forget(batch.length);
-      } catch {
-        // What came first is no longer waited for first.
-        const isLate = performance.now() > (this.#untold[0]?.deadlineMs ?? 0) + LATE_MS;
-        if (isLate) this.#forget(1);
-        else await Bun.sleep(RETRY_MS);
-      }
-    }
-    this.#isTelling = false;
-    for (const resolve of this.#flushed.splice(0)) resolve();
-    this.onRoom();
-  }
-
-  #nextEnds(): Untold[] {
-    let bytes = 0;
-    const end = this.#untold.findIndex((untold, i) => {
-      bytes += untold.bytes;
-      return i > 0 && (i === MAX_ENDS || bytes > MAX_BYTES);
-    });
-    return end < 0 ? [...this.#untold] : this.#untold.slice(0, end);
-  }
-
-  #forget(count: number): void {
-    for (const { record, charge } of this.#untold.splice(0, count)) {
-      const held = this.#held.get(record.id);
-      this.#held.delete(record.id);
-      for (const resolve of held?.onTold ?? []) resolve();
-      charge[Symbol.dispose]();
-    }
+  #forget({ record, charge }: UntoldEnd): void {
+    const held = this.#held.get(record.id);
+    this.#held.delete(record.id);
+    for (const resolve of held?.onTold ?? []) resolve();
+    charge[Symbol.dispose]();
   }
 }

@@ -1,0 +1,26 @@
+/** The connections that a queue has, once they are there. */
+import { LargeLink } from "../../src/queue/large-link.ts";
+import { parseRedisAddress } from "../../src/queue/redis-address.ts";
+import { RedisLink } from "../../src/queue/redis-link.ts";
+
+export interface RedisLinks extends Disposable {
+  readonly link: RedisLink;
+  readonly largeLink: LargeLink;
+}
+
+/** @param url as `--queue` has it */
+export async function redisLinks(url: string): Promise<RedisLinks> {
+  const ready = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+  const options = { address: parseRedisAddress(url), onFault: () => {} };
+  const link = new RedisLink({ ...options, onReady: ready[0].resolve });
+  const largeLink = new LargeLink({ ...options, onReady: ready[1].resolve });
+  await Promise.all(ready.map(({ promise }) => promise));
+  return {
+    link,
+    largeLink,
+    [Symbol.dispose]() {
+      link[Symbol.dispose]();
+      largeLink[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,158 @@
+/** Large bodies and outcomes in the queue: they have the time that their bytes need, and small ones do not wait for them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import type { LargeValues } from "../src/queue/large-values.ts";
+import { Queue } from "../src/queue/queue.ts";
+import { QueueDirectory } from "../src/queue/queue-directory.ts";
+import { isAnswerLost } from "../src/queue/redis-link.ts";
+import { TakenWork } from "../src/queue/taken-work.ts";
+import { type UntoldEnd, UntoldEnds } from "../src/queue/untold-ends.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
+import { until } from "./helpers/running.ts";
+
+setDefaultTimeout(30_000);
+
+const LARGE = 10_000_000;
+
+function endOf(id: string, members: string): EndedRecord {
+  const times = { createdAtMs: 0, startedAtMs: 1, finishedAtMs: 2 };
+  return {
+    id,
+    kind: "prediction",
+    count: 1,
+    itemsDone: 1,
+    ...times,
+    outcome: { status: "success", members },
+    logs: "",
+  };
+}
+
+describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+
+  afterAll(() => redis?.[Symbol.asyncDispose]());
+
+  async function worker(name: string, large?: LargeValues) {
+    const links = await redisLinks(redis.url);
+    const { link } = links;
+    const limits = { maxQueuedItems: 10, maxQueuedBytes: 10 * LARGE };
+    const retention = { ms: 60_000, bytes: 10 * LARGE };
+    const of = { ...links, node: "a", leaseMs: 0, retention, timeoutMs: 60_000, limits, large };
+    const open = (each: string) => new Queue({ ...of, name: each });
+    const directory = new QueueDirectory({ link, repository: "lab", name, lifetimeS: 60, open });
+    const queue = directory.own;
+    await queue.makeGroup();
+    return { ...links, queue, directory, take: () => queue.take(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
+  }
+
+  function request(id: string, body: string) {
+    const origin = { requestId: "r", traceId: undefined, spanId: undefined };
+    const usual = { kind: "prediction", count: 1, timeoutMs: 60_000, isWaitedFor: false, origin } as const;
+    return { ...usual, id, body, bytes: body.length };
+  }
+
+  const large = JSON.stringify("x".repeat(LARGE));
+
+  test("are sent and got in the time of their bytes, when small commands have long been given up", async () => {
+    using one = await worker("slow");
+    const smallFails = () => expect(one.queue.digestOf("p")).rejects.toThrow("the queue of the replicas");
+    redis.pause();
+    const created = one.queue.create(request("p", large));
+    await smallFails();
+    redis.resume();
+    expect(await created).toHaveProperty("createdAtMs");
+    const [taken] = (await one.take()).requests;
+    redis.pause();
+    const loaded = taken?.load();
+    await smallFails();
+    redis.resume();
+    expect((await loaded)?.body).toHaveLength(large.length);
+  });
+
+  test("are given up after their time with their connection, which is made anew", async () => {
+    using one = await worker("given-up");
+    redis.pause();
+    // Until nothing can be sent any more: the new connection has had no answer yet.
+    await until(async () => !isAnswerLost(await one.largeLink.fetch(0, "get", "x").catch((error) => error)));
+    redis.resume();
+    await until(() => one.largeLink.fetch(0, "ping").then(Boolean, () => false));
+  });
+
+  test("are read whole, beside small ones and by several at once", async () => {
+    using one = await worker("read");
+    const ends = [endOf("p", `"outputs":[${large}]`), endOf("q", '"outputs":[1]')];
+    for (const record of ends) {
+      await one.queue.create(request(record.id, "[1]"));
+      await one.queue.finish([{ record, bytes: String(record.outcome.members).length, hasLargeBody: false }]);
+    }
+    const read = async (id: string) => (await one.queue.read(id, { isAwaited: false }))?.outcome?.members;
+    const [first, small, second] = await Promise.all([read("p"), read("q"), read("p")]);
+    expect(first).toEqual(ends[0]?.outcome.members);
+    expect(small).toBe('"outputs":[1]');
+    expect(second).toEqual(first);
+    expect((await one.queue.cancel("prediction", "p", false))?.outcome?.members).toEqual(first);
+  });
+
+  test("that a worker waits for keep no others from it", async () => {
+    const get = Promise.withResolvers<undefined>();
+    using one = await worker("bodies", { put: () => Promise.resolve(), get: () => get.promise, delete: () => {} });
+    await one.queue.create(request("p", large));
+    await one.queue.create(request("q", "[1]"));
+    const { requests } = await one.take();
+    expect(requests).toMatchObject([
+      { id: "p", hasLargeBody: true },
+      { id: "q", hasLargeBody: false },
+    ]);
+    expect(await requests[1]?.load()).toMatchObject({ id: "q", body: "[1]" });
+  });
+
+  test("that take long to be kept keep no small outcomes from being told", async () => {
+    const kept = Promise.withResolvers<void>();
+    using one = await worker("outcomes", {
+      put: () => kept.promise,
+      get: () => Promise.resolve(undefined),
+      delete: () => {},
+    });
+    const taken = new TakenWork(one.directory, new MemoryAccount());
+    for (const id of ["p", "q"]) await one.queue.create(request(id, "[1]"));
+    for (const each of (await one.take()).requests) taken.take(each, 1);
+    taken.finish(endOf("p", `"outputs":[${large}]`));
+    taken.finish(endOf("q", '"outputs":[1]'));
+    expect((await taken.get("q"))?.outcome?.members).toBe('"outputs":[1]');
+    expect((await one.queue.read("p", { isAwaited: false }))?.outcome).toBeUndefined();
+    kept.resolve();
+    await taken.flush();
+    expect(taken.ids).toEqual([]);
+  });
+});
+
+describe("ends that the queue was not told", () => {
+  function untold(id: string, deadlineMs = Number.POSITIVE_INFINITY): UntoldEnd {
+    const charge = new MemoryAccount().add("outputs", 0);
+    return { record: endOf(id, ""), bytes: 2 ** 20, hasLargeBody: false, charge, deadlineMs };
+  }
+
+  test("let others pass, and are told until nobody waits for them", async () => {
+    const told: string[] = [];
+    const gone: string[] = [];
+    const ends = new UntoldEnds({
+      tell: async ([end]) => {
+        const id = end?.record.id ?? "";
+        told.push(id);
+        if (id === "late" || told.length === 1) throw new Error("away");
+      },
+      onGone: ({ record }) => gone.push(record.id),
+      onEmpty: () => gone.push("empty"),
+    });
+    for (const end of [untold("a"), untold("late", Number.NEGATIVE_INFINITY), untold("b")]) ends.add(end);
+    await ends.flush();
+    expect(told).toEqual(["a", "late", "b", "a"]);
+    expect(gone).toEqual(["late", "b", "a", "empty"]);
+  });
+});

@@ -1,0 +1,46 @@
+/** What clients of other replicas see of predictions that run here, when the queue does not always answer. */
+import { describe, expect, test } from "bun:test";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { pendingRecord } from "../src/predictions/record.ts";
+import { Queue } from "../src/queue/queue.ts";
+import { QueueDirectory } from "../src/queue/queue-directory.ts";
+import { TakenWork } from "../src/queue/taken-work.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
+
+describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  test("are whole in the queue, whether what it did not answer for was heard or not", async () => {
+    await using redis = await startRedis();
+    using links = await redisLinks(redis.url);
+    const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
+    const retention = { ms: 60_000, bytes: 1000 };
+    const options = { ...links, node: "a", leaseMs: 60_000, retention, timeoutMs: 60_000, limits };
+    const open = (name: string) => new Queue({ ...options, name });
+    const directory = new QueueDirectory({ ...links, repository: "lab", name: "logs", lifetimeS: 60, open });
+    const queue = directory.own;
+    await queue.makeGroup();
+    const origin = { requestId: "r", traceId: undefined, spanId: undefined };
+    const demo = { id: "p", kind: "demo", count: 1, timeoutMs: 60_000 } as const;
+    await queue.create({ ...demo, bytes: 3, body: "[1]", isWaitedFor: false, origin });
+    const taken = new TakenWork(directory, new MemoryAccount());
+    const { requests } = await queue.take(links.link, 1, 1);
+    for (const request of requests) taken.take(request, 1);
+
+    let logs = "";
+    const said = (more: string) => {
+      logs += more;
+      return taken.progress(() => ({ ...pendingRecord({ ...demo, createdAtMs: 0 }), logs }));
+    };
+    const first = said("öne\n");
+    await queue.tell(first);
+    taken.told(first);
+    // One that was not heard, and one that was, of which the answer was lost.
+    expect(said("two\n")).toMatchObject([{ logBytes: 5, logs: "two\n" }]);
+    await queue.tell(said("three\n"));
+    const last = said("four\n");
+    await queue.tell(last);
+    taken.told(last);
+    expect((await queue.read("p", { isAwaited: false }))?.logs).toBe("öne\ntwo\nthree\nfour\n");
+    expect(said("")).toEqual([]);
+  });
+});
