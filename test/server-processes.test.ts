@@ -235,6 +235,20 @@ describe("a server of two fronts", () => {
     expect(await successes()).toBe(before + 3);
   });
 
+  test("answers HEAD at each with what GET has beside the body", async () => {
+    const { prediction_id: id } = await client.predict([{ x: 1 }]);
+    for (const path of [`/predictions/${id}`, `/predictions/${id}/outputs/0/y`, `/predictions/${id.slice(0, 1)}none`]) {
+      const shown = async (method: string) => {
+        const { status, headers } = await client.fetch(path, { method, headers: { Connection: "close" } });
+        return JSON.stringify([status, headers.get("content-type"), headers.get("content-length")]);
+      };
+      const answers = await Promise.all(
+        ["GET", "HEAD"].flatMap((method) => Array.from({ length: 8 }, () => shown(method))),
+      );
+      expect(new Set(answers).size).toBe(1);
+    }
+  });
+
   test("loses nothing that it has accepted when one is killed", async () => {
     await using gate = hold();
     const requests = () => client.metric('sconce_http_requests_total{route="/predictions",code="200"}');

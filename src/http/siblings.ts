@@ -27,7 +27,7 @@ export class Siblings {
   /**
    * Hands a request for a prediction to the front that has it.
    * @returns its answer; undefined where that is this front, or one that is gone: then the store knows what is left
-   * @throws SconceError `not_ready` where that is one that is gone, and the request has a body
+   * @throws SconceError `not_ready` where that is one that is gone, and the request has a body, or one that cannot be asked now
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
@@ -44,7 +44,8 @@ export class Siblings {
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socketOf(owner),
-        method,
+        // The body of an answer to GET would wait for a reader for ever.
+        method: context.isHead ? "HEAD" : method,
         headers,
         signal,
         body,
@@ -58,7 +59,7 @@ export class Siblings {
     } catch (error) {
       release();
       if (signal.aborted) throw error;
-      if (body !== null) throw away(error);
+      if (body !== null || !isGone(error)) throw away(error);
       return undefined;
     }
   }
@@ -77,8 +78,15 @@ export class Siblings {
   }
 }
 
+/** Whether the process that listened on the socket has ended; all else, such as no free descriptor, says nothing of it. */
+function isGone(error: unknown): boolean {
+  return error instanceof Error && "code" in error && goneCodes.has(error.code);
+}
+
+const goneCodes: ReadonlySet<unknown> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET"]);
+
 function away(cause: unknown): SconceError {
-  return new SconceError("not_ready", "the process that has this id is starting again; try again then", {
+  return new SconceError("not_ready", "the process that has this id cannot be asked now; try again later", {
     refusal: "engine",
     cause,
   });
