@@ -73,3 +73,30 @@ test("what another front has is left to the store if that front is gone, and not
   const put = { method: "PUT", body: "[]" };
   await expect(forward(siblings, "/predictions/1id", put)).rejects.toMatchObject({ code: "not_ready" });
 });
+
+test("what a client that has left is answered is no fault, and a refusal where its body had not come to its end", async () => {
+  await using dir = await tempDir();
+  let arrived = Promise.withResolvers<void>();
+  await using _other = Bun.serve({
+    unix: dir.join("1"),
+    async fetch({ body, signal }) {
+      // Of a body that has an end all of it has come.
+      for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
+      arrived.resolve();
+      return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));
+    },
+  });
+  const siblings = frontBeside(dir.join("1"));
+  const statusOf = async (init: RequestInit) => {
+    arrived = Promise.withResolvers<void>();
+    const client = new AbortController();
+    const answer = forward(siblings, "/predictions/1id", { ...init, signal: client.signal });
+    await arrived.promise;
+    client.abort();
+    return (await answer)?.status;
+  };
+  const half = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("half")) });
+  expect(await statusOf({})).toBe(200);
+  expect(await statusOf({ method: "PUT", body: "whole" })).toBe(200);
+  expect(await statusOf({ method: "PUT", body: half })).toBe(400);
+});

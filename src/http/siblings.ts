@@ -38,6 +38,7 @@ export class Siblings {
     const headers = new Headers(request.headers);
     // What is sent as it comes has no length.
     if (body !== null) headers.delete("Content-Length");
+    const passed = new PassedBody(body);
     headers.set("X-Request-Id", context.requestId);
     const release = () => this.#onHold(request, false);
     this.#onHold(request, true);
@@ -48,7 +49,7 @@ export class Siblings {
         method: context.isHead ? "HEAD" : method,
         headers,
         signal,
-        body,
+        body: passed.stream,
       });
       context.isNamed = true;
       // That front says how long its reader may be silent.
@@ -58,7 +59,8 @@ export class Siblings {
       return answer;
     } catch (error) {
       release();
-      if (signal.aborted) throw error;
+      // The client has left, and nobody reads this: it is what the other front answers, and where that is a refusal it is counted there.
+      if (signal.aborted) return new Response(null, { status: passed.isWhole ? 200 : 400 });
       if (body !== null || !isGone(error)) throw away(error);
       return undefined;
     }
@@ -75,6 +77,20 @@ export class Siblings {
       }),
     );
     return answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  }
+}
+
+/** The body of a request on its way to another front; its client may leave before all of it has come. */
+class PassedBody {
+  readonly stream: ReadableStream<Uint8Array> | null;
+  isWhole: boolean;
+
+  constructor(body: Request["body"]) {
+    this.isWhole = body === null;
+    const flush = () => {
+      this.isWhole = true;
+    };
+    this.stream = body?.pipeThrough(new TransformStream({ flush })) ?? null;
   }
 }
 
