@@ -1,6 +1,7 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
 import { SconceError } from "../errors.ts";
 import { indexOf } from "../predictions/owner.ts";
+import { urlOf } from "./path.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface SiblingsOptions {
@@ -33,7 +34,7 @@ export class Siblings {
     const { index, count, socketOf } = this.#options;
     const owner = indexOf(id, count);
     if (owner === undefined || owner === index) return undefined;
-    const { pathname, search } = new URL(request.url);
+    const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;
     const headers = new Headers(request.headers);
     // What is sent as it comes has no length.
