@@ -12,7 +12,6 @@ import {
   seconds,
   sizes,
   slots,
-  statuses,
 } from "./metrics/counts.ts";
 import {
   batchCauses,
@@ -26,6 +25,7 @@ import {
   routeNames,
   type Stage,
   stages,
+  statuses,
   type WebhookResult,
   webhookResults,
 } from "./metrics/labels.ts";

@@ -69,6 +69,25 @@ describe.concurrent("a connection that is silent is closed", () => {
   });
 });
 
+test("a connection whose answer is waited for is not closed, be it GET or HEAD", async () => {
+  await using gate = hold();
+  await using server = await store.serve("lab", { idleTimeout: 1 });
+  const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
+  using wires = new DisposableStack();
+  const waiting = ["GET", "HEAD"].map((method) => {
+    const one = wires.use(wire(server.url));
+    one.write(`${method} /predictions/${id} HTTP/1.1\r\nHost: x\r\nPrefer: wait\r\nConnection: close\r\n\r\n`);
+    return one;
+  });
+  await server.client.read(id);
+  // Silent for less long than they are, once it was answered.
+  const silent = wires.use(wire(server.url));
+  silent.write("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n");
+  await silent.closed;
+  gate.release("a");
+  for (const { closed } of waiting) expect(await closed).toStartWith("HTTP/1.1 200 ");
+});
+
 describe.concurrent("a connection whose body trickles", () => {
   test.each([
     ["that says how long it is", post("", { length: 100_000 }), " "],

@@ -44,6 +44,16 @@ test("may read every answer with --cors-origin '*', and its headers, problems to
   }
 });
 
+test.each([
+  ["GET", "/nothing", 404, null],
+  ["DELETE", "/predictions", 405, "POST"],
+  ["POST", "/predictions/abc", 405, "HEAD, PUT, GET"],
+])("are told by --cors-origin what there is, and no more: %s %s is %d", async (method, path, status, allow) => {
+  const send = await serve([page]);
+  const refused = await send(method, path);
+  expect([refused.status, refused.headers.get("allow"), allowed(refused)]).toEqual([status, allow, page]);
+});
+
 test("of a named origin may send what the API takes", async () => {
   const send = await serve(["https://other.example", page]);
   const asked = { "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type,prefer" };

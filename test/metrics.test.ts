@@ -1,6 +1,7 @@
 /** What an operator reads at GET /metrics: by Prometheus' conventions, from the first scrape on, with reasons and causes. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { batchCauses, failureReasons, refusals, routeOf, stages } from "../src/metrics/labels.ts";
+import { z } from "zod";
+import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/metrics/labels.ts";
 import { Metrics } from "../src/metrics.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -162,6 +163,28 @@ test("requests are counted by route and status, whatever their ids", async () =>
     "/",
     "other",
   ]);
+});
+
+test("every status that a route answers with is counted as itself", async () => {
+  const { paths } = z
+    .object({
+      paths: z.record(z.string(), z.record(z.string(), z.object({ responses: z.record(z.string(), z.unknown()) }))),
+    })
+    .parse(await (await server.client.fetch("/openapi.json")).json());
+  const documented = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.values(operations).flatMap(({ responses }) =>
+      Object.keys(responses).map((code) => [routeOf(path), Number(code)] as const),
+    ),
+  );
+  const expected = routeNames().flatMap((route) => routes[route].map((status) => [route, status] as const));
+  for (const [route, status] of [...documented, ...expected]) {
+    const metrics = new Metrics();
+    metrics.answered(route, status);
+    expect(await metrics.text()).toContain(`sconce_http_requests_total{route="${route}",code="${status}"} 1\n`);
+  }
+  const last = { headers: { "Last-Event-ID": "end" } };
+  const ended = 'sconce_http_requests_total{route="/demo/{id}/events",code="204"}';
+  expect(await growth(ended, () => server.client.fetch("/demo/0abc/events", last))).toBe(1);
 });
 
 describe("the way of an input", () => {

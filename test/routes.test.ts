@@ -116,8 +116,12 @@ describe("health", () => {
     expect((await (await server.client.fetch("/health/ready")).json()) as object).toEqual({ status: "ready" });
   });
 
-  test("is told to HTTP/1.0 clients, too, that name no host", async () => {
-    expect(await sendRaw(server.url, "GET /health/ready HTTP/1.0\r\n\r\n")).toContain('{"status":"ready"}');
+  test.each([
+    ["name no host", "HTTP/1.0"],
+    ["name a malformed one", "HTTP/1.1\r\nHost: [::\r\nConnection: close"],
+  ])("is told to clients, too, that %s", async (_, rest) => {
+    expect(await sendRaw(server.url, `GET /health/ready ${rest}\r\n\r\n`)).toContain('{"status":"ready"}');
+    expect(await sendRaw(server.url, `HEAD /health/ready ${rest}\r\n\r\n`)).toStartWith("HTTP/1.1 200 ");
   });
 });
 

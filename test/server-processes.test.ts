@@ -11,6 +11,7 @@ import { eventsOf } from "./helpers/events.ts";
 import { cacheFolder, digitsExecutable } from "./helpers/executable.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { sendRaw } from "./helpers/raw-client.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -233,6 +234,29 @@ describe("a server of two fronts", () => {
       expect((await put(id, 2)).status).toBe(422);
     }
     expect(await successes()).toBe(before + 3);
+  });
+
+  test("answers HEAD at each with what GET has beside the body", async () => {
+    const { prediction_id: id } = await client.predict([{ x: 1 }]);
+    for (const path of [`/predictions/${id}`, `/predictions/${id}/outputs/0/y`, `/predictions/${id.slice(0, 1)}none`]) {
+      const shown = async (method: string) => {
+        const { status, headers } = await client.fetch(path, { method, headers: { Connection: "close" } });
+        return JSON.stringify([status, headers.get("content-type"), headers.get("content-length")]);
+      };
+      const answers = await Promise.all(
+        ["GET", "HEAD"].flatMap((method) => Array.from({ length: 8 }, () => shown(method))),
+      );
+      expect(new Set(answers).size).toBe(1);
+    }
+  });
+
+  test("answers at each those who name no host, or a malformed one", async () => {
+    const { prediction_id: id } = await client.predict([{ x: 1 }]);
+    const heads = ["HTTP/1.0", "HTTP/1.1\r\nHost: [::\r\nConnection: close"].flatMap((rest) =>
+      ["GET", "HEAD"].map((method) => `${method} /predictions/${id} ${rest}\r\n\r\n`),
+    );
+    const answers = heads.flatMap((head) => Array.from({ length: 8 }, () => sendRaw(client.url, head)));
+    for (const answer of await Promise.all(answers)) expect(answer).toStartWith("HTTP/1.1 200 ");
   });
 
   test("loses nothing that it has accepted when one is killed", async () => {

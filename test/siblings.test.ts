@@ -1,8 +1,19 @@
 /** Requests that a front hands to another one: meanwhile their connections are silent, and not idle. */
 import { expect, test } from "bun:test";
 import { RequestContext } from "../src/http/request-context.ts";
+import { named } from "../src/http/requests.ts";
 import { Siblings } from "../src/http/siblings.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+
+/** The first of two fronts, which finds the socket of the other at this path. */
+function frontBeside(socket: string, onHold: (request: Request, isHeld: boolean) => void = () => {}): Siblings {
+  return new Siblings({ index: 0, count: 2, socketOf: () => socket }, onHold);
+}
+
+function forward(siblings: Siblings, path: string, init: RequestInit = {}): Promise<Response | undefined> {
+  const request = new Request(`http://front${path}`, init);
+  return siblings.forward("1id", request, new RequestContext(request));
+}
 
 test("a connection is held until another front has answered, and for events until their end", async () => {
   await using dir = await tempDir();
@@ -22,22 +33,70 @@ test("a connection is held until another front has answered, and for events unti
     },
   });
   const held: boolean[] = [];
-  const siblings = new Siblings({ index: 0, count: 2, socketOf: (index) => dir.join(`${index}`) }, (_, isHeld) =>
-    held.push(isHeld),
-  );
-  const forward = (path: string) => {
-    const request = new Request(`http://front/predictions/${path}`);
-    return siblings.forward("1id", request, new RequestContext(request));
-  };
-  const waiting = forward("1id");
+  const siblings = frontBeside(dir.join("1"), (_, isHeld) => held.push(isHeld));
+  const waiting = forward(siblings, "/predictions/1id");
   expect(held.splice(0)).toEqual([true]);
   gates.wait.resolve();
   expect(await (await waiting)?.json()).toBe(1);
   expect(held.splice(0)).toEqual([false]);
-  const reader = (await forward("1id/events"))?.body?.getReader();
+  const reader = (await forward(siblings, "/predictions/1id/events"))?.body?.getReader();
   expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("start");
   expect(held.splice(0)).toEqual([true]);
   gates.events.resolve();
   expect(await reader?.read()).toMatchObject({ done: true });
   expect(held).toEqual([false]);
+});
+
+test("HEAD is handed on as HEAD: nobody would read the body of an answer to GET, and its connection would stay", async () => {
+  await using dir = await tempDir();
+  await using _other = Bun.serve({
+    unix: dir.join("1"),
+    fetch: ({ method }) => new Response("12345", { headers: { "X-Method": method } }),
+  });
+  const siblings = frontBeside(dir.join("1"));
+  const head = named(
+    async (request, context) => (await siblings.forward("1id", request, context)) ?? new Response("not forwarded"),
+    { accessLog: false },
+  );
+  const { headers, body } = await head(new Request("http://front/predictions/1id", { method: "HEAD" }));
+  expect([headers.get("x-method"), headers.get("content-length"), body]).toEqual(["HEAD", "5", null]);
+});
+
+test("what another front has is left to the store if that front is gone, and not if it cannot be asked", async () => {
+  await using dir = await tempDir();
+  const siblings = frontBeside(dir.join("1"));
+  expect(await forward(siblings, "/predictions/1id")).toBeUndefined();
+  await Bun.write(dir.join("file"), "");
+  // A system error as that of a process without a free descriptor is one: it does not say that the other has ended.
+  const unreachable = frontBeside(dir.join("file", "1"));
+  await expect(forward(unreachable, "/predictions/1id")).rejects.toMatchObject({ code: "not_ready" });
+  const put = { method: "PUT", body: "[]" };
+  await expect(forward(siblings, "/predictions/1id", put)).rejects.toMatchObject({ code: "not_ready" });
+});
+
+test("what a client that has left is answered is no fault, and a refusal where its body had not come to its end", async () => {
+  await using dir = await tempDir();
+  let arrived = Promise.withResolvers<void>();
+  await using _other = Bun.serve({
+    unix: dir.join("1"),
+    async fetch({ body, signal }) {
+      // Of a body that has an end all of it has come.
+      for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
+      arrived.resolve();
+      return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));
+    },
+  });
+  const siblings = frontBeside(dir.join("1"));
+  const statusOf = async (init: RequestInit) => {
+    arrived = Promise.withResolvers<void>();
+    const client = new AbortController();
+    const answer = forward(siblings, "/predictions/1id", { ...init, signal: client.signal });
+    await arrived.promise;
+    client.abort();
+    return (await answer)?.status;
+  };
+  const half = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("half")) });
+  expect(await statusOf({})).toBe(200);
+  expect(await statusOf({ method: "PUT", body: "whole" })).toBe(200);
+  expect(await statusOf({ method: "PUT", body: half })).toBe(400);
 });

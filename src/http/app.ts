@@ -2,6 +2,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
+import { METHOD_NAME_ALL } from "hono/router";
 import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Metrics } from "../metrics.ts";
@@ -112,7 +113,11 @@ function logRefusal(c: Context, problem: Problem): void {
 function unknownRoute(app: OpenAPIHono, c: Context): Problem {
   const { method, path } = c.req;
   const methods = new Set(app.routes.map((route) => route.method));
-  const allowed = [...methods].filter((other) => app.router.match(other, path)[0].length > 0);
+  // Middleware takes all methods of all paths, and answers none.
+  methods.delete(METHOD_NAME_ALL);
+  const allowed = [...methods].filter((other) =>
+    app.router.match(other, path)[0].some(([[, route]]) => route.method === other),
+  );
   if (allowed.length === 0) {
     return { status: 404, code: "not_found", detail: `there is nothing at ${path}; GET /docs shows what there is` };
   }

@@ -4,6 +4,7 @@ import type { ServeConfig } from "../config.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { descriptorLimit, lowestFree } from "./descriptors.ts";
+import { asItCame } from "./head-as-get.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
@@ -66,13 +67,13 @@ export class Listener {
   timeout(request: Request, seconds: number): void {
     // Bun finds the connection by the request, whichever server it came to.
     const [server = this.#server] = this.#closed;
-    server?.timeout(request, seconds);
+    server?.timeout(asItCame(request), seconds);
   }
 
   /** Of a request that was not answered yet. */
   peerOf(request: Request): Peer | undefined {
     const [server = this.#server] = this.#closed;
-    return server?.requestIP(request) ?? undefined;
+    return server?.requestIP(asItCame(request)) ?? undefined;
   }
 
   /** @param areEnded whether connections are closed that still carry a request */

@@ -1,10 +1,19 @@
-/** The path of a request, for routing. */
+/** Where a request goes: its URL, and its path for routing. */
 import { getPathNoStrict } from "hono/utils/url";
 import { RequestContext } from "./request-context.ts";
 
-/** Without a slash at its end. HTTP/1.0 clients, health checks among them, may name no host: the URL is then the path alone. */
+/** Without a slash at its end. */
 export function pathOf(request: Request, options?: { readonly env?: unknown }): string {
-  const path = getPathNoStrict(request.url.startsWith("/") ? new Request(`http://localhost${request.url}`) : request);
+  const url = urlOf(request);
+  const path = getPathNoStrict(url === request.url ? request : new Request(url));
   if (options?.env instanceof RequestContext) options.env.path = path;
   return path;
+}
+
+/**
+ * The URL of a request, absolute. HTTP/1.0 clients, health checks among them, may name no host, and others one that is malformed: then Bun's URL is
+ * the path alone, or cannot be parsed.
+ */
+export function urlOf({ url }: Request): string {
+  return URL.canParse(url) ? url : `http://localhost${url.replace(/^https?:\/\/[^/]*/, "")}`;
 }

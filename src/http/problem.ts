@@ -1,7 +1,7 @@
 /** Errors as clients see them: RFC 9457 problem details. */
 import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../errors.ts";
-import type { Refusal } from "../metrics/labels.ts";
+import type { Refusal, Status } from "../metrics/labels.ts";
 
 /** By status; the only statuses that problems have. */
 export const titles = {
@@ -16,7 +16,7 @@ export const titles = {
   429: "Too many requests",
   500: "Internal server error",
   503: "Service unavailable",
-} as const;
+} as const satisfies Partial<Record<Status, string>>;
 
 /** Stable words; a problem's `type` is made of one. Clients may know them all. */
 export const problemCodes = [

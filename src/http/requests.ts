@@ -2,6 +2,7 @@
 import { isLogged, log } from "../log.ts";
 import { routeOf } from "../metrics/labels.ts";
 import type { Metrics } from "../metrics.ts";
+import { HeadAsGet } from "./head-as-get.ts";
 import type { Fetch } from "./listener.ts";
 import { RequestContext } from "./request-context.ts";
 
@@ -25,16 +26,11 @@ export function named(
   return (request) => {
     const context = new RequestContext(request);
     const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
-    const response = answer(context.isHead ? asGet(request) : request, context);
+    const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
     return response instanceof Promise
       ? response.then((late) => answered(request, context, late, beganMs))
       : answered(request, context, response, beganMs);
   };
-}
-
-/** Hono would take the answer's body away, and its length with it; Bun sends the length, and cancels what is a stream. */
-function asGet(request: Request): Request {
-  return new Request(request, { method: "GET" });
 }
 
 interface Answered {

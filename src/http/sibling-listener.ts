@@ -2,6 +2,7 @@
 import { rmSync } from "node:fs";
 import type { Metrics } from "../metrics.ts";
 import type { Fetch } from "./listener.ts";
+import { urlOf } from "./path.ts";
 import { metricsPath, type SiblingsOptions } from "./siblings.ts";
 
 export function listenForSiblings(
@@ -19,7 +20,7 @@ export function listenForSiblings(
     fetch: async (request, server) => {
       // A sibling may wait for as long as its client does.
       server.timeout(request, 0);
-      return new URL(request.url).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
+      return new URL(urlOf(request)).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
     },
   });
   return { [Symbol.asyncDispose]: () => listener.stop(true) };

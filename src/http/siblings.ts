@@ -1,6 +1,7 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
 import { SconceError } from "../errors.ts";
 import { indexOf } from "../predictions/owner.ts";
+import { urlOf } from "./path.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface SiblingsOptions {
@@ -27,27 +28,29 @@ export class Siblings {
   /**
    * Hands a request for a prediction to the front that has it.
    * @returns its answer; undefined where that is this front, or one that is gone: then the store knows what is left
-   * @throws SconceError `not_ready` where that is one that is gone, and the request has a body
+   * @throws SconceError `not_ready` where that is one that is gone, and the request has a body, or one that cannot be asked now
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
     const owner = indexOf(id, count);
     if (owner === undefined || owner === index) return undefined;
-    const { pathname, search } = new URL(request.url);
+    const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;
     const headers = new Headers(request.headers);
     // What is sent as it comes has no length.
     if (body !== null) headers.delete("Content-Length");
+    const passed = new PassedBody(body);
     headers.set("X-Request-Id", context.requestId);
     const release = () => this.#onHold(request, false);
     this.#onHold(request, true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socketOf(owner),
-        method,
+        // The body of an answer to GET would wait for a reader for ever.
+        method: context.isHead ? "HEAD" : method,
         headers,
         signal,
-        body,
+        body: passed.stream,
       });
       context.isNamed = true;
       // That front says how long its reader may be silent.
@@ -57,8 +60,9 @@ export class Siblings {
       return answer;
     } catch (error) {
       release();
-      if (signal.aborted) throw error;
-      if (body !== null) throw away(error);
+      // The client has left, and nobody reads this: it is what the other front answers, and where that is a refusal it is counted there.
+      if (signal.aborted) return new Response(null, { status: passed.isWhole ? 200 : 400 });
+      if (body !== null || !isGone(error)) throw away(error);
       return undefined;
     }
   }
@@ -77,8 +81,29 @@ export class Siblings {
   }
 }
 
+/** The body of a request on its way to another front; its client may leave before all of it has come. */
+class PassedBody {
+  readonly stream: ReadableStream<Uint8Array> | null;
+  isWhole: boolean;
+
+  constructor(body: Request["body"]) {
+    this.isWhole = body === null;
+    const flush = () => {
+      this.isWhole = true;
+    };
+    this.stream = body?.pipeThrough(new TransformStream({ flush })) ?? null;
+  }
+}
+
+/** Whether the process that listened on the socket has ended; all else, such as no free descriptor, says nothing of it. */
+function isGone(error: unknown): boolean {
+  return error instanceof Error && "code" in error && goneCodes.has(error.code);
+}
+
+const goneCodes: ReadonlySet<unknown> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET"]);
+
 function away(cause: unknown): SconceError {
-  return new SconceError("not_ready", "the process that has this id is starting again; try again then", {
+  return new SconceError("not_ready", "the process that has this id cannot be asked now; try again later", {
     refusal: "engine",
     cause,
   });

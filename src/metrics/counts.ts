@@ -10,6 +10,7 @@ import {
   routeNames,
   routes,
   stages,
+  statuses,
   webhookResults,
 } from "./labels.ts";
 
@@ -37,8 +38,6 @@ interface Declared {
 
 export const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 export const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/** Statuses that are counted apart; all others are counted with 500. */
-export const statuses = [200, 308, 400, 404, 405, 413, 415, 422, 429, 503, 500] as const;
 
 const declared: Declared[] = [];
 /** What each number is, in order; processes that share memory must agree on it. */

@@ -99,17 +99,21 @@ export type WebhookResult = (typeof webhookResults)[number];
 export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
 export type Stage = (typeof stages)[number];
 
+/** All that the server answers with, counted apart; any other would be a fault, and is counted with 500. */
+export const statuses = [200, 204, 206, 302, 304, 308, 400, 404, 405, 408, 413, 415, 416, 422, 429, 500, 503] as const;
+export type Status = (typeof statuses)[number];
+
 /** The paths that are counted apart, with the statuses that each is expected to answer with. */
 export const routes = {
   "/": [200, 302],
   "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
-  "/predictions/{id}": [200, 404],
-  "/predictions/{id}/events": [200, 404],
+  "/predictions/{id}": [200, 400, 404, 408, 413, 415, 422, 429, 503],
+  "/predictions/{id}/events": [200, 204, 404],
   "/predictions/{id}/outputs": [200, 206, 304, 404, 416],
   "/predictions/{id}/cancel": [200, 404],
   "/demo": [200, 400, 408, 413, 415, 422, 429, 503],
-  "/demo/{id}": [200, 404],
-  "/demo/{id}/events": [200, 404],
+  "/demo/{id}": [200, 400, 404, 408, 413, 415, 422, 429, 503],
+  "/demo/{id}/events": [200, 204, 404],
   "/demo/{id}/outputs": [200, 206, 304, 404, 416],
   "/demo/{id}/cancel": [200, 404],
   "/docs": [200],
@@ -118,7 +122,7 @@ export const routes = {
   "/health/live": [200],
   "/health/ready": [200, 503],
   other: [404, 405],
-} as const satisfies Record<string, readonly number[]>;
+} as const satisfies Record<string, readonly Status[]>;
 export type Route = keyof typeof routes;
 
 /** The route of a path. */
