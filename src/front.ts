@@ -182,11 +182,15 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   // `Prefer: wait` may hold an answer back for longer than a connection may be silent.
   const onHold = (request: Request, isHeld: boolean) => listener?.timeout(request, isHeld ? 0 : config.idleTimeout);
   const siblings = options.siblings && new Siblings(options.siblings, onHold);
-  const isReady = () => (engine?.isReady ?? true) && (replica?.isConnected ?? true) && decodings.stuckForMs < STUCK_MS;
+  lifecycle.hindrance = () => {
+    if (engine?.isReady === false) return "engine";
+    if (replica?.isConnected === false) return "queue";
+    return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
+  };
   const predictions = replica === undefined ? service : front;
   const app =
     predictions === undefined
-      ? createWorkerApp({ lifecycle, isReady, metrics, siblings })
+      ? createWorkerApp({ lifecycle, metrics, siblings })
       : createApp({
           model: {
             name: packaged.repository,
@@ -206,7 +210,6 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           predictions,
           metrics,
           siblings,
-          isReady,
           lifecycle,
           links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
           maxBodyBytes: config.maxBodyBytes,

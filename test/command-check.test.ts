@@ -82,6 +82,12 @@ test("a model with nothing wrong: its stages, its batches and how far its output
   expect(text).toEndWith("\n✔ nothing found");
 });
 
+test("a postprocess that makes other outputs of the same tensors is found", async () => {
+  const { text, code } = await checked("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
+  expect(text).toMatch(/\n✖ model: the output differs when postprocess runs twice on the same tensors: .*$/);
+  expect(code).toBe(1);
+});
+
 test("what the author's code throws is a finding with its line; a wrong call is none", async () => {
   const { text, code } = await checked("deep.pt", { postprocess: '() => { throw new Error("no"); }' });
   expect(text).toMatch(/\n✖ model: postprocess failed: no \(model\.ts:\d+\)$/);

@@ -87,6 +87,17 @@ describe("a component", () => {
     expect(componentOf("Input", schema)).toEqual({ body: schema, definitions: new Map() });
   });
 
+  test("says with lengths that a tuple has no other elements, and keeps the schema of others that it may have", () => {
+    const box = z.tuple([z.number(), z.number()]);
+    const closed = { type: "array", prefixItems: [{ type: "number" }, { type: "number" }], minItems: 2, maxItems: 2 };
+    const schema = wireSchema(z.object({ box, rest: z.tuple([z.string()], z.number()) }), "output");
+    expect(componentOf("Output", schema).body.properties).toEqual({
+      box: closed,
+      rest: { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" }, minItems: 1 },
+    });
+    expect(componentOf("Output", wireSchema(box, "output")).body).toEqual(closed);
+  });
+
   test("keeps ids apart that no component may be named", () => {
     const text = z.string().meta({ id: "a/b" });
     const number = z.number().meta({ id: "a b" });

@@ -4,6 +4,7 @@ import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 setDefaultTimeout(60_000);
 
@@ -56,4 +57,20 @@ describe("sconce doctor", () => {
     });
     expect(check("registries")?.found).toBe(`credentials in ${dir.join("auth.json")}`);
   });
+
+  test.skipIf(!canMount)(
+    "warns of a data directory that cannot be written, since its models can be served (skipped where file systems cannot be mounted)",
+    async () => {
+      await using dir = await tempDir();
+      using disk = tmpfs(dir.join("disk"), "64k");
+      disk.setReadOnly(true);
+      const { code, check } = await doctor({ SCONCE_HOME: disk.path }, "--port=0");
+      expect(code).toBe(0);
+      const found = `${disk.path} cannot be written: nothing can be built, and predictions are kept in memory`;
+      expect(check("data")).toMatchObject({ state: "warning", found });
+      const missing = await doctor({ SCONCE_HOME: `${disk.path}/store` }, "--port=0");
+      expect(missing).toMatchObject({ code: 1 });
+      expect(missing.check("data")).toMatchObject({ state: "fault", found: `${disk.path}/store cannot be written` });
+    },
+  );
 });

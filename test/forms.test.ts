@@ -1,6 +1,7 @@
 /** Inputs that come as a form, files as they are. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { inputsOfForm } from "../src/http/form-body.ts";
+import { float32, ndarray } from "../src/index.ts";
 import { expectedKinds } from "../src/inputs/expected-kinds.ts";
 import { z } from "../src/model/z.ts";
 import { problemOf } from "./helpers/client.ts";
@@ -45,6 +46,10 @@ const input = z.strictObject({
   isOn: z.boolean().optional(),
   box: z.array(z.number()).optional(),
   names: z.array(z.string()).optional(),
+  level: ndarray(float32()).optional(),
+  series: ndarray(float32("steps")).optional(),
+  rows: ndarray(float32("height", "width")).nullable().optional(),
+  clips: z.array(ndarray(float32("steps"))).optional(),
   note: z.strictObject({ text: z.string(), marks: z.array(z.strictObject({ at: z.int() })).optional() }).optional(),
 });
 
@@ -104,6 +109,65 @@ describe("a form is", () => {
       [JSON.parse('{"__proto__": {"a": "1"}, "constructor": "2"}')],
     ],
     ["files as data URLs", [["text", new Blob(["abc"])]], [{ text: "data:application/octet-stream;base64,YWJj" }]],
+    [
+      "arrays of several parts, which are their elements or their rows",
+      [
+        ["series", "1"],
+        ["series", "2"],
+        ["rows", "[1, 2]"],
+        ["rows", "[3, 4]"],
+      ],
+      [
+        {
+          series: [1, 2],
+          rows: [
+            [1, 2],
+            [3, 4],
+          ],
+        },
+      ],
+    ],
+    [
+      "arrays of one part, a number or an element",
+      [
+        ["level", "5"],
+        ["series", "5"],
+      ],
+      [{ level: 5, series: [5] }],
+    ],
+    [
+      "arrays as JSON, as texts and as a file",
+      [
+        ["series", " [1, 2]"],
+        ["rows", "[[1, 2], [3, 4]]"],
+        ["clips", new Blob(["[[1], [2, 3]]"], { type: "application/json" })],
+      ],
+      [
+        {
+          series: [1, 2],
+          rows: [
+            [1, 2],
+            [3, 4],
+          ],
+          clips: [[1], [2, 3]],
+        },
+      ],
+    ],
+    [
+      "arrays as bytes, as a data URI and as a file",
+      [
+        ["series", "data:;base64,AAAAAA=="],
+        ["rows", new Blob(["abcd"])],
+        ["clips", "DATA:;base64,AAAAAA=="],
+      ],
+      [
+        {
+          series: "data:;base64,AAAAAA==",
+          rows: "data:application/octet-stream;base64,YWJjZA==",
+          clips: ["DATA:;base64,AAAAAA=="],
+        },
+      ],
+    ],
   ])("%s", async (_, parts, inputs) => {
     expect(await inputsOf(parts)).toEqual(inputs);
   });
@@ -128,6 +192,7 @@ describe("a form is", () => {
     const head = `${filename}\r\nContent-Type: application/json`;
     expect(await part(head, "note", '{"text": "a"}')).toEqual({ text: "a" });
     expect(await part(head, "box", "[1, 2]")).toEqual([1, 2]);
+    expect(await part(head, "series", "[1, 2]")).toEqual([1, 2]);
   });
 
   test("a large file whole", async () => {

@@ -84,20 +84,21 @@ describe("bodies on their way", () => {
 
 test("a server is not ready while pictures have been decoded for half a minute and none was done", async () => {
   await using server = await store.serve("picture");
-  const status = async () => (await server.client.fetch("/health/ready")).status;
+  const ready = () => server.client.fetch("/health/ready");
   const { promise, resolve } = Promise.withResolvers<void>();
   const decoding = decodings.run(1, () => promise);
   const now = performance.now.bind(performance);
   const clock = spyOn(performance, "now").mockImplementation(() => now() + 30_000);
   try {
-    expect(await status()).toBe(503);
+    const detail = "no picture has been decoded for long";
+    expect(await problemOf(await ready())).toMatchObject({ status: 503, detail });
     resolve();
     await decoding;
-    expect(await status()).toBe(200);
+    expect((await ready()).status).toBe(200);
   } finally {
     clock.mockRestore();
   }
-  expect(await status()).toBe(200);
+  expect((await ready()).status).toBe(200);
 });
 
 describe("fetched files", () => {

@@ -104,6 +104,8 @@ describe("a field takes", () => {
 describe("a field refuses", () => {
   test.each([
     ["another type", float32(2), { a: 1 }, [["x", "expected a list of 2, received an object"]]],
+    ["what is no list, where any length is free", float32("n"), null, [["x", "expected a list, received null"]]],
+    ["what is no list beside lists", float32(2, "n"), [5, [1]], [["x/0", "expected a list, received a number"]]],
     ["nothing", float32(2), undefined, [["x", "expected a list of 2, received nothing"]]],
     ["another length", float32(2), [1], [["x", "expected a list of 2, received one of 1"]]],
     [

@@ -1,6 +1,7 @@
 /** Replicas whose queue or neighbours are away: who asks is told so at once, and what was accepted is neither lost nor run too often. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { clientOf, startCli } from "./helpers/cli.ts";
+import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
@@ -229,7 +230,12 @@ async function ready({ client }: TestServer): Promise<void> {
 }
 
 async function unready({ client }: TestServer): Promise<void> {
-  await until(async () => !(await client.fetch("/health/ready")).ok);
+  await until(async () => {
+    const response = await client.fetch("/health/ready");
+    if (response.ok) return false;
+    expect((await problemOf(response)).detail).toBe("the queue of the replicas cannot be used");
+    return true;
+  });
 }
 
 /** The end of a prediction that is sent until it is accepted and not lost. */

@@ -6,7 +6,7 @@ import { getPriority } from "node:os";
 import { join } from "node:path";
 import { frontsOf } from "../src/server.ts";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
+import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { cacheFolder, digitsExecutable } from "./helpers/executable.ts";
 import { hold } from "./helpers/hold.ts";
@@ -121,7 +121,13 @@ describe("a server", () => {
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(server.pid)]).toEqual([[own], [Math.min(19, own + 5)]]);
     process.kill(engine, "SIGKILL");
-    await until(async () => (await client.fetch("/health/ready")).status === 503);
+    await until(async () => {
+      const response = await client.fetch("/health/ready");
+      if (response.ok) return false;
+      const detail = "the process that runs the model has ended and is starting again";
+      expect(await problemOf(response)).toMatchObject({ status: 503, detail });
+      return true;
+    });
     // Taken all the same, and run by the next process.
     expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
     expect((await client.fetch("/health/ready")).status).toBe(200);

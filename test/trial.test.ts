@@ -48,6 +48,19 @@ describe("outputs of an example", () => {
     expect(await refusal("deep.pt", { preprocess })).toMatch(random);
   });
 
+  test("that postprocess makes anew each time are refused", async () => {
+    const random = await folderOf("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
+    expect(await failure(runCommand(build, { rawArgs: [random] }))).toMatch(
+      /^model_invalid: the output differs when postprocess runs twice on the same tensors: .*--allow-random$/,
+    );
+  });
+
+  test("are made of rows and an input that postprocess may change", async () => {
+    const postprocess = "({ y }, { input }) => ({ y: (y.data[0] = y.data[0] * 2 + 1) * (input.x = input.x * 2 + 1) })";
+    const env = { SCONCE_HOME: dir.join("home") };
+    expect(await cli(["build", await folderOf("deep.pt", { postprocess })], { env })).toMatchObject({ code: 0 });
+  });
+
   test("that differ in a batch are refused", async () => {
     expect(await refusal("mixes.pt")).toMatch(mixed);
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);

@@ -25,7 +25,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
   return command({
     name: "serve",
     description: "Serve a model over HTTP",
-    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish, a second one ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
+    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish; another one, a second or more later, ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
 
 ${source.reference === undefined ? "" : "A file of weights is packaged first, as by build, under a name made of the file's. "}A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
     example,

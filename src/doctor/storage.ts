@@ -13,12 +13,16 @@ import { type Check, fault, ok, warning } from "./check.ts";
 /** A model with libtorch beside it takes as much. */
 const LITTLE_ROOM = 1024 ** 3;
 
-/** The data directory: models, predictions, libtorch. */
+/** The data directory: models, predictions, libtorch. What is there already can be served without writing. */
 export function data(): Check {
   const fix = "name another with SCONCE_HOME";
   const home = storeLocation();
   const state = folderState(home);
-  if (!state.isWritable) return fault("data", `${home} cannot be written`, fix);
+  if (!state.isWritable) {
+    const found = `${home} cannot be written`;
+    if (!state.isThere) return fault("data", found, fix);
+    return warning("data", `${found}: nothing can be built, and predictions are kept in memory`, fix);
+  }
   const found = `${home}, ${formatBytes(state.freeBytes)} free`;
   return state.freeBytes < LITTLE_ROOM ? warning("data", found, `make room, or ${fix}`) : ok("data", found);
 }
@@ -51,16 +55,23 @@ export function credentials(): Check {
   return ok("registries", files.length === 0 ? "no credentials" : `credentials in ${files.join(", ")}`);
 }
 
+interface FolderState {
+  readonly isThere: boolean;
+  readonly isWritable: boolean;
+  readonly freeBytes: number;
+}
+
 /** Of the folder, or of the one in which it would be made. */
-function folderState(folder: string): { readonly isWritable: boolean; readonly freeBytes: number } {
+function folderState(folder: string): FolderState {
   let nearest = folder;
   while (!existsSync(nearest)) nearest = dirname(nearest);
   const { bavail, bsize } = statfsSync(nearest);
-  const freeBytes = bavail * bsize;
+  const isFolder = statSync(nearest).isDirectory();
+  const found = { isThere: isFolder && nearest === folder, freeBytes: bavail * bsize };
   try {
     accessSync(nearest, constants.W_OK | constants.X_OK);
-    return { isWritable: statSync(nearest).isDirectory(), freeBytes };
+    return { ...found, isWritable: isFolder };
   } catch {
-    return { isWritable: false, freeBytes };
+    return { ...found, isWritable: false };
   }
 }

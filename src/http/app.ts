@@ -36,8 +36,6 @@ export interface AppOptions extends PredictionRoutes {
   readonly model: ServedModel;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
-  /** Whether items are run now; the engine may be starting again. */
-  readonly isReady: () => boolean;
   readonly version: string;
   /** Whose pages may read answers, or "*"; by default none of another origin. */
   readonly corsOrigin?: readonly string[] | undefined;
@@ -51,7 +49,7 @@ const exposeHeaders = ["Location", "Retry-After", "X-Request-Id", "Preference-Ap
 const PREFLIGHT_S = 7200;
 
 export function createApp(options: AppOptions): OpenAPIHono {
-  const { model, metrics, lifecycle, isReady, siblings, version, onInternalError } = options;
+  const { model, metrics, lifecycle, siblings, version, onInternalError } = options;
   const app = new OpenAPIHono({ getPath: pathOf });
   const { corsOrigin } = options;
   if (corsOrigin !== undefined) {
@@ -63,7 +61,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   describeRoutes(app, { schemas, example: model.example, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
   addOutputFileRoutes(app, options);
-  addHealthRoutes(app, lifecycle, isReady);
+  addHealthRoutes(app, lifecycle);
   addDocsRoutes(app, model.name);
   addPageRoutes(app, { ...model, isReady: true });
   app.get("/", (c) =>

@@ -11,7 +11,8 @@ export interface Component {
 
 /**
  * OpenAPI 3.1 takes JSON Schema 2020-12 as it is, but for its references: `#` becomes the component, and what is in `$defs` becomes
- * components of their own.
+ * components of their own. Generators of clients may know no `items: false`, so the greatest length says in its place that a tuple has no
+ * other elements.
  *
  * @param name of the component
  * @param schema a document of its own: its references lead to itself or into its `$defs`
@@ -35,12 +36,18 @@ const schemaMaps: ReadonlySet<string> = new Set(["properties", "patternPropertie
 const valueKeywords: ReadonlySet<string> = new Set(["const", "enum", "default", "example", "examples"]);
 
 function rewritten(schema: JsonSchema, targets: ReadonlyMap<string, string>): JsonSchema {
-  return mapped(schema, (value, keyword) => {
+  return mapped(withoutFalseItems(schema), (value, keyword) => {
     if (keyword === "$ref" && typeof value === "string") return targets.get(value) ?? value;
     if (valueKeywords.has(keyword)) return value;
     if (schemaMaps.has(keyword) && isObject(value)) return mapped(value, (inner) => rewrittenValue(inner, targets));
     return rewrittenValue(value, targets);
   });
+}
+
+function withoutFalseItems(schema: JsonSchema): JsonSchema {
+  const { items, ...rest } = schema;
+  const { prefixItems } = rest;
+  return items === false && Array.isArray(prefixItems) ? { ...rest, maxItems: prefixItems.length } : schema;
 }
 
 function rewrittenValue(value: unknown, targets: ReadonlyMap<string, string>): unknown {

@@ -16,7 +16,7 @@ export function json(schema: z.ZodType, description: string, examples: object = 
 }
 
 const descriptions = {
-  400: "The request is malformed: its body is not JSON, or a header cannot be read",
+  400: "The request is malformed: its body is not JSON, or a header or an id is not as it should be",
   404: "There is no prediction with this id, or it has no such file",
   408: "The body came too slowly while others waited for memory",
   413: "The body is too large",

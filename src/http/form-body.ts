@@ -4,6 +4,7 @@ import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { unfit, utf8 } from "../inputs/input-decoder.ts";
 import { pointerTo } from "../json.ts";
+import { isDataUrl } from "../model/data-url.ts";
 import { type FilePart, type Part, partsOf } from "./form-parts.ts";
 
 const MAX_LEVELS = 32;
@@ -66,12 +67,12 @@ function* inList(pieces: Pieces): Pieces {
 function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
   const { within } = place;
   const { kinds, items = anything } = expected;
-  const takesText = kinds.has("string") || (kinds.has("array") && items.kinds.has("string"));
-  const values = place.values.map((value) => (isJsonFile(value) && !takesText ? utf8(value.bytes) : value));
+  const isText = takesText(expected) || (kinds.has("array") && takesText(items));
+  const values = place.values.map((value) => (isJsonFile(value) && !isText ? utf8(value.bytes) : value));
   const [first] = values;
   if (within.size === 0 && first !== undefined) {
-    const isList = kinds.has("array") && !kinds.has("string") && !isJsonList(first);
-    if (values.length === 1 && !isList) yield* valueJson(first, expected);
+    const isElement = kinds.has("array") && !isString(first, expected) && !isJsonList(first);
+    if (values.length === 1 && !isElement) yield* valueJson(first, expected);
     else yield* inList(listed(values.map((value) => valueJson(value, items))));
     return;
   }
@@ -99,9 +100,19 @@ function* listed(all: readonly Pieces[]): Pieces {
 }
 
 /** A text that is no JSON where something else than text is expected is one that the schema refuses. */
-function* valueJson(value: Value, { kinds }: Expected): Pieces {
+function* valueJson(value: Value, expected: Expected): Pieces {
   if (typeof value !== "string") yield value;
-  else yield kinds.has("string") || !isJson(value) ? JSON.stringify(value) : value;
+  else yield takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
+}
+
+/** Whether a text is taken as it is, whatever it says. */
+function takesText({ kinds, hasOnlyDataUrls = false }: Expected): boolean {
+  return kinds.has("string") && !hasOnlyDataUrls;
+}
+
+/** Whether the value alone is one of the strings that are taken; a file stands for its data URL. */
+function isString(value: Value, { kinds, hasOnlyDataUrls = false }: Expected): boolean {
+  return kinds.has("string") && (!hasOnlyDataUrls || typeof value !== "string" || isDataUrl(value));
 }
 
 /** As browsers send JSON with its type. */

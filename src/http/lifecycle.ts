@@ -4,6 +4,18 @@
  */
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
+/** What a server lacks that takes predictions: it cannot end them now. */
+export type Hindrance = "engine" | "queue" | "pictures";
+
+/** Why a server is not ready. */
+export type Unready = Exclude<Phase, "ready"> | Hindrance;
+
 export class Lifecycle {
   phase: Phase = "starting";
+  hindrance: () => Hindrance | undefined = () => undefined;
+
+  /** Undefined where the server is ready. */
+  get unready(): Unready | undefined {
+    return this.phase === "ready" ? this.hindrance() : this.phase;
+  }
 }

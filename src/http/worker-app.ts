@@ -11,12 +11,11 @@ export interface WorkerAppOptions {
   readonly metrics: Metrics;
   readonly siblings: Siblings | undefined;
   readonly lifecycle: Lifecycle;
-  readonly isReady: () => boolean;
 }
 
-export function createWorkerApp({ metrics, siblings, lifecycle, isReady }: WorkerAppOptions): Hono {
+export function createWorkerApp({ metrics, siblings, lifecycle }: WorkerAppOptions): Hono {
   const app = new Hono({ getPath: pathOf });
-  addHealthRoutes(app, lifecycle, isReady);
+  addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
   app.notFound((c) => {
     const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";

@@ -1,11 +1,14 @@
 /** Which kinds of JSON value a schema takes in which places: what can be checked before a text is made into values. */
 import { isObject, targetOf } from "../json.ts";
+import { DATA_URL_PATTERN } from "../model/data-url.ts";
 import * as z from "../model/z.ts";
 
 export type Kind = "string" | "number" | "boolean" | "null" | "array" | "object";
 
 export interface Expected {
   readonly kinds: ReadonlySet<Kind>;
+  /** Every string that fits is a data URI, so another text is JSON of another kind. */
+  readonly hasOnlyDataUrls?: boolean;
   /** Of the elements of a list. */
   readonly items?: Expected | undefined;
   /** A list with fewer elements than these may have other faults, or one of another length than it has; Infinity where that is not known. */
@@ -18,6 +21,7 @@ export interface Expected {
 
 interface Mutable {
   kinds: ReadonlySet<Kind>;
+  hasOnlyDataUrls?: boolean;
   items?: Expected | undefined;
   enough?: number;
   fields?: ReadonlyMap<string, Expected> | undefined;
@@ -74,7 +78,7 @@ class Reader {
   }
 
   #read(schema: Readonly<Record<string, unknown>>): Expected {
-    const { $ref, anyOf, oneOf, allOf, type } = schema;
+    const { $ref, anyOf, oneOf, allOf, type, pattern } = schema;
     if (typeof $ref === "string") return this.read(targetOf($ref, this.#root));
     const options = anyOf ?? oneOf;
     if (allOf !== undefined) return anything;
@@ -82,8 +86,8 @@ class Reader {
     if (type === "array") return { kinds: new Set(["array"]), items: this.#items(schema), enough: enoughOf(schema) };
     if (type === "object") return { kinds: new Set(["object"]), ...this.#fields(schema) };
     if (type === "integer") return { kinds: new Set(["number"]) };
-    if (type === "string" || type === "number" || type === "boolean" || type === "null")
-      return { kinds: new Set([type]) };
+    if (type === "string") return { kinds: new Set([type]), hasOnlyDataUrls: pattern === DATA_URL_PATTERN };
+    if (type === "number" || type === "boolean" || type === "null") return { kinds: new Set([type]) };
     return anything;
   }
 
@@ -108,6 +112,7 @@ function eitherOf(options: readonly Expected[]): Expected {
   const objects = options.filter(({ kinds }) => kinds.has("object"));
   return {
     kinds: new Set(options.flatMap(({ kinds }) => [...kinds])),
+    hasOnlyDataUrls: options.every(({ kinds, hasOnlyDataUrls = false }) => hasOnlyDataUrls || !kinds.has("string")),
     items: lists.length === 1 ? lists[0]?.items : anything,
     enough: Number.POSITIVE_INFINITY,
     ...(objects.length === 1 ? { fields: objects[0]?.fields, others: objects[0]?.others } : { others: anything }),

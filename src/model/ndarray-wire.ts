@@ -32,10 +32,12 @@ const MAX_EMPTY_SIZES = 2 ** 20;
 
 /** An array from nested lists of numbers. */
 export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
-  const shape = shapeOf(spec, value);
+  const sizes = sizesOf(spec, value);
   const faults: ArrayFault[] = [];
-  checkLists(value, { spec, shape, faults }, []);
+  checkLists(value, { sizes, faults }, []);
   if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
+  // Only within an empty list is a size unknown that no fault tells of.
+  const shape = sizes.map((size) => size ?? 0);
   const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
   return { array: { dtype: spec.dtype, shape, data }, faults };
@@ -118,35 +120,41 @@ function placeOf(i: number, shape: readonly number[]): number[] {
   return place.toReversed();
 }
 
-/** What reading lists needs to know at every depth. */
+/** The declared sizes; free ones are those of the first lists, undefined where there is no list. */
+function sizesOf({ dims }: TensorSpec, value: unknown): (number | undefined)[] {
+  let first = value;
+  return dims.map((dim) => {
+    const list = Array.isArray(first) ? first : undefined;
+    first = list?.[0];
+    return typeof dim === "number" ? dim : list?.length;
+  });
+}
+
+interface Checking {
+  readonly sizes: readonly (number | undefined)[];
+  readonly faults: ArrayFault[];
+}
+
+/** Looks at the lists, and not yet at what the innermost hold: there is room made only for what is there. */
+function checkLists(value: unknown, checking: Checking, path: readonly number[]): void {
+  const { sizes, faults } = checking;
+  if (path.length === sizes.length || faults.length >= MAX_FAULTS) return;
+  const size = sizes[path.length];
+  const expected = size === undefined ? "expected a list" : `expected a list of ${size}`;
+  if (!Array.isArray(value)) {
+    faults.push({ path, message: `${expected}, received ${nameOf(value)}` });
+  } else if (size !== undefined && value.length !== size) {
+    faults.push({ path, message: `${expected}, received one of ${value.length}` });
+  } else if (path.length + 1 < sizes.length) {
+    for (let i = 0; i < value.length; i++) checkLists(value[i], checking, [...path, i]);
+  }
+}
+
+/** What filling an array needs to know at every depth. */
 interface Reading {
   readonly spec: TensorSpec;
   readonly shape: readonly number[];
   readonly faults: ArrayFault[];
-}
-
-/** The declared sizes; free ones are those of the first lists. */
-function shapeOf({ dims }: TensorSpec, value: unknown): number[] {
-  let list = value;
-  return dims.map((dim) => {
-    const size = typeof dim === "number" ? dim : Array.isArray(list) ? list.length : 0;
-    list = Array.isArray(list) ? list[0] : undefined;
-    return size;
-  });
-}
-
-/** Looks at the lists, and not yet at what the innermost hold: there is room made only for what is there. */
-function checkLists(value: unknown, reading: Reading, path: readonly number[]): void {
-  const { shape, faults } = reading;
-  const size = shape[path.length];
-  if (size === undefined || faults.length >= MAX_FAULTS) return;
-  if (!Array.isArray(value)) {
-    faults.push({ path, message: `expected a list of ${size}, received ${nameOf(value)}` });
-  } else if (value.length !== size) {
-    faults.push({ path, message: `expected a list of ${size}, received one of ${value.length}` });
-  } else if (path.length + 1 < shape.length) {
-    for (let i = 0; i < size; i++) checkLists(value[i], reading, [...path, i]);
-  }
 }
 
 function fill(data: TensorData, value: unknown, reading: Reading, path: readonly number[], offset = 0): number {

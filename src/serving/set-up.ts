@@ -175,11 +175,11 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   try {
     if (prepared.status === "rejected") throw prepared.reason;
     const pipeline = new ItemPipeline(model, fetcher, fileCaps, lag);
-    const item =
+    const made =
       example === undefined
         ? undefined
-        : await slowStep("Preparing the example", exampleTensors(model, pipeline, example));
-    return { runners, pipeline, item, devices };
+        : await slowStep("Preparing the example", prepareExample(model, pipeline, example));
+    return { runners, pipeline, item: made?.tensors, devices };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
@@ -250,12 +250,18 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
   }
 }
 
-/** The tensors that the model makes of its example. */
-export async function exampleTensors(model: Model, pipeline: ItemPipeline, example: unknown): Promise<Tensors> {
+export interface PreparedExample {
+  /** Its files are there, as for `postprocess`. */
+  readonly input: unknown;
+  readonly tensors: Tensors;
+}
+
+/** The model's example, and the tensors that the model makes of it. */
+export async function prepareExample(model: Model, pipeline: ItemPipeline, example: unknown): Promise<PreparedExample> {
   const input = decodeExample(model, example);
   const remote = pipeline.remoteFilesOf(input);
   await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
-  return pipeline.prepare(input, { signal: noSignal });
+  return { input, tensors: await pipeline.prepare(input, { signal: noSignal }) };
 }
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */

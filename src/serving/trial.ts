@@ -1,7 +1,13 @@
 /** Trial runs of a model's example: whether it gets the same outputs again, and in a batch with another item. */
+
+import { itemCheck } from "../engine/item-check.ts";
+import { rowParting } from "../engine/rows.ts";
 import type { Runner } from "../engine/runner.ts";
+import type { Model } from "../model/define.ts";
 import { elements } from "../model/elements.ts";
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
+import type { PreparedExample } from "./set-up.ts";
 
 /** What rounding may do, as a part of the largest number of an output: batches of another size are summed up in another order. */
 const tolerances: Readonly<Record<DType, number>> = {
@@ -61,6 +67,33 @@ export async function tryOutputs(runner: Runner, { outputs, items, maxBatchSize 
     const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)`;
     return { ...told, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
+}
+
+export interface PostprocessTrial {
+  readonly model: Pick<Model, "tensors">;
+  readonly pipeline: Pick<ItemPipeline, "finish" | "encode">;
+  /** The example, prepared twice: the model's code may change its input. */
+  readonly examples: readonly [PreparedExample, PreparedExample];
+  /** What the weights gave for the example alone. */
+  readonly results: readonly Tensor[];
+}
+
+/**
+ * Whether `postprocess` makes the same output of the same tensors again.
+ * @returns what a client could not count on; undefined where both outputs are the same
+ * @throws SconceError of `postprocess`, or of an output that does not fit
+ */
+export async function tryPostprocess(trial: PostprocessTrial): Promise<string | undefined> {
+  const { model, pipeline, examples, results } = trial;
+  const [checkOf, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
+  const textOf = async ({ input, tensors }: PreparedExample) => {
+    // Parting takes each row once.
+    const rows = part(structuredClone(results), 0, checkOf(tensors).padded);
+    return wholeText(pipeline.encode(await pipeline.finish(rows, input)));
+  };
+  const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
+  if (one === again) return undefined;
+  return "the output differs when postprocess runs twice on the same tensors: it is random, or keeps a state";
 }
 
 /** An item of the same sizes, all zero: equal rows would hide much of what batches mix. */

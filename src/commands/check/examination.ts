@@ -16,8 +16,8 @@ import type { Tensor } from "../../model/tensor.ts";
 import { Archive } from "../../native/archive.ts";
 import { batchStacker } from "../../native/binding.ts";
 import { ItemPipeline } from "../../serving/item-pipeline.ts";
-import { decodeExample, exampleTensors, openWeights, runSetup } from "../../serving/set-up.ts";
-import { tryOutputs } from "../../serving/trial.ts";
+import { openWeights, prepareExample, runSetup } from "../../serving/set-up.ts";
+import { tryOutputs, tryPostprocess } from "../../serving/trial.ts";
 import { inputsOfSource } from "../plain/package-source.ts";
 import { deviceHere, type SourceModel } from "../try-out/source-model.ts";
 import { peakMemory } from "./peak-memory.ts";
@@ -103,20 +103,23 @@ class Stages {
     try {
       await this.#timed("setup", () => runSetup(model, pathOf));
       const pipeline = new ItemPipeline(model, fetcher);
-      const made = () => exampleTensors(model, pipeline, example);
-      const tensors = example === undefined ? undefined : await this.#shortest("preprocess", made);
-      const item = exampleOrZeros(model.tensors.inputs, tensors);
+      const made = () => prepareExample(model, pipeline, example);
+      const prepared = example === undefined ? undefined : await this.#shortest("preprocess", made);
+      const item = exampleOrZeros(model.tensors.inputs, prepared?.tensors);
       const [runner] = runners;
       if (item === undefined || runner === undefined) {
         this.#find(undefined, "sizes of the model's inputs are free and it declares no example: nothing could be run");
         return;
       }
       const results = await this.#batches(runners, runner, item);
-      if (tensors === undefined || results === undefined) return;
-      await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, await made()) ?? item);
+      if (prepared === undefined || results === undefined) return;
+      const again = await made();
+      await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
+      const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
+      if (unsteady !== undefined) this.#find(undefined, unsteady);
+      const { input, tensors } = prepared;
       const { padded } = itemCheck(model.tensors.inputs)(tensors);
-      const rows = () => rowParting(model.tensors.outputs)(results, 0, padded);
-      const input = decodeExample(model, example);
+      const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
       const output = await this.#shortest("postprocess", async () => pipeline.finish(rows(), input));
       await this.#shortest("encode", async () => pipeline.encode(output));
     } finally {

@@ -7,7 +7,7 @@ import { Fetcher } from "../../fetching/fetcher.ts";
 import type { Model } from "../../model/define.ts";
 import type { Role } from "../../processes/link.ts";
 import { ItemPipeline } from "../../serving/item-pipeline.ts";
-import { exampleTensors, runSetup } from "../../serving/set-up.ts";
+import { prepareExample, runSetup } from "../../serving/set-up.ts";
 import { mediaTypes } from "../../store/manifest.ts";
 import type { PackagedLayer } from "../../store/packaged-model.ts";
 import { modelStore } from "../model-source.ts";
@@ -32,7 +32,7 @@ export const declareRole: Role = async (start, link) => {
     const { model, pathOf, example } = source;
     await runSetup(model, pathOf);
     using fetcher = new Fetcher({ guard: new AddressGuard() });
-    if (example !== undefined) await exampleTensors(model, new ItemPipeline(model, fetcher), example);
+    if (example !== undefined) await prepareExample(model, new ItemPipeline(model, fetcher), example);
     return declare(source, { dir, folder });
   });
   link.ready(facts);

@@ -1,18 +1,19 @@
 /** Liveness, readiness and metrics, and the app that stands in while the model is set up. */
 import { Hono } from "hono";
+import type { Refusal } from "../../metrics/labels.ts";
 import type { Metrics } from "../../metrics.ts";
 import { addPageRoutes } from "../../page/page.ts";
-import type { Lifecycle, Phase } from "../lifecycle.ts";
+import type { Lifecycle, Unready } from "../lifecycle.ts";
 import { pathOf } from "../path.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 import type { Siblings } from "../siblings.ts";
 
-/** @param isReady whether the engine runs items and pictures are decoded now, once the server takes them */
-export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle, isReady: () => boolean): void {
+export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): void {
   app.get("/health/live", (c) => c.json({ status: "live" }));
   app.get("/health/ready", (c) => {
-    if (lifecycle.phase === "ready" && isReady()) return c.json({ status: "ready" });
-    throw unready(lifecycle);
+    const { unready } = lifecycle;
+    if (unready === undefined) return c.json({ status: "ready" });
+    throw notReady(unready);
   });
 }
 
@@ -29,27 +30,27 @@ export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblin
  */
 export function createStartingApp(lifecycle: Lifecycle, name?: string): Hono {
   const app = new Hono({ getPath: pathOf });
-  addHealthRoutes(app, lifecycle, () => false);
+  addHealthRoutes(app, lifecycle);
   if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
-  app.notFound((c) => problemResponse(c, unready(lifecycle).problem));
+  app.notFound((c) => problemResponse(c, notReady("starting").problem));
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   return app;
 }
 
-const reasons: Readonly<Record<Phase, string>> = {
-  starting: "the model is being set up",
-  ready:
-    "the process that runs the model has ended and is starting again, the queue of the replicas cannot be used, or no picture has been decoded for long",
-  leaving: "the server is about to stop",
-  draining: "the server is stopping",
+interface Reason {
+  readonly detail: string;
+  readonly refusal: Refusal;
+}
+
+const reasons: Readonly<Record<Unready, Reason>> = {
+  starting: { detail: "the model is being set up", refusal: "drain" },
+  engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
+  queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
+  pictures: { detail: "no picture has been decoded for long", refusal: "engine" },
+  leaving: { detail: "the server is about to stop", refusal: "drain" },
+  draining: { detail: "the server is stopping", refusal: "drain" },
 };
 
-function unready({ phase }: Lifecycle): ProblemError {
-  return new ProblemError({
-    status: 503,
-    code: "not_ready",
-    detail: reasons[phase],
-    headers: { "Retry-After": "1" },
-    refusal: phase === "ready" ? "engine" : "drain",
-  });
+function notReady(unready: Unready): ProblemError {
+  return new ProblemError({ status: 503, code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
 }
