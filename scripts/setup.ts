@@ -3,6 +3,7 @@
  * depend on has changed. Imports nothing from node_modules, which it fills, and installs nothing outside the checkout.
  */
 
+import { accessSync, constants, mkdirSync } from "node:fs";
 import { addon } from "./setup/addon.ts";
 import { Failure } from "./setup/command.ts";
 import { libtorch } from "./setup/libtorch.ts";
@@ -11,7 +12,7 @@ import { packages } from "./setup/packages.ts";
 import { page } from "./setup/page.ts";
 import { line, seconds } from "./setup/report.ts";
 import type { Step } from "./setup/step.ts";
-import { isDone, perform } from "./setup/step.ts";
+import { isDone, perform, state } from "./setup/step.ts";
 
 export interface SetupOptions {
   /** Shows what the commands of the steps print, which is otherwise shown only when they fail. */
@@ -27,6 +28,7 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
     return;
   }
   try {
+    requireWritable(steps.filter((step) => !isDone(step)));
     await withLock(async () => {
       await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
       for (const step of steps) {
@@ -48,6 +50,23 @@ export function isSetUp(): boolean {
 }
 
 const steps: Step[] = [packages, libtorch, addon, page];
+
+/** Says it before a step does in words of its own: a checkout that another user has set up, or one on a disk that is read-only. */
+function requireWritable(pending: Step[]): void {
+  try {
+    mkdirSync(state, { recursive: true });
+    accessSync(state, constants.W_OK);
+  } catch {
+    const names = pending.map(({ name }) => name).join(", ");
+    throw new Failure([
+      line(
+        "✗",
+        "set-up",
+        `not done here for this PATH and LIBTORCH (${names}), and this user cannot write ${state}: use the PATH and LIBTORCH of the user who did it, or a checkout of your own`,
+      ),
+    ]);
+  }
+}
 
 /** All at once and before anything is downloaded, so that a user installs what is missing in one go. */
 async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {

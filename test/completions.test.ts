@@ -48,6 +48,14 @@ test("bash completes the models of the store, and leaves the rest to its own com
   expect(await offered("predict", "digits", "image", "=", "dig")).toEqual([]);
 });
 
+test("bash completes the words that a first argument can be, and no others after it", async () => {
+  expect(await offered("libtorch", "")).toEqual(["install", "list", "rm"]);
+  expect(await offered("libtorch", "in")).toEqual(["install"]);
+  expect(await offered("libtorch", "--pa")).toEqual(["--parts"]);
+  expect(await offered("libtorch", "rm", "")).toEqual([]);
+  expect(await offered("completions", "")).toEqual([...shells]);
+});
+
 test.each(shells.filter((shell) => Bun.which(shell)))("%s can read its script", async (shell) => {
   const { exitCode, stderr } = await Bun.$`${shell} -n ${dir.join(shell)}`.nothrow().quiet();
   expect({ exitCode, errors: stderr.toString() }).toEqual({ exitCode: 0, errors: "" });

@@ -49,7 +49,11 @@ describe("sconce doctor", () => {
     };
     const { code, ok, check } = await doctor(env, `--port=${taken.port}`);
     expect({ code, ok }).toEqual({ code: 1, ok: false });
-    expect(check("port")).toMatchObject({ state: "fault", fix: "name another with --port" });
+    expect(check("port")).toMatchObject({
+      state: "fault",
+      found: `${taken.port} of 127.0.0.1 is in use by another program`,
+      fix: "choose another with --port",
+    });
     expect(check("data")).toMatchObject({ state: "fault", fix: "name another with SCONCE_HOME" });
     expect(check("gpu")).toMatchObject({
       state: "warning",

@@ -7,7 +7,9 @@ import { inputsOfProgram } from "../src/commands/plain/exported-program.ts";
 import { inputsOfSource } from "../src/commands/plain/package-source.ts";
 import { inputOption } from "../src/commands/plain/tensor-input.ts";
 import { Archive } from "../src/native/archive.ts";
+import { ModelStore } from "../src/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
@@ -199,6 +201,18 @@ test("`serve FILE` packages it under the file's name and serves it, arrays as li
   ]);
   expect(outputs?.[0]).toMatchObject({ output0: [[11, 15, 19, 23], expect.anything(), expect.anything()] });
   expect(outputs?.[1]).toEqual(outputs?.[0]);
+});
+
+test("`serve FILE` leaves the tag latest of another model that has the file's name", async () => {
+  const { path } = weights.get("aotinductor float32 one tuple");
+  const repository = basename(path, ".pt2");
+  const store = new ModelStore(dir.join("other-home"));
+  const other = await store.put({ repository, config: modelConfig(), layers: modelLayers("other") });
+  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
+  await using server = startCli(["serve", path, ...options], { env: { ...env(), SCONCE_HOME: store.home } });
+  const [, reference] = /Packaged .* as (\S+)/.exec(await server.line("Packaged")) ?? [];
+  expect((await store.resolve(reference)).digest).not.toBe(other.digest);
+  expect((await store.resolve(repository)).digest).toBe(other.digest);
 });
 
 test("options of weights alone are refused for a folder, and --weights for a file", async () => {

@@ -16,6 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { isSetUp } from "../scripts/setup.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const root = dirname(import.meta.dir);
 const folders: string[] = [];
@@ -46,6 +47,22 @@ test("every missing tool is named with the command that installs it, before anyt
   }
   expect(existsSync(join(checkout, "node_modules"))).toBe(false);
 });
+
+test.skipIf(!canMount)(
+  "a checkout that may not be written is refused in one line that says what to do (skipped where file systems cannot be mounted)",
+  async () => {
+    const checkout = copy("scripts");
+    using disk = tmpfs(join(checkout, ".sconce"), "64k");
+    disk.setReadOnly(true);
+    const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: checkout });
+    expect({ code, output }).toEqual({
+      code: 1,
+      output: expect.stringMatching(
+        /^✗ set-up +not done here for this PATH and LIBTORCH \(packages, libtorch, addon, page\), and this user cannot write \S+\/\.sconce: .*\n$/,
+      ),
+    });
+  },
+);
 
 test("$LIBTORCH comes before the torch of the Python on the PATH", async () => {
   const checkout = copy("scripts");

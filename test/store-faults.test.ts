@@ -67,6 +67,33 @@ describe("a model that the disk has no room for, or that may not be written to i
   });
 });
 
+test.skipIf(!canMount)(
+  "a store that is read-only is told as such by all that writes into it (skipped where file systems cannot be mounted)",
+  async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "1m");
+    const store = new ModelStore(disk.path);
+    const content = { config: modelConfig(), layers: modelLayers("one") };
+    await store.put({ repository: "digits", ...content });
+    const told = `store_unwritable: the model store ${disk.path} is read-only; name another with SCONCE_HOME`;
+    const works = {
+      put: () => store.put({ repository: "digits", ...content }),
+      tag: async () => store.tag("digits", "digits:x"),
+      remove: async () => store.remove("digits"),
+    };
+    for (const isLocked of [true, false]) {
+      if (!isLocked) {
+        disk.setReadOnly(false);
+        await Bun.file(`${disk.path}/.lock`).delete();
+      }
+      disk.setReadOnly(true);
+      for (const [name, work] of Object.entries(works)) {
+        expect({ name, isLocked, told: await failure(work()) }).toEqual({ name, isLocked, told });
+      }
+    }
+  },
+);
+
 describe("on a full disk", () => {
   const fill = async (path: string) => {
     await using file = await open(path, "w");

@@ -11,6 +11,8 @@ export interface Positional {
   readonly required: boolean;
   /** Takes all that follow; the last of a command's positionals. */
   readonly isVariadic?: boolean;
+  /** All that it can be; completions offer those of a first argument. */
+  readonly values?: readonly string[];
 }
 
 export interface Parsed<O extends OptionTable> {
@@ -51,9 +53,9 @@ export function defaultOf(option: Option<unknown>): string | undefined {
 /** Citty's definitions. Defaults are in the descriptions only: citty does not tell a default from what was given. */
 export function toArgs(table: OptionTable, positionals: readonly Positional[] = []): ArgsDef {
   const args: ArgsDef = {};
-  for (const { name, isVariadic, ...rest } of positionals) {
+  for (const { name, isVariadic, description, required } of positionals) {
     // In capitals, or an option of that name would get lost.
-    args[`${name.toUpperCase()}${isVariadic ? "…" : ""}`] = { type: "positional", ...rest };
+    args[`${name.toUpperCase()}${isVariadic ? "…" : ""}`] = { type: "positional", description, required };
   }
   for (const [key, option] of Object.entries(table)) {
     const stated = defaultOf(option);

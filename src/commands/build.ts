@@ -23,7 +23,7 @@ import { timeoutOption } from "./try-out/timeout-option.ts";
 export const build = command({
   name: "build",
   description: "Package a model folder, or weights alone, as repo:tag, after trying it once",
-  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it; with --weights only if the model has no other build, since the folder alone says what latest is.
+  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it; only if the model has no other build with --no-latest, and with --weights, since the folder alone says what latest is.
 
 Weights alone make a model that takes and gives arrays. An exported program (torch.export.save) and an AOTInductor package say which tensors they take; of TorchScript, which is older, --input says it.
 
@@ -45,6 +45,11 @@ sconce build traced.pt --input x=float32[N,784]`,
       alias: "t",
       described: "none",
       parse: z.string().min(1, "must be a tag"),
+    }),
+    latest: option({
+      description: "Move the tag latest to it; --no-latest only if the model has no other build",
+      default: true,
+      parse: flag,
     }),
     weights: openOption<string>({
       description: "Weights to package in place of the model's, e.g. compiled for a processor",
@@ -104,7 +109,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     const putting = new ModelStore().put({
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
-      isVariant: weights !== undefined,
+      isVariant: weights !== undefined || !options.latest,
       config: configOf({ model, example, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },

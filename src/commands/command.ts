@@ -18,6 +18,7 @@ export interface Command extends HelpTexts, CommandDef {
   readonly meta: CommandMeta;
   readonly args: ArgsDef;
   readonly options: OptionTable;
+  readonly positionals: readonly Positional[];
   run(context: CommandContext): Promise<void>;
 }
 
@@ -35,7 +36,7 @@ export function command<O extends OptionTable>(declared: CommandOptions<O>): Com
     args: toArgs(options, positionals),
     run: (context: CommandContext) => run(checkArguments(context, options, positionals)),
   };
-  return { ...help, options, ...defineCommand(definition), ...definition };
+  return { ...help, options, positionals, ...defineCommand(definition), ...definition };
 }
 
 export function lazyCommand(description: string, load: () => Promise<Command>): LazyCommand {

@@ -25,7 +25,7 @@ export function completionsCommand(commands: Readonly<Record<string, LazyCommand
 sconce completions zsh > ~/.zfunc/_sconce
 sconce completions fish > ~/.config/fish/completions/sconce.fish`,
     options: {},
-    positionals: [{ name: "shell", description: known, required: true }],
+    positionals: [{ name: "shell", description: known, required: true, values: Object.keys(shells) }],
     async run({ positionals: [given = ""] }) {
       const shell = Object.entries(shells).find(([name]) => name === given)?.[1];
       if (shell === undefined) throw new SconceError("usage", `SHELL must be one of ${known}, not ${given}`);
@@ -37,11 +37,11 @@ sconce completions fish > ~/.config/fish/completions/sconce.fish`,
   });
 }
 
-/** What there is to complete after a command: its flags, and whether it takes models. */
-function completedOf(name: string, { meta: { description = "" } }: LazyCommand, { args, options }: Command) {
+/** What there is to complete after a command: its flags, the words that its first argument can be, and whether it takes models. */
+function completedOf(name: string, { meta: { description = "" } }: LazyCommand, { positionals, options }: Command) {
   const flags = Object.entries(options).flatMap(([key, option]) => flagsOf(flagName(key), option));
-  const takesModel = Object.values(args).some((arg) => arg.description?.startsWith("repo[:tag]"));
-  return { name, description, flags, takesModel };
+  const takesModel = positionals.some(({ description }) => description.startsWith("repo[:tag]"));
+  return { name, description, flags, words: positionals[0]?.values ?? [], takesModel };
 }
 
 /** Values are those of a list; without one they may be files. */
@@ -57,7 +57,8 @@ const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** Whatever it does not know are files, which is bash's own default. */
 function bash(commands: readonly Completed[]): string {
-  const cases = commands.map(({ name, flags, takesModel }) => {
+  const cases = commands.map(({ name, flags, words, takesModel }) => {
+    const first = words.length > 0 ? `\n          ((COMP_CWORD > 2)) || words='${words.join(" ")}'` : "";
     const values = Map.groupBy(
       flags.filter(({ takesValue }) => takesValue),
       (flag) => flag.values.join(" "),
@@ -65,7 +66,7 @@ function bash(commands: readonly Completed[]): string {
     const cases = [...values].map(([words, of]) => `        ${of.flatMap(names).join("|")}) words='${words}' ;;\n`);
     return `    ${name})
       case $previous in
-${cases.join("")}        *) words="${takesModel ? `$(${listModels})` : ""}"
+${cases.join("")}        *) words="${takesModel ? `$(${listModels})` : ""}"${first}
           [[ $word != -* ]] || words='${flags.flatMap(names).join(" ")} --help' ;;
       esac ;;`;
   });
@@ -88,7 +89,8 @@ complete -o default -F _sconce sconce`;
 
 function zsh(commands: readonly Completed[]): string {
   const escaped = (text: string) => text.replaceAll(/[[\]:\\]/g, "\\$&");
-  const cases = commands.map(({ name, flags, takesModel }) => {
+  const cases = commands.map(({ name, flags, words, takesModel }) => {
+    const first = words.length > 0 ? [quoted(`1:argument:(${words.join(" ")})`)] : [];
     const specs = flags.flatMap((flag) =>
       names(flag).map((one) => {
         const value = flag.values.length > 0 ? `:value:(${flag.values.join(" ")})` : ":value:_files";
@@ -97,7 +99,7 @@ function zsh(commands: readonly Completed[]): string {
       }),
     );
     const others = takesModel ? "_sconce_models" : "_files";
-    return `    ${name}) _arguments ${[...specs, "'--help'", quoted(`*:argument:${others}`)].join(" \\\n      ")} ;;`;
+    return `    ${name}) _arguments ${[...specs, "'--help'", ...first, quoted(`*:argument:${others}`)].join(" \\\n      ")} ;;`;
   });
   return `#compdef sconce
 _sconce_models() { compadd -- $(${listModels}); _files }
@@ -113,14 +115,18 @@ if [[ $funcstack[1] == _sconce ]]; then _sconce; else compdef _sconce sconce; fi
 }
 
 function fish(commands: readonly Completed[]): string {
-  const lines = commands.flatMap(({ name, description, flags, takesModel }) => {
-    const within = `complete -c sconce -n '__fish_seen_subcommand_from ${name}'`;
+  const lines = commands.flatMap(({ name, description, flags, words, takesModel }) => {
+    const seen = (...all: readonly string[]) => `__fish_seen_subcommand_from ${all.join(" ")}`;
+    const within = `complete -c sconce -n '${seen(name)}'`;
     return [
       `complete -c sconce -f -n __fish_use_subcommand -a ${name} -d ${quoted(description)}`,
       ...flags.map(({ name, alias, description, takesValue, values }) => {
         const value = values.length > 0 ? ` -x -a ${quoted(values.join(" "))}` : takesValue ? " -r" : "";
         return `${within} -l ${name}${alias === undefined ? "" : ` -s ${alias}`}${value} -d ${quoted(description)}`;
       }),
+      ...(words.length > 0
+        ? [`complete -c sconce -f -n '${seen(name)}; and not ${seen(...words)}' -a ${quoted(words.join(" "))}`]
+        : []),
       ...(takesModel ? [`${within} -a "(${listModels})"`] : []),
     ];
   });

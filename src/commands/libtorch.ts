@@ -57,7 +57,7 @@ sconce libtorch rm 2.13.0`,
     }),
   },
   positionals: [
-    { name: "action", description: "install, list or rm", required: true },
+    { name: "action", description: "install, list or rm", required: true, values: actions },
     { name: "version", description: "2.13.0, or 2.13 for the newest of it", required: false },
   ],
   async run({ options, positionals: [action = "", version] }) {

@@ -27,7 +27,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
     description: "Serve a model over HTTP",
     details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish; another one, a second or more later, ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
 
-${source.reference === undefined ? "" : "A file of weights is packaged first, as by build, under a name made of the file's. "}A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
+${source.reference === undefined ? "" : "A file of weights is packaged first, as by build --no-latest, under a name made of the file's. "}A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
     options: {
@@ -74,12 +74,13 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
 }
 
 /**
- * Packages weights alone, in a process of its own: this one loads no libtorch, and a broken file ends that one.
+ * Packages weights alone, in a process of its own: this one loads no libtorch, and a broken file ends that one. The name is made of the
+ * file's, so another model may have it, whose tag latest stays.
  * @returns the reference of the model
  */
 async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<string> {
   const given = inputs.flatMap(({ text }) => ["--input", text]);
-  const child = Bun.spawn([...thisProgram(), "build", path, ...given], {
+  const child = Bun.spawn([...thisProgram(), "build", path, "--no-latest", ...given], {
     env: process.env,
     stdin: "ignore",
     stdout: "pipe",

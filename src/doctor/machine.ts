@@ -2,8 +2,8 @@
 import { availableParallelism, totalmem } from "node:os";
 import { version } from "../../package.json";
 import { formatBytes } from "../bytes.ts";
-import { messageOf } from "../errors.ts";
 import { descriptorLimit } from "../http/descriptors.ts";
+import { listenFault } from "../http/listener.ts";
 import { glibcVersion } from "../libraries/glibc.ts";
 import { memoryLimit } from "../memory/memory-limit.ts";
 import { systemText } from "../system-file.ts";
@@ -80,6 +80,7 @@ export function port(host: string, port: number): Check {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true);
     return ok("port", `${port} is free`);
   } catch (error) {
-    return fault("port", `${port} on ${host} cannot be listened on (${messageOf(error)})`, "name another with --port");
+    const { found, fix } = listenFault(error);
+    return fault("port", `${port} of ${host} ${found}`, fix);
   }
 }

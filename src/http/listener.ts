@@ -116,14 +116,18 @@ export class Listener {
         fetch: (request) => this.#fetch(request),
       });
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
-      const reason =
-        code === "EADDRINUSE"
-          ? "is in use by another program; choose another with --port"
-          : `cannot be listened on (${messageOf(error)}); choose another with --port or --host`;
-      throw new SconceError("address_in_use", `port ${port} of ${host} ${reason}`, { cause: error });
+      const { found, fix } = listenFault(error);
+      throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }
   }
+}
+
+/** Why a port cannot be listened on, and what to do. */
+export function listenFault(error: unknown): { readonly found: string; readonly fix: string } {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "EADDRINUSE"
+    ? { found: "is in use by another program", fix: "choose another with --port" }
+    : { found: `cannot be listened on (${messageOf(error)})`, fix: "choose another with --port or --host" };
 }
 
 /**

@@ -58,8 +58,15 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
   } catch (error) {
     return fail(messageOf(error));
   }
+  const { dtype, shape: stated } = statedOf(uri);
+  if (dtype !== undefined && dtype !== spec.dtype) {
+    return fail(`expected the elements of ${declared}, received those of ${dtype}; convert them first`);
+  }
   const elementBytes = arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
-  const shape = shapeOfBytes(spec, uri, bytes.length / elementBytes);
+  const shape = shapeOfBytes(spec, stated, bytes.length / elementBytes);
+  if (shape === undefined && stated !== undefined) {
+    return fail(`${bytes.length} bytes of the sizes ${stated.join("x")} are no ${declared}`);
+  }
   if (shape === undefined) {
     return fail(
       `${bytes.length} bytes are no ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
@@ -206,12 +213,19 @@ function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], of
   return true;
 }
 
-function shapeOfBytes(spec: TensorSpec, uri: string, count: number): number[] | undefined {
-  const { dims } = spec;
-  const stated = /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
-    .exec(uri.slice(0, 1024))?.[1]
-    ?.split("x")
-    .map(Number);
+/** What a data URI says of its bytes before `;base64`. */
+function statedOf(uri: string): { readonly dtype: string | undefined; readonly shape: readonly number[] | undefined } {
+  const head = uri.slice(0, 1024);
+  const shape = /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i.exec(head)?.[1];
+  const dtype = /^data:[^,]*;\s*dtype=(\w{1,20})\s*(?:;|,)/i.exec(head)?.[1];
+  return { dtype, shape: shape?.split("x").map(Number) };
+}
+
+function shapeOfBytes(
+  { dims }: TensorSpec,
+  stated: readonly number[] | undefined,
+  count: number,
+): readonly number[] | undefined {
   const known = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
   const shape = stated ?? dims.map((dim) => (typeof dim === "number" ? dim : count / known));
   const fits =

@@ -3,6 +3,7 @@
  * Neither Bun nor Node offers flock, and a lock file with a process number in it outlives a kill.
  */
 import { Database } from "bun:sqlite";
+import { closeSync, openSync } from "node:fs";
 import { SconceError } from "../errors.ts";
 
 export interface FileLock extends Disposable {
@@ -54,8 +55,18 @@ export async function lockWhenFree(path: string, options: LockWait = {}): Promis
   return undefined;
 }
 
+/** @throws what the file system says of a file that cannot be made: SQLite says only that it cannot be opened */
+function openDatabase(path: string): Database {
+  try {
+    return new Database(path, { create: true, readwrite: true });
+  } catch (error) {
+    closeSync(openSync(path, "a"));
+    throw error;
+  }
+}
+
 function open(path: string, timeoutMs: number): FileLock | undefined {
-  const database = new Database(path, { create: true, readwrite: true });
+  const database = openDatabase(path);
   try {
     database.run(`PRAGMA busy_timeout = ${timeoutMs}`);
     // Nothing is ever written into it, so the file of a journal would only be left lying about.

@@ -198,17 +198,21 @@ export class ModelStore {
    * Lets one more reference stand for a model; a tag that stood for another one moves.
    *
    * @returns the new reference, `repository:tag`
-   * @throws SconceError `usage`, `model_not_found`
+   * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   tag(source: string, target: string): string {
     const name = parseReference(target);
     if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
     // An empty store is an error, and no reason to create one.
     this.#find(source);
-    using _lock = this.#lock();
-    const index = IndexFile.read(this.home);
-    index.set({ ...this.#find(source, index), ...name });
-    index.write();
+    try {
+      using _lock = this.#lock();
+      const index = IndexFile.read(this.home);
+      index.set({ ...this.#find(source, index), ...name });
+      index.write();
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
     return `${name.repository}:${name.tag}`;
   }
 

@@ -1,7 +1,7 @@
 /** Files that are named on the command line: as text, or as the data URI that a model takes for them. */
 import { readFile, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { SconceError } from "../../errors.ts";
+import { messageOf, SconceError } from "../../errors.ts";
 
 const standardInput = "-";
 let piped: Promise<Uint8Array> | undefined;
@@ -16,17 +16,25 @@ export async function readText(path: string, name: string): Promise<string> {
 }
 
 /**
- * What a file field is given for a text: a URL as it is, the content of a path as a data URI.
- * @throws SconceError `usage` when there is no such file
+ * What a field is given for a text that names a file: a URL as it is, else what `convert` makes of the file's content.
+ * @throws SconceError `usage` when there is no such file, or `convert` cannot take it
  */
-export async function fileValue(text: string, name: string): Promise<string> {
+export async function fileValue<T>(
+  text: string,
+  name: string,
+  convert: (bytes: Uint8Array, path: string) => T,
+): Promise<T | string> {
   if (/^(https?|data):/i.test(text)) return text;
   const path = /^file:\/\//i.test(text) ? fileURLToPath(text) : text.replace(/^@/, "");
   const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(path);
   // Which of them are taken is the model's to say.
   if (isUrl) return text;
   const bytes = await readBytes(path, name);
-  return dataUriOf(bytes, path);
+  try {
+    return convert(bytes, path);
+  } catch (error) {
+    throw notReadable(path, name, messageOf(error), error);
+  }
 }
 
 /** @param path of which the ending says what the file is */

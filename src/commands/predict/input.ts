@@ -1,7 +1,8 @@
 /** From `field=value` on a command line to one input as it would come over the wire. */
 import { closest } from "../../closest.ts";
 import { messageOf, SconceError } from "../../errors.ts";
-import { fileValue, readText } from "./input-file.ts";
+import { arrayOf } from "./array-file.ts";
+import { dataUriOf, fileValue, readText } from "./input-file.ts";
 import type { Kind, SchemaNode } from "./schema.ts";
 
 export interface InputParts {
@@ -41,19 +42,25 @@ function splitField(text: string): { name: string; text: string } {
 }
 
 async function readField(name: string, texts: readonly string[], node: SchemaNode): Promise<unknown> {
-  const isWhole = (text: string) => text.startsWith("[") || (text.startsWith("@") && !node.element(0).isFile);
-  const isList = node.kinds.has("array") && !texts.some(isWhole);
+  const isList = node.kinds.has("array") && !texts.some((text) => isWholeArray(text, node));
   if (isList) return Promise.all(texts.map((text, i) => readValue(name, text, node.element(i))));
   if (texts.length > 1) throw usage(`field ${name} is given ${texts.length} times; it takes one value`);
   return readValue(name, texts[0] ?? "", node);
 }
 
+/** Whether a text stands for the whole array, and not for one of its elements. */
+function isWholeArray(text: string, node: SchemaNode): boolean {
+  const element = node.element(0);
+  if (text.startsWith("[")) return true;
+  if (element.isFile) return false;
+  return text.startsWith("@") || (node.isFile && !isOfAny(element.kinds, parseJson(text)));
+}
+
 async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
   if (node.isFile) {
-    // An array may be given as lists, or as a file of its bytes.
+    // An array may be given as lists, or as a file.
     const value = parseJson(given);
-    const isOther = [...node.kinds].some((kind) => kind !== "string" && isOf(kind, value));
-    return isOther ? value : fileValue(given, name);
+    return isOfAny(node.kinds, value) && typeof value !== "string" ? value : readFile(given, name, node);
   }
   const text = given.startsWith("@") ? await readText(given.slice(1), name) : given;
   const listed = node.values.find((value) => String(value) === text);
@@ -63,15 +70,19 @@ async function readValue(name: string, given: string, node: SchemaNode): Promise
   if (kinds.has("null") && text === "null") return null;
   if (node.takesAnyText) return text;
   const value = parseJson(text);
-  if (value !== undefined && [...kinds].some((kind) => isOf(kind, value))) return withFiles(value, node, name);
+  if (isOfAny(kinds, value)) return withFiles(value, node, name);
   // None of those that are listed: the model's own schema says which are.
   if (kinds.has("string")) return text;
   throw usage(`${name} must be ${[...kinds].map((kind) => nouns[kind]).join(" or ")}, not ${shown(text)}`);
 }
 
+function readFile(text: string, name: string, node: SchemaNode): Promise<unknown> {
+  return fileValue(text, name, node.isArrayFile ? arrayOf : dataUriOf);
+}
+
 /** Replaces the paths that stand where files belong. */
 async function withFiles(value: unknown, node: SchemaNode, name: string): Promise<unknown> {
-  if (typeof value === "string") return node.isFile ? fileValue(value, name) : value;
+  if (typeof value === "string") return node.isFile ? readFile(value, name, node) : value;
   if (Array.isArray(value)) return Promise.all(value.map((one, i) => withFiles(one, node.element(i), `${name}.${i}`)));
   if (!isObject(value)) return value;
   const entries = Object.entries(value).map(async ([key, one]) => {
@@ -102,6 +113,10 @@ const nouns: Record<Kind, string> = {
   object: "a JSON object",
 };
 
+function isOfAny(kinds: ReadonlySet<Kind>, value: unknown): boolean {
+  return [...kinds].some((kind) => isOf(kind, value));
+}
+
 function isOf(kind: Kind, value: unknown): boolean {
   if (kind === "array") return Array.isArray(value);
   if (kind === "object") return isObject(value);
@@ -109,17 +124,22 @@ function isOf(kind: Kind, value: unknown): boolean {
   return kind === (value === null ? "null" : typeof value);
 }
 
-/** `image=<file or URL>, [steps=<whole number>]` */
+/** `image=<file or URL> scores=<JSON array, file or data URI> [steps=<whole number>]` */
 function describeFields(schema: SchemaNode): string {
   const { required } = schema;
   const list = [...schema.fields].map(([name, node]) => {
-    const what = node.isFile
-      ? "file or URL"
-      : [...node.kinds].map((kind) => nouns[kind].replace(/^an? /, "")).join(" or ");
-    const field = `${name}=<${what || "value"}>`;
+    const field = `${name}=<${describeValue(node)}>`;
     return required.includes(name) ? field : `[${field}]`;
   });
   return list.length > 0 ? list.join(" ") : "any field";
+}
+
+function describeValue(node: SchemaNode): string {
+  const kinds = [...node.kinds].filter((kind) => !(kind === "string" && node.isFile));
+  const all = kinds.map((kind) => nouns[kind].replace(/^an? /, ""));
+  if (node.isFile) all.push("file", node.isArrayFile ? "data URI" : "URL");
+  const last = all.pop() ?? "value";
+  return all.length > 0 ? `${all.join(", ")} or ${last}` : last;
 }
 
 function unknownField(name: string, model: string, schema: SchemaNode): never {

@@ -31,9 +31,14 @@ export class SchemaNode {
     return this.#alternatives.some((one) => one.type === "string" && !("const" in one || "enum" in one));
   }
 
-  /** Whether it is a URL, as `image()` and `file()` fields are. */
+  /** Whether it may be a URL, as in `image()`, `file()` and `ndarray()` fields. */
   get isFile(): boolean {
     return this.#alternatives.some(({ format }) => format === "uri");
+  }
+
+  /** Whether it is an `ndarray()` field, which takes the bytes of its elements as a data URI, and no other URL. */
+  get isArrayFile(): boolean {
+    return this.#alternatives.some(({ format, pattern }) => format === "uri" && pattern === "^data:");
   }
 
   /** Its declared fields, by name. */

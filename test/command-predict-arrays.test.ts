@@ -1,0 +1,200 @@
+/** `predict`: array fields as lists, data URIs and files, NumPy's among them. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { predict as command } from "../src/commands/predict.ts";
+import { commandHere } from "./helpers/command-here.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let store: TestStore;
+
+const fields = `z.object({
+    flat: ndarray(float32("n")),
+    wide: ndarray(float64("a", "b")).optional(),
+    counts: ndarray(int64("n")).optional(),
+    mask: ndarray(bool(2)).optional(),
+    one: ndarray(float32()).optional(),
+    raw: file().optional(),
+  })`;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  await using source = await tempDir();
+  // What it is given comes back, so that every test sees what became of its fields.
+  const mirror = modelText({
+    name: '"mirror"',
+    input: fields,
+    output: fields,
+    example: "{ flat: [1] }",
+    preprocess: "() => ({ x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) })",
+    postprocess: "(_, { input }) => input",
+  }).replace("import { ", "import { bool, file, float64, ndarray, ");
+  store = await storeWith(await writeModel(source, mirror, "mirror"));
+  await Bun.write(dir.join("raw.bin"), Float32Array.of(1, 2, 3));
+  await Bun.write(dir.join("lists.json"), "[4, 5]");
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const here = (...args: string[]) => commandHere(command, ["mirror", ...args], { home: store.home, cwd: dir.path });
+const seen = async (...args: string[]) => JSON.parse(await here(...args));
+
+describe("an array is", () => {
+  test.each([
+    ["a JSON list", ["flat=[1, 2, 3]"], [1, 2, 3]],
+    ["its elements, one after the other", ["flat=1", "flat=2.5"], [1, 2.5]],
+    ["one element", ["flat=7"], [7]],
+    ["a data URI", ["flat=data:application/octet-stream;base64,AACAPwAAAEA="], [1, 2]],
+    ["a path to its bytes", ["flat=raw.bin"], [1, 2, 3]],
+    ["a path to its bytes after @", ["flat=@raw.bin"], [1, 2, 3]],
+    ["a path to its lists", ["flat=@lists.json"], [4, 5]],
+    ["a path in --json", ["--json", '{"flat": "raw.bin"}'], [1, 2, 3]],
+  ])("%s", async (_, args, flat) => {
+    expect(await seen(...args)).toEqual({ flat });
+  });
+
+  test("true and false as elements, and one number without dimensions", async () => {
+    expect(await seen("flat=1", "mask=true", "mask=false", "one=2.5")).toMatchObject({ mask: [true, false], one: 2.5 });
+  });
+});
+
+test("usage says what arrays take", async () => {
+  const { code, message } = await failureOf(here("one=1"));
+  expect({ code, message }).toEqual({
+    code: "usage",
+    message:
+      "missing field flat; mirror takes flat=<JSON array, file or data URI> [wide=<JSON array, file or data URI>] [counts=<JSON array, file or data URI>] [mask=<JSON array, file or data URI>] [one=<number, file or data URI>] [raw=<file or URL>]",
+  });
+});
+
+interface Parts {
+  readonly descr: string;
+  readonly shape: string;
+  readonly data: Uint8Array;
+  readonly order?: string;
+  readonly version?: number;
+}
+
+/** A NumPy file as numpy.lib.format writes it. */
+function npy({ descr, shape, data, order = "False", version = 1 }: Parts): Uint8Array {
+  const header = `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }\n`;
+  const length = Buffer.alloc(version === 1 ? 2 : 4);
+  length.writeUIntLE(header.length, 0, length.length);
+  return Buffer.concat([Buffer.from([0x93, ...Buffer.from("NUMPY"), version, 0]), length, Buffer.from(header), data]);
+}
+
+const floats = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
+const doubles = (...values: number[]) => new Uint8Array(Float64Array.from(values).buffer);
+
+describe("a NumPy file", () => {
+  const wide = [
+    [1, 2, 3],
+    [4, 5, 6],
+  ];
+
+  test("that -o wrote is the same array when it is given back", async () => {
+    await here("flat=1", `wide=${JSON.stringify(wide)}`, "counts=[1, -2]", "-o", "wide=w.npy", "-o", "counts=c.npy");
+    expect(await seen("flat=1", "wide=@w.npy", "counts=c.npy")).toEqual({ flat: [1], wide, counts: [1, -2] });
+  });
+
+  test.each([1, 2, 3])("of version %d.0 is taken with its sizes", async (version) => {
+    await Bun.write(
+      dir.join("v.npy"),
+      npy({ descr: "'<f8'", shape: "(2, 3)", data: doubles(...wide.flat()), version }),
+    );
+    expect((await seen("flat=1", "wide=@v.npy")).wide).toEqual(wide);
+  });
+
+  test("is known by what is in it, whatever its ending", async () => {
+    await Bun.write(dir.join("array.data"), npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) }));
+    expect(await seen("flat=array.data")).toEqual({ flat: [1, 2] });
+  });
+
+  test("of one number has no sizes, and of bools is their bytes", async () => {
+    await Bun.write(dir.join("one.npy"), npy({ descr: "'<f4'", shape: "()", data: floats(2.5) }));
+    await Bun.write(dir.join("mask.npy"), npy({ descr: "'|b1'", shape: "(2,)", data: Uint8Array.of(1, 0) }));
+    expect(await seen("flat=1", "one=@one.npy", "mask=@mask.npy")).toMatchObject({ one: 2.5, mask: [true, false] });
+  });
+
+  test("stays a file where the field takes files", async () => {
+    const bytes = npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) });
+    await Bun.write(dir.join("file.npy"), bytes);
+    const { raw } = await seen("flat=1", "raw=@file.npy");
+    expect(raw).toEndWith(`;base64,${bytes.toBase64()}`);
+  });
+
+  test.each<[what: string, parts: Parts, field: string, part: string]>([
+    [
+      "of another dtype",
+      { descr: "'<f8'", shape: "(2,)", data: doubles(1, 2) },
+      "flat",
+      "flat: expected the elements of float32(n), received those of float64; convert them first",
+    ],
+    [
+      "of a type that no field has",
+      { descr: "'<u2'", shape: "(2,)", data: new Uint8Array(4) },
+      "flat",
+      "flat can't be read from \"bad.npy\": it holds elements of NumPy's type <u2; save them as one of float32, float64,",
+    ],
+    [
+      "of records",
+      { descr: "[('a', '<f4')]", shape: "(1,)", data: floats(1) },
+      "flat",
+      "it holds records, and no array of numbers",
+    ],
+    [
+      "that is big-endian",
+      { descr: "'>f4'", shape: "(2,)", data: floats(1, 2) },
+      "flat",
+      'its elements are big-endian; save array.astype("<f4")',
+    ],
+    [
+      "in Fortran order",
+      { descr: "'<f8'", shape: "(2, 1)", data: doubles(1, 2), order: "True" },
+      "wide",
+      "it is in Fortran order; save numpy.ascontiguousarray(array)",
+    ],
+    [
+      "that is cut off",
+      { descr: "'<f4'", shape: "(3,)", data: floats(1, 2) },
+      "flat",
+      "it has 8 bytes of elements where 12 belong",
+    ],
+    [
+      "of other dimensions",
+      { descr: "'<f4'", shape: "(1, 2)", data: floats(1, 2) },
+      "flat",
+      "flat: 8 bytes of the sizes 1x2 are no float32(n)",
+    ],
+  ])("%s is refused", async (_, parts, field, part) => {
+    await Bun.write(dir.join("bad.npy"), npy(parts));
+    const { code, message } = await failureOf(here("--example", `${field}=@bad.npy`));
+    expect(code).toBe("usage");
+    expect(message).toContain(part);
+  });
+
+  test("of which the header is missing is refused", async () => {
+    const whole = npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) });
+    for (const [length, part] of [
+      [8, "it is cut off"],
+      [30, "its header is not one that NumPy writes"],
+    ] as const) {
+      await Bun.write(dir.join("cut.npy"), whole.subarray(0, length));
+      expect((await failureOf(here("flat=@cut.npy"))).message).toEndWith(part);
+    }
+  });
+});
+
+test("JSON that is broken is refused with the file's name", async () => {
+  await Bun.write(dir.join("broken.json"), "[1,");
+  const { code, message } = await failureOf(here("flat=@broken.json"));
+  expect(code).toBe("usage");
+  expect(message).toStartWith('flat can\'t be read from "broken.json": ');
+});
