@@ -14,6 +14,9 @@ export function pathOf(request: Request, options?: { readonly env?: unknown }): 
  * The URL of a request, absolute. HTTP/1.0 clients, health checks among them, may name no host, and others one that is malformed: then Bun's URL is
  * the path alone, or cannot be parsed.
  */
-export function urlOf({ url }: Request): string {
-  return URL.canParse(url) ? url : `http://localhost${url.replace(/^https?:\/\/[^/]*/, "")}`;
+export function urlOf({ url }: Pick<Request, "url">): string {
+  if (URL.canParse(url)) return url;
+  const path = url.replace(/^https?:\/\/[^/]*/, "");
+  // What a client names in its place may begin with anything.
+  return `http://localhost${path.startsWith("/") ? "" : "/"}${path}`;
 }

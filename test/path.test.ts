@@ -1,0 +1,23 @@
+/** Where a request goes, whatever its client names in the place of a host and a path. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { urlOf } from "../src/http/path.ts";
+
+test("the URL of a request can be parsed, whatever Bun made of what came", () => {
+  const given = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.string({ unit: "binary" }).map((host) => `http://${host}/predictions`),
+    fc.constantFrom("", "*", "what", "\ufffd\ufffd", "//", "http://", "http://[::/a", "http://a:99999/b?c=d"),
+  );
+  fc.assert(
+    fc.property(given, (url) => {
+      expect(URL.canParse(urlOf({ url }))).toBe(true);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("a path is kept where there is no host, or a malformed one", () => {
+  for (const url of ["/a/b?c=d", "http://[::/a/b?c=d", "http://x:99999/a/b?c=d"])
+    expect(urlOf({ url })).toBe("http://localhost/a/b?c=d");
+});
