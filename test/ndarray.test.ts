@@ -91,11 +91,6 @@ describe("a field takes", () => {
     expect(z.decode(ndarray(fixed), dataUri(new Uint8Array(0), ";shape=0x3000x3000")).shape).toEqual([0, 3000, 3000]);
   });
 
-  test("bytes that say their dtype", () => {
-    const bytes = bytesOf(z.decode(ndarray(int64("n")), [1, 2]));
-    expect(z.decode(ndarray(int64("n")), dataUri(bytes, ";dtype=int64;shape=2")).shape).toEqual([2]);
-  });
-
   test("padded sizes as they come", () => {
     expect(z.decode(ndarray(int64(pad("tokens", 0))), [1, 2, 3])).toMatchObject({ shape: [3] });
   });
@@ -159,12 +154,6 @@ describe("a field refuses", () => {
       float32(2, 3),
       dataUri(new Uint8Array(24), ";shape=3x2"),
       [["x", "24 bytes of the sizes 3x2 are no float32(2, 3)"]],
-    ],
-    [
-      "bytes that say that they are of another dtype",
-      float32(2),
-      dataUri(new Uint8Array(8), ";dtype=int32"),
-      [["x", "expected the elements of float32(2), received those of int32; convert them first"]],
     ],
     [
       "sizes that no byte stands for",

@@ -29,7 +29,7 @@ export function predictCommand(source: ModelSource, example: string): Command {
 
 A field that takes a file can be given a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
 
-An ndarray() field, which is what weights alone take, can also be given a path: of FILE.json with lists, of a NumPy file (.npy) of the field's dtype, or of the bytes of its elements; or a data URI of those bytes.
+An ndarray() field, which is what weights alone take, can also be given a path: of FILE.json with lists, of a NumPy file (.npy), or of the bytes of its elements; or a data URI of those bytes.
 
 The output goes to standard output, laid out for reading on a terminal and on one line elsewhere; what the model's code writes to the console, and a demo's logs, go to standard error.`,
     example,

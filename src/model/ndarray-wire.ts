@@ -58,10 +58,7 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
   } catch (error) {
     return fail(messageOf(error));
   }
-  const { dtype, shape: stated } = statedOf(uri);
-  if (dtype !== undefined && dtype !== spec.dtype) {
-    return fail(`expected the elements of ${declared}, received those of ${dtype}; convert them first`);
-  }
+  const stated = statedShapeOf(uri);
   const elementBytes = arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
   const shape = shapeOfBytes(spec, stated, bytes.length / elementBytes);
   if (shape === undefined && stated !== undefined) {
@@ -213,12 +210,12 @@ function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], of
   return true;
 }
 
-/** What a data URI says of its bytes before `;base64`. */
-function statedOf(uri: string): { readonly dtype: string | undefined; readonly shape: readonly number[] | undefined } {
-  const head = uri.slice(0, 1024);
-  const shape = /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i.exec(head)?.[1];
-  const dtype = /^data:[^,]*;\s*dtype=(\w{1,20})\s*(?:;|,)/i.exec(head)?.[1];
-  return { dtype, shape: shape?.split("x").map(Number) };
+/** The sizes that a data URI states before `;base64`. */
+function statedShapeOf(uri: string): readonly number[] | undefined {
+  return /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
+    .exec(uri.slice(0, 1024))?.[1]
+    ?.split("x")
+    .map(Number);
 }
 
 function shapeOfBytes(

@@ -9,8 +9,7 @@ import type { JsonSchema } from "./wire-schema.ts";
 /**
  * A field that holds a tensor. On the wire it is a list of numbers, nested once for each dimension; or, several times cheaper for client
  * and server, `data:application/octet-stream;base64,` and the bytes of the elements: little-endian, in row-major order, 16-bit floats as
- * they are, bool as bytes of 0 and 1. Where more than one size is free, the bytes need `;shape=2x3` before `;base64`. With `;dtype=float32`
- * bytes of another dtype are refused.
+ * they are, bool as bytes of 0 and 1. Where more than one size is free, the bytes need `;shape=2x3` before `;base64`.
  *
  * `preprocess` gets a `Tensor`, which it may hand on as it is; `postprocess` may give a row as it is, and a client gets lists of numbers.
  *

@@ -1,8 +1,8 @@
 /** A field of JSON: arrays of numbers, which may be dropped as a file, and whatever no other field is for. */
 import { useState } from "preact/hooks";
+import { listsOfNpy } from "../../npy.ts";
 import { controlOf, type FieldProps, Labelled } from "./field.tsx";
 import { dataUriOf } from "./file-field.tsx";
-import { listsOfNpy } from "./npy.ts";
 import { takesBytes } from "./schema.ts";
 import { type Json, mediaTypeOf, sizeOf, sizeText, type Value } from "./value.ts";
 
@@ -14,13 +14,13 @@ export function ArrayField({ value, onChange, takesNumbers, ...at }: FieldProps 
     setProblem(undefined);
     setDraft(undefined);
     try {
-      if (file.name.endsWith(".npy")) onChange(listsOfNpy(await file.arrayBuffer()));
+      if (file.name.endsWith(".npy")) onChange(await listsOf(file));
       else if (file.name.endsWith(".json")) onChange(parsed(await file.text()));
       else if (takesBytes(at.schema))
         onChange((await dataUriOf(file)).replace(/^data:[^;,]*/, "data:application/octet-stream"));
       else setProblem("A .npy or .json file is taken here.");
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
+      setProblem(`The file cannot be read: ${error instanceof Error ? error.message : String(error)}.`);
     }
   };
   const description =
@@ -69,6 +69,13 @@ export function ArrayField({ value, onChange, takesNumbers, ...at }: FieldProps 
       )}
     </Labelled>
   );
+}
+
+/** @throws Error that says why it cannot be read */
+async function listsOf(file: File): Promise<Json> {
+  const lists = listsOfNpy(new Uint8Array(await file.arrayBuffer()));
+  if (lists === undefined) throw new Error("it is no .npy file");
+  return lists;
 }
 
 /** What is no JSON is sent as the text it is: the server says what it expected. */

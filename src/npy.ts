@@ -1,0 +1,72 @@
+/** Reads NumPy's file format (`.npy`) in every version: for the command line and in a browser, where nothing but the language is there. */
+
+/** Numbers, or true and false, nested once for each dimension. */
+export type Lists = number | boolean | readonly Lists[];
+
+type Read = (view: DataView, at: number) => number | boolean;
+
+/** Magic bytes, as a number and what follows it. */
+const MAGIC = [0x934e554d, 0x5059] as const;
+/** Magic bytes and version. */
+const LENGTH_AT = 8;
+
+/** By NumPy's names of little-endian dtypes. */
+const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new Map([
+  ["<f2", [2, (view, at) => view.getFloat16(at, true)]],
+  ["<f4", [4, (view, at) => view.getFloat32(at, true)]],
+  ["<f8", [8, (view, at) => view.getFloat64(at, true)]],
+  ["|i1", [1, (view, at) => view.getInt8(at)]],
+  ["<i2", [2, (view, at) => view.getInt16(at, true)]],
+  ["<i4", [4, (view, at) => view.getInt32(at, true)]],
+  ["<i8", [8, (view, at) => Number(view.getBigInt64(at, true))]],
+  ["|u1", [1, (view, at) => view.getUint8(at)]],
+  ["|b1", [1, (view, at) => view.getUint8(at) !== 0]],
+] satisfies [string, [number, Read]][]);
+
+/**
+ * @returns the array; undefined for what is not in NumPy's format
+ * @throws Error that says why it cannot be read, and what to do in NumPy
+ */
+export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < LENGTH_AT || view.getUint32(0) !== MAGIC[0] || view.getUint16(4) !== MAGIC[1]) return undefined;
+  const { header, begin } = headerOf(view);
+  const descr = /'descr': *'([^']*)'/.exec(header)?.[1];
+  const order = /'fortran_order': *(True|False)/.exec(header)?.[1];
+  const sizes = /'shape': *\(([\d, ]*)\)/.exec(header)?.[1];
+  if (order === undefined || sizes === undefined) throw new Error("its header is not one that NumPy writes");
+  const [size, read] = elements.get(descr ?? "") ?? unknownType(descr);
+  if (order === "True") throw new Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
+  const shape = sizes
+    .split(",")
+    .filter((each) => each.trim() !== "")
+    .map(Number);
+  const expected = shape.reduce((product, each) => product * each, size);
+  const given = bytes.length - begin;
+  if (given !== expected) throw new Error(`it has ${given} bytes of elements where ${expected} belong`);
+  let at = begin;
+  const listAt = (depth: number): Lists => {
+    if (depth < shape.length) return Array.from({ length: shape[depth] ?? 0 }, () => listAt(depth + 1));
+    at += size;
+    return read(view, at - size);
+  };
+  return listAt(0);
+}
+
+/** The length of the header has two bytes in version 1.0, and four in later ones. */
+function headerOf(view: DataView): { readonly header: string; readonly begin: number } {
+  const lengthBytes = view.getUint8(6) === 1 ? 2 : 4;
+  const from = LENGTH_AT + lengthBytes;
+  if (view.byteLength < from) throw new Error("it is cut off");
+  const length = lengthBytes === 2 ? view.getUint16(LENGTH_AT, true) : view.getUint32(LENGTH_AT, true);
+  const begin = Math.min(view.byteLength, from + length);
+  const text = new Uint8Array(view.buffer, view.byteOffset + from, begin - from);
+  return { header: new TextDecoder().decode(text), begin };
+}
+
+function unknownType(descr: string | undefined): never {
+  if (descr === undefined) throw new Error("it holds records, and no array of numbers");
+  const little = `<${descr.slice(1)}`;
+  if (elements.has(little)) throw new Error(`its elements are big-endian; save array.astype("${little}")`);
+  throw new Error(`it holds elements of NumPy's type ${descr}; save it as one of ${[...elements.keys()].join(", ")}`);
+}
