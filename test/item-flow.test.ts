@@ -5,9 +5,10 @@ import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { Fetcher } from "../src/fetching/fetcher.ts";
 import { z } from "../src/index.ts";
 import { ReadyInputs } from "../src/inputs/input-list.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { defineModel } from "../src/model/define.ts";
 import { float32, tensor } from "../src/model/tensor.ts";
-import { ItemFlow } from "../src/serving/item-flow.ts";
+import { defaultFlowLimits, ItemFlow } from "../src/serving/item-flow.ts";
 import { ItemList, type ListItem } from "../src/serving/item-list.ts";
 import { ItemPipeline, wholeText } from "../src/serving/item-pipeline.ts";
 import { runDemo } from "../src/serving/run-demo.ts";
@@ -252,6 +253,28 @@ test("the time after all clients have left is none in which the device was slow"
   nowMs += 60_000;
   come();
   expect(flow.waitMs(true).waitMs).toBe(0);
+});
+
+test("a tensor is counted three times until its batch has ended, and only as many are begun as have room so", () => {
+  const model = defineModel({
+    ...numbers,
+    name: "large",
+    tensors: { inputs: { x: float32(1000) }, outputs: { y: float32() } },
+    preprocess: () => ({ x: tensor(new Float32Array(1000), [1000]) }),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  // Tensors are let in up to 0.55 of it.
+  const memory = new MemoryAccount({ maxBytes: 1_200_000 });
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), { ...defaultFlowLimits, memory });
+  const few = new ItemList(inputs(10), { succeeded() {}, failed() {} });
+  flow.run(few);
+  expect(memory.parts.tensors).toBe(10 * 3 * 4000);
+  engine.finish();
+  expect(memory.parts.tensors).toBe(0);
+  flow.run(new ItemList(inputs(COUNT), { succeeded() {}, failed() {} }));
+  expect(memory.parts.tensors).toBe(55 * 3 * 4000);
 });
 
 test.each([

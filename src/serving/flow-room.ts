@@ -6,6 +6,9 @@ import type { ItemList, ListItem } from "./item-list.ts";
 /** Inputs of all lists that the model's code is making ready at the same time. */
 const MAX_PREPARING = 512;
 
+/** Bytes of memory that a byte of a tensor is counted with: it is here, to be run once more, and where it runs as it came and as part of its batch. */
+const HELD_PER_TENSOR_BYTE = 3;
+
 interface FlowRoomOptions {
   /** Most items that wait for a batch; those that go behind all others hold up none of them. */
   readonly maxReady: number;
@@ -54,7 +57,7 @@ export class FlowRoom {
     if (this.#expectedBytes === undefined && this.#preparing >= maxReady) return false;
     const coming = this.#preparing * (this.#expectedBytes ?? 0);
     if (this.#bytes + coming >= maxReadyBytes) return false;
-    if (memory.hasRoom("tensors", coming + (this.#expectedBytes ?? 0))) return true;
+    if (memory.hasRoom("tensors", HELD_PER_TENSOR_BYTE * (coming + (this.#expectedBytes ?? 0)))) return true;
     memory.onceRoom(onRoom);
     return false;
   }
@@ -116,7 +119,7 @@ export class FlowRoom {
     list.bytes += bytes;
     list.tensorBytes += tensorBytes;
     this.#bytes += bytes;
-    this.#charge.grow(tensorBytes);
+    this.#charge.grow(HELD_PER_TENSOR_BYTE * tensorBytes);
   }
 
   /** Forgets all that a list has. */
