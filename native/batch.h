@@ -32,9 +32,9 @@ struct Batch {
 
 /**
  * Keeps the memory of past batches for the next ones: fresh pages cost more than the copy into them.
- * It is bounded in bytes too, because what it keeps it keeps as long as the session lives, and a few large batches would
- * hold their memory for good. The bound has room for the batch that runs and the one committed ahead, each of 64 pictures
- * of 3 × 400 × 400 float32 (117 MiB); a larger batch gets fresh pages each time. Any thread may call it.
+ * It is bounded in bytes too, as a few large batches would hold much of it for a while. The bound has room
+ * for the batch that runs and the one committed ahead, each of 64 pictures of 3 × 400 × 400 float32 (117 MiB);
+ * a larger batch gets fresh pages each time. Any thread may call it.
  */
 class BufferPool {
  public:

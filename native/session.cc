@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <malloc.h>
 
 #include "device.h"
 
@@ -20,6 +21,14 @@ void use_threads(int threads) {
   at::set_num_threads(threads);
 }
 
+/** What a job had in host memory. What methods take and give is not measured: of calls it is known that they were there. */
+size_t bytes_of(const Job& job) {
+  size_t bytes = 1;
+  for (const auto& input : job.batch.inputs) bytes += input.storage.nbytes();
+  for (const auto& output : job.outputs) bytes += output.nbytes();
+  return bytes;
+}
+
 [[noreturn]] void refuse_closed() { throw CodedError("session_closed", "the session was used after dispose()"); }
 
 }  // namespace
@@ -28,7 +37,8 @@ Session::Session(SessionOptions options, Done done)
     : options_(std::move(options)),
       done_(std::move(done)),
       stacker_(options_.inputs),
-      transport_(direct_transport(pool_, done_)) {
+      transport_(direct_transport(pool_, done_)),
+      need_(options_.keep) {
   number_symbols(options_.outputs);
 }
 
@@ -83,16 +93,9 @@ std::shared_ptr<Weights> Session::weights() const {
 }
 
 void Session::work() {
-  while (true) {
-    std::unique_ptr<Job> job;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) break;  // closing: what was queued is gone already
-      job = std::move(queue_.front());
-      queue_.pop_front();
-    }
+  while (auto job = next()) {
     perform(*job);
+    need_.ran(bytes_of(*job));
     transport_->deliver(std::move(job));
   }
   transport_.reset();  // what is under way ends
@@ -106,6 +109,35 @@ void Session::work() {
   weights.reset();
   pool_.clear();
   if (job) done_(std::move(job));
+}
+
+std::unique_ptr<Job> Session::next() {
+  const auto is_awaited = [this] { return closing_ || !queue_.empty(); };
+  std::unique_lock lock(mutex_);
+  do {
+    if (need_.fell(BatchNeed::Clock::now())) {
+      lock.unlock();
+      let_go_of_memory();
+      lock.lock();
+    }
+    if (need_.is_there()) {
+      wake_.wait_until(lock, need_.ends(), is_awaited);
+    } else {
+      wake_.wait(lock, is_awaited);
+    }
+  } while (!is_awaited());
+  if (queue_.empty()) return nullptr;  // closing: what was queued is gone already
+  auto job = std::move(queue_.front());
+  queue_.pop_front();
+  return job;
+}
+
+void Session::let_go_of_memory() {
+  pool_.clear();
+#ifdef __GLIBC__
+  // Freed blocks are kept, too: see libtorch-env.ts.
+  malloc_trim(0);
+#endif
 }
 
 void Session::perform(Job& job) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "batch.h"
+#include "batch_need.h"
 #include "job.h"
 #include "tensor.h"
 #include "transport.h"
@@ -38,6 +39,8 @@ struct SessionOptions {
   size_t instances = 1;
   /** Weights to share instead of loading `path`. */
   std::shared_ptr<Session> share;
+  /** How long memory is kept that batches no longer need. */
+  std::chrono::milliseconds keep{0};
 };
 
 /** Its methods are called on the JS thread; `done` is not. */
@@ -67,6 +70,9 @@ class Session {
 
  private:
   void work();
+  /** The next job, when it is there; none once the session is closing. */
+  std::unique_ptr<Job> next();
+  void let_go_of_memory();
   void perform(Job& job);
   void load();
   void run(Job& job);
@@ -79,6 +85,7 @@ class Session {
   /** One for as long as the session lives, so that instances on one device overlap; taken by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
   std::unique_ptr<Transport> transport_;  // gone when the thread has ended
+  BatchNeed need_;                        // the session's thread's own
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

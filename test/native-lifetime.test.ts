@@ -1,5 +1,6 @@
 /** Sessions side by side, buffers that change owner, and the end of a session. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { keptMemory } from "../src/engine/libtorch-env.ts";
 import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
 import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
@@ -163,3 +164,16 @@ describe("dispose", () => {
     expect((await opened.run([number(4)]))[0]?.data[0]).toBe(4);
   });
 });
+
+test("memory that large batches needed is given back once batches are small", async () => {
+  const script = require.resolve("./helpers/kept-memory-child.ts");
+  const child = Bun.spawn([process.execPath, "--no-install", script, made.path("identity.pt")], {
+    // As libtorch's process has it.
+    env: { ...process.env, ...keptMemory },
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const { large, small } = await child.stdout.json();
+  expect(large).toBeGreaterThan(64_000_000);
+  expect(small).toBeLessThan(large / 2);
+}, 60_000);

@@ -36,6 +36,7 @@ export interface Addon {
     instances: number;
     share: Handle | undefined;
     program: Program | undefined;
+    keepMs: number;
   }): Promise<Handle>;
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
   /** Stacks and pads a batch into new arrays, as `run` does into memory of its own. */

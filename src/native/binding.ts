@@ -29,7 +29,11 @@ export interface SessionOptions {
   readonly instances?: number;
   /** An open session whose weights this one uses, with a thread of its own; `path` is not read then. */
   readonly share?: NativeSession;
+  /** Memory that batches needed is kept for the next ones, and given back once none needed half as much for so many milliseconds (default 10,000). */
+  readonly keepMs?: number;
 }
+
+const KEEP_MS = 10_000;
 
 /** Loaded weights with a native thread of their own, on which they are loaded, run and freed. */
 export class NativeSession {
@@ -48,7 +52,7 @@ export class NativeSession {
 
   /** As `openSession`. */
   static async open(options: SessionOptions): Promise<NativeSession> {
-    const { path, device, threads, inputs, outputs, instances = 1, share } = options;
+    const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS } = options;
     const addon = loadNative();
     return told(async () => {
       // Kept until the weights are loaded; shared ones are not read again.
@@ -63,6 +67,7 @@ export class NativeSession {
         instances,
         share: share === undefined ? undefined : share.#handle,
         program: share === undefined ? readProgram(file.path) : undefined,
+        keepMs,
       });
       const handle = await opening.catch((error: unknown) => {
         const { code } = coded(error);
