@@ -51,6 +51,13 @@ describe("what can be refused", () => {
     expect(account.hasRoom("tensors", 1)).toBe(false);
   });
 
+  test("has room for small outputs also while more is held than may be: what was accepted ends", () => {
+    const account = new MemoryAccount({ maxBytes: 51_200 });
+    account.add("bodies", 60_000);
+    expect([account.hasRoom("outputs", 12), account.hasRoom("outputs", 13)]).toEqual([true, false]);
+    expect(account.hasRoom("bodies", 1)).toBe(false);
+  });
+
   test("is kept out by what was added", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     using outputs = account.add("outputs", 10);

@@ -40,6 +40,9 @@ type Asking = keyof typeof fullAt;
  */
 const OF_FREE = 1 / 256;
 
+/** What is left at least for small outputs: for a moment more may be held than the account has, by a body that is checked, and what was accepted is to end all the same. */
+const FREE_FOR_OUTPUTS = 1 / 16;
+
 /** Bytes of memory that a byte of an output is counted with: its text, of two bytes a character where one of them needs it, and its copy in bytes while it is sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
@@ -151,7 +154,9 @@ export class MemoryAccount {
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
     // Others are not refused, but have their turns.
-    return part !== "files" && part !== "tensors" && bytes <= OF_FREE * (this.maxBytes - used);
+    if (part === "files" || part === "tensors") return false;
+    const free = Math.max(this.maxBytes - used, part === "outputs" ? FREE_FOR_OUTPUTS * this.maxBytes : 0);
+    return bytes <= OF_FREE * free;
   }
 
   /** @returns undefined where there is no room: then nothing was taken */
