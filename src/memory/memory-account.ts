@@ -262,15 +262,16 @@ export class MemoryAccount {
    * garbage is counted on.
    */
   #collect(): void {
-    const least = Math.max(MIN_GARBAGE, this.maxBytes / 16);
+    const least = Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes);
     if (this.#garbage < least) return;
-    const room = this.maxBytes - this.used;
+    // What others let go of nobody knows here: as much as this process may.
+    const room = (this.maxBytes - this.used) / this.#processes;
     if (this.#garbage > room) {
       this.#garbage = 0;
       this.#youngGarbage = 0;
       // This thread waits for it, and would wait longer for Bun.gc(true).
       gcAndSweep();
-    } else if (this.#youngGarbage >= Math.max(least, room - this.maxBytes / 2)) {
+    } else if (this.#youngGarbage >= Math.max(least, room - this.maxBytes / 2 / this.#processes)) {
       this.#collectYoungLater();
     }
   }
