@@ -28,6 +28,7 @@ beforeAll(async () => {
     "lab",
     "picture",
     await writeModel(source, boxModel, "box"),
+    await writeModel(source, boxModel.replaceAll("crop", "note").replace('"box"', '"notes"'), "notes"),
     await writeModel(source, arrays, "arrays"),
   );
 });
@@ -59,6 +60,12 @@ test("-o field=FILE saves one of several, as often as it is given, in lists by t
     parts: [{ crop: "data:text/plain;base64,Zmlyc3Q=" }, { crop: "crop.txt" }],
   });
   expect([await textOf("note.txt"), await textOf("crop.txt")]).toEqual(["the note", "second".repeat(100)]);
+});
+
+test("-o field=FILE with the whole name of a file means that one, also where the names of others end like it", async () => {
+  const printed = await here("notes", "number=1", "-o", "note=whole.txt", "-o", "parts.0.note=part.txt");
+  expect(JSON.parse(printed)).toMatchObject({ note: "whole.txt", parts: [{ note: "part.txt" }, {}] });
+  expect([await textOf("whole.txt"), await textOf("part.txt")]).toEqual(["the note", "first"]);
 });
 
 test("-o FILE.json saves an output without files, or a field of it; FILE.npy an array", async () => {

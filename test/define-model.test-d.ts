@@ -38,6 +38,27 @@ defineModel({
   postprocess: async ({ scores }) => ({ digit: 1, scores: [...scores.data] }),
 });
 
+// Choices and tuples are taken for what the schemas say, not for texts and arrays.
+defineModel({
+  ...digit,
+  output: z.object({ size: z.enum(["small", "large"]), corner: z.tuple([z.int(), z.int()]) }),
+  preprocess: () => ({ pixels, ids }),
+  postprocess({ scores: { data } }) {
+    const [x = 0, y = 0] = data;
+    return { size: x > y ? "large" : "small", corner: [x, y] };
+  },
+  demo: {
+    output: z.object({ kind: z.literal("plain"), side: z.enum(["left", "right"]) }),
+    async predict(inputs, { predict }) {
+      const outputs = await predict(inputs);
+      return {
+        outputs,
+        demoOutputs: outputs.map(({ size }) => ({ kind: "plain", side: size === "small" ? "left" : "right" })),
+      };
+    },
+  },
+});
+
 const postprocess = () => ({ digit: 1, scores: [1] });
 const preprocess = () => ({ pixels, ids });
 
@@ -58,6 +79,9 @@ defineModel({ ...digit, preprocess: () => ({ pixels: [1, 2], ids }), postprocess
 
 // @ts-expect-error an output of another type
 defineModel({ ...digit, preprocess, postprocess: () => ({ digit: "1", scores: [1] }) });
+
+// @ts-expect-error a choice that the output has not
+defineModel({ ...digit, output: z.object({ size: z.enum(["s"]) }), preprocess, postprocess: () => ({ size: "big" }) });
 
 // @ts-expect-error an output with a field missing
 defineModel({ ...digit, preprocess, postprocess: () => ({ digit: 1 }) });

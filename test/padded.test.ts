@@ -5,7 +5,7 @@ import type { Item as EngineItem, Rows } from "../src/engine/engine.ts";
 import { copied, itemCheck } from "../src/engine/item-check.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import { float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
+import { bool, float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
 import { cpuMs } from "./helpers/cpu-time.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
@@ -401,6 +401,14 @@ describe("an item with padded dimensions", () => {
     expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(
       'input "mask": int64(pad tokens) was declared, preprocess gave two sizes for "tokens", 3 and 4',
     );
+  });
+
+  test("is refused, with what makes the right one, when a mask is no bool: its array is that of another dtype", () => {
+    const check = itemCheck({ mask: bool(pad("tokens", 0)) });
+    expect(() => check({ mask: tensor(Uint8Array.of(1, 1), [2]) })).toThrow(
+      'input "mask": bool(pad tokens) was declared, preprocess gave uint8(2); a bool tensor is made with tensor(new Uint8Array(…), shape, "bool")',
+    );
+    expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).length).toBe(2);
   });
 
   /** What a runner would give: `each` has a row of two numbers for each token up to the longest, `grid` tokens in both directions. */

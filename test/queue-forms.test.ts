@@ -4,6 +4,7 @@ import { messageOf } from "../src/errors.ts";
 import { parseRedisAddress, redisClient } from "../src/queue/redis-address.ts";
 import { RedisLink } from "../src/queue/redis-link.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
+import { startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
@@ -98,6 +99,16 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await using owner = await store?.serve("lab", { queue: `redis://:secret@127.0.0.1:${port}` });
     expect(await owner?.client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
     await expect(ping(`redis://:wrong@127.0.0.1:${port}`)).rejects.toThrow(/WRONGPASS/);
+  });
+
+  test.each([
+    ["is not there", () => `redis://127.0.0.1:${freePort()}`, "connect ECONNREFUSED 127.0.0.1:"],
+    ["wants another password", () => `redis://:wrong@127.0.0.1:${port}`, "WRONGPASS"],
+  ])("that %s as a server starts is told of with the reason", async (_, url, reason) => {
+    await redis?.client.config("SET", "requirepass", "secret");
+    const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", url()];
+    await using server = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store?.home ?? "" } });
+    expect(await server.line("The queue cannot be used")).toContain(`there is no connection to it: ${reason}`);
   });
 
   test("in a Cluster, all of it on one node", async () => {

@@ -1,6 +1,6 @@
 /** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
 import { SconceError } from "../errors.ts";
-import { arrayTypes, countOf, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, countOf, type DType, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { setAt } from "../model/tensor-memory.ts";
 
 /** An item's tensors in the order of their declarations, in the memory that they were given in. */
@@ -85,7 +85,8 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
     invalid(`input "${name}": ${describeTensor(dtype, dims)} was declared, preprocess gave ${reason}`);
   const { shape, data } = tensor ?? {};
   if (!Array.isArray(shape) || !ArrayBuffer.isView(data)) throw fail("no tensor; make one with tensor(data, shape)");
-  if (tensor.dtype !== dtype || !(data instanceof arrayTypes[dtype])) throw fail(describeTensor(tensor.dtype, shape));
+  if (tensor.dtype !== dtype || !(data instanceof arrayTypes[dtype]))
+    throw fail(`${describeTensor(tensor.dtype, shape)}; ${howMade(dtype)}`);
   if (shape.length !== dims.length) throw fail(describeTensor(tensor.dtype, shape));
   let count = 1;
   for (let i = 0; i < dims.length; i++) {
@@ -105,6 +106,10 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
   if (count === 0 && shape.reduce((product, size) => product * Math.max(1, size), 1) > MAX_EMPTY_SIZES)
     throw fail(`an empty tensor of the shape [${shape}]; the other sizes of one come to at most ${MAX_EMPTY_SIZES}`);
   if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);
+}
+
+function howMade(dtype: DType): string {
+  return `a ${dtype} tensor is made with tensor(new ${arrayTypes[dtype].name}(…), shape, "${dtype}")`;
 }
 
 function invalid(message: string): SconceError {

@@ -7,6 +7,13 @@ import type * as z from "./z.ts";
 
 export type Awaitable<T> = T | Promise<T>;
 
+/**
+ * `F`, a function that returns values of the schema `S`. A bare `F` would be type-checked before TypeScript has put the inferred schema in it:
+ * a literal in what the author returns then becomes `string` and a tuple an array, which do not fit `z.enum` and `z.tuple`. A conditional type
+ * is resolved first.
+ */
+type Returning<S extends z.ZodType, F> = [S] extends [z.ZodType] ? F : never;
+
 /** What a model's `setup` may use. */
 export interface SetupContext {
   /** A file packed under `assets`, by the name it was declared with. */
@@ -28,10 +35,13 @@ export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D ext
   /** One demo output object. */
   readonly output: D;
   /** All inputs of one demo prediction to one output and one demo output each. */
-  readonly predict: (
-    inputs: readonly z.output<I>[],
-    context: DemoContext<z.output<I>, z.output<O>>,
-  ) => Awaitable<{ readonly outputs: readonly z.output<O>[]; readonly demoOutputs: readonly z.output<D>[] }>;
+  readonly predict: Returning<
+    D,
+    (
+      inputs: readonly z.output<I>[],
+      context: DemoContext<z.output<I>, z.output<O>>,
+    ) => Awaitable<{ readonly outputs: readonly z.output<O>[]; readonly demoOutputs: readonly z.output<D>[] }>
+  >;
 }
 
 /** Settings that an author may declare and an operator may override. */
@@ -92,7 +102,10 @@ export interface ModelDeclaration<
    */
   readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
   /** One row of each output tensor to one output. What it throws fails that input alone. */
-  readonly postprocess: (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>;
+  readonly postprocess: Returning<
+    O,
+    (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>
+  >;
   /** Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D>;
 }

@@ -5,6 +5,7 @@ import { DrainRate } from "../serving/drain-rate.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { Queue } from "./queue.ts";
 import type { QueueFacts } from "./queue-messages.ts";
+import { isConnecting } from "./redis-link.ts";
 
 const TICK_MS = 1000;
 
@@ -28,14 +29,18 @@ export class QueueState {
   readonly #onTick: Set<() => void> = new Set();
   #isLooking = false;
   facts = none;
-  /** Whether the queue answered when it was looked at last. */
-  isConnected = false;
+  /** Whether the queue answered when it was looked at last; undefined before that. */
+  #answered: boolean | undefined;
 
   constructor(queue: Queue, mailbox: Mailbox) {
     this.#queue = queue;
     this.#mailbox = mailbox;
     this.#timer = setInterval(() => void this.look(), TICK_MS);
     this.#timer.unref();
+  }
+
+  get isConnected(): boolean {
+    return this.#answered === true;
   }
 
   /** Calls back after each look that found the queue there. */
@@ -64,13 +69,14 @@ export class QueueState {
       // The counter began anew with the queue.
       this.#rate.ended(before === none ? 0 : Math.max(0, endedItems - before.endedItems), now, items === 0);
       if (items > 0) this.#rate.begun(now);
-      if (!this.isConnected) log.info("Predictions are shared through the queue");
-      this.isConnected = true;
+      if (this.#answered !== true) log.info("Predictions are shared through the queue");
+      this.#answered = true;
       for (const callback of this.#onTick) callback();
     } catch (error) {
+      if (isConnecting(error)) return;
       const { cause } = codedError(error);
-      if (this.isConnected) log.warn(`The queue cannot be used: ${oneLine(messageOf(cause))}`);
-      this.isConnected = false;
+      if (this.#answered !== false) log.warn(`The queue cannot be used: ${oneLine(messageOf(cause))}`);
+      this.#answered = false;
     } finally {
       this.#isLooking = false;
     }

@@ -36,12 +36,25 @@ export interface RedisLinkOptions {
   readonly onReady?: () => void;
 }
 
+/** Cause of a command that was not sent, as there is no connection. */
+class NotSent extends Error {
+  /** Of the last try to connect; undefined while the first one goes on. */
+  readonly reason: string | undefined;
+
+  constructor(reason: string | undefined) {
+    super(reason === undefined ? "there is no connection to it" : `there is no connection to it: ${reason}`);
+    this.reason = reason;
+  }
+}
+
 export class RedisLink implements Disposable {
   readonly #client: RedisClient;
   readonly #isBlocking: boolean;
   readonly #onFault: RedisLinkOptions["onFault"];
   /** While it first connects, and when it is closed, nothing is wrong with the queue. */
   #isInUse = false;
+  /** Why there is no connection. */
+  #reason: string | undefined;
 
   constructor({ address, use = "commands", onFault, onReady }: RedisLinkOptions) {
     const options: ConnectionSettings = {
@@ -63,11 +76,13 @@ export class RedisLink implements Disposable {
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
     // Each command is told as well; who sends none need not know.
-    this.#client.on("error", () => {
+    this.#client.on("error", (error) => {
       this.#isInUse = true;
+      this.#reason = messageOf(error);
     });
-    this.#client.once("ready", () => {
+    this.#client.on("ready", () => {
       this.#isInUse = true;
+      this.#reason = "it was closed";
     });
     if (onReady !== undefined) this.#client.on("ready", onReady);
   }
@@ -116,10 +131,12 @@ export class RedisLink implements Disposable {
 
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
+    // The client names an option of its own where there is no connection.
+    const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#reason) : error;
     // A new queue has no group yet.
-    if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), wordsOf(message));
+    if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
-      cause: error,
+      cause,
     });
   }
 }
@@ -142,7 +159,12 @@ export function isGroupMissing(error: unknown): boolean {
 /** Whether a command may have been carried out although it failed: it was sent, and nothing is known of what came of it. */
 export function isAnswerLost(error: unknown): boolean {
   if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;
-  return !(error.cause instanceof ReplyError) && !isUnsent(messageOf(error.cause));
+  return !(error.cause instanceof ReplyError || error.cause instanceof NotSent);
+}
+
+/** Whether a command failed as the first try to connect goes on: nothing is known to be wrong with the queue. */
+export function isConnecting(error: unknown): boolean {
+  return error instanceof SconceError && error.cause instanceof NotSent && error.cause.reason === undefined;
 }
 
 /**
@@ -152,15 +174,6 @@ export function isAnswerLost(error: unknown): boolean {
 function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
   if (use === "large") return {};
   return { socketTimeout: (use === "blocking" ? BLOCK_MS : COMMAND_MS) + MARGIN_MS };
-}
-
-/** The client names an option of its own where there is no connection. */
-function isUnsent(message: string): boolean {
-  return message.includes("enableOfflineQueue");
-}
-
-function wordsOf(message: string): string {
-  return isUnsent(message) ? "there is no connection to it" : message;
 }
 
 function faultOf(message: string): QueueFault {

@@ -37,7 +37,8 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.text(".about")).toBe("Is said again.");
     expect(await visitor.text("select")).toBe("SmallLarge");
     expect(await visitor.browser.evaluate<string>("document.body.innerText")).not.toContain("Secret");
-    expect(Object.keys(await outputs())).toEqual(["It said", "Size", "Matrix", "Width", "Wave", "Boxes", "Tree"]);
+    const own = ["It said", "Size", "Matrix", "Width", "Wave", "Boxes", "Tree", "Swatches", "Found"];
+    expect(Object.keys(await outputs())).toEqual([...own, "Name", "Crop"]);
   });
 
   test("outputs are shown as what they are: a word, a plot, a table, a tree that folds", async () => {
@@ -48,6 +49,25 @@ export function fieldTests(given: () => Fields): void {
     expect(Wave).toStartWith("100 numbers from -0.9999 to 0.9996");
     expect(Boxes?.split(/\s+/)).toEqual(["Left", "Label", "3", "a", "lamp"]);
     expect(Tree).toBe("[1]\n0: {1}");
+    expect(await visitor.violations()).toEqual([]);
+  });
+
+  test("files in a list are shown as what they are, alone and in objects", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    const { Swatches, Found } = await outputs();
+    expect([Swatches, Found].map((text) => text?.split(/\s+/))).toEqual([
+      ["Save", "Save"],
+      ["Name", "a", "lamp", "Crop", "Save"],
+    ]);
+    const shown = await visitor.browser.evaluate<[string, number][]>(
+      `[...document.querySelectorAll(".items img")].map((each) => [each.alt, each.naturalWidth])`,
+    );
+    expect(shown).toEqual([
+      ["Swatches 1", 1],
+      ["Swatches 2", 1],
+      ["Crop", 1],
+    ]);
     expect(await visitor.violations()).toEqual([]);
   });
 

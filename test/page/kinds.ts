@@ -1,5 +1,5 @@
 /** A model with a field of each kind that a page of its own is needed for; it answers with what it was given. */
-import { defineModel, file, float32, image, int64, ndarray, tensor, z } from "sconce";
+import { defineModel, file, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
 
 export default defineModel({
   name: "kinds",
@@ -27,6 +27,8 @@ export default defineModel({
     wave: z.array(z.number()),
     boxes: z.array(z.object({ left: z.int(), label: z.string() })),
     tree: z.array(z.unknown()),
+    swatches: z.array(image()),
+    found: z.array(z.object({ name: z.string(), crop: image() })),
   }),
   tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
   weights: "lab.pt",
@@ -40,6 +42,7 @@ export default defineModel({
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
   },
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
+    const swatch = await Image.fromPixels({ data: new Uint8Array(3), width: 1, height: 1, channels: 3 });
     return {
       said,
       size,
@@ -50,6 +53,8 @@ export default defineModel({
       wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
       boxes: [{ left: 3, label: "a lamp" }],
       tree: [{ branches: [["leaf"]] }],
+      swatches: [swatch, swatch],
+      found: [{ name: "a lamp", crop: swatch }],
     };
   },
 });

@@ -118,7 +118,10 @@ function parseTarget(given: string): Target {
 
 /** @param isSchema whether the names are those of a schema, in which an element of an array stands for several */
 function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
-  const found = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
+  const fitting = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
+  // The end of a name is enough, but a whole name means no other that ends like it.
+  const whole = fitting.filter((one) => name !== undefined && nameOf(one) === wantedName(name, isSchema));
+  const found = whole.length > 0 ? whole : fitting;
   const names = all.map(nameOf).join(", ");
   const [first] = found;
   if (first === undefined) {
@@ -133,8 +136,11 @@ function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => stri
 }
 
 function isNamed(whole: string, name: string, isSchema: boolean): boolean {
-  const wanted = isSchema ? name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
-  return `.${whole}`.endsWith(`.${wanted}`);
+  return `.${whole}`.endsWith(`.${wantedName(name, isSchema)}`);
+}
+
+function wantedName(name: string, isSchema: boolean): string {
+  return isSchema ? name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
 }
 
 function checkPath(path: string): void {

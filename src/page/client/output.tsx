@@ -7,7 +7,7 @@ import { Download, Media } from "./media.tsx";
 import { Bars, Plot } from "./numbers.tsx";
 import { type JsonSchema, memberOf, RootSchema, resolved } from "./schema.ts";
 import { isTable, Table } from "./table.tsx";
-import { isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
+import { holdsFile, isList, isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
 
 interface OutputProps {
   readonly schema: JsonSchema | undefined;
@@ -19,6 +19,8 @@ interface OutputProps {
 
 /** As many numbers are shown one by one. */
 const MAX_BARS = 24;
+/** As many files, or objects with files, are shown of a list. */
+const MAX_ITEMS = 100;
 
 export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {
   const root = useContext(RootSchema);
@@ -34,6 +36,8 @@ export function Output({ schema, value, label, picture }: OutputProps): JSX.Elem
     );
   }
   if (isScores(value)) return <Bars entries={Object.entries(value)} label={label} />;
+  if (isList(value) && holdsFile(value))
+    return <Items {...{ value, label, schema: schema && resolved(schema, root) }} />;
   if (isTable(value)) return <Table rows={value} label={label} />;
   if (isObject(value)) {
     const plain = schema && resolved(schema, root);
@@ -61,6 +65,25 @@ export function Output({ schema, value, label, picture }: OutputProps): JSX.Elem
     );
   }
   return <JsonTree value={value} />;
+}
+
+interface ItemsProps extends Pick<OutputProps, "schema" | "label"> {
+  readonly value: readonly Json[];
+}
+
+function Items({ value, label, schema }: ItemsProps) {
+  return (
+    <>
+      <ol class="items">
+        {value.slice(0, MAX_ITEMS).map((each, i) => (
+          <li key={i}>
+            <Output schema={schema?.items} value={each} label={`${label} ${i + 1}`} picture={undefined} />
+          </li>
+        ))}
+      </ol>
+      {value.length > MAX_ITEMS && <p class="about">and {value.length - MAX_ITEMS} more</p>}
+    </>
+  );
 }
 
 function isScores(value: Json): value is Readonly<Record<string, number>> {

@@ -45,6 +45,12 @@ export function pictureIn(value: Value): string | undefined {
   return undefined;
 }
 
+/** Whether a file is in it, as its bytes. */
+export function holdsFile(value: Json): boolean {
+  if (typeof value === "string") return value.startsWith("data:");
+  return isList(value) ? value.some(holdsFile) : isObject(value) && Object.values(value).some(holdsFile);
+}
+
 export function isPicture(text: string): boolean {
   return /^data:image\//i.test(text) || /^https?:[^?#]*\.(?:png|jpe?g|webp|gif|bmp|avif)(?:[?#]|$)/i.test(text);
 }
