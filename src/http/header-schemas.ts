@@ -25,10 +25,10 @@ export const linked = {
 export const traced = {
   "X-Request-Id": z
     .string()
-    .max(128)
     .optional()
     .openapi({
-      description: "Names the request in its answer and in the server's log: printable ASCII",
+      description:
+        "Names the request in its answer and in the server's log: at most 128 characters of printable ASCII, or a new one takes its place",
       examples: [sampleId],
     }),
   traceparent: text(
