@@ -68,6 +68,18 @@ describe("what is kept", () => {
     await store.close();
   });
 
+  test.each(["small", "large"])("is told once it is written, where its request was kept (%s)", async (size) => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await store.create(requestOf("a1"));
+    const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
+    store.finish(record);
+    expect(await store.get("a1")).toEqual(record);
+    using database = new Database(dir.join("predictions.db"), { readonly: true });
+    expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
+    await store.close();
+  });
+
   test("is the first outcome, of two processes too", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];

@@ -154,7 +154,10 @@ export class SqliteStore implements PredictionStore {
   async get(id: string): Promise<PredictionRecord | undefined> {
     // Recent ones are forgotten oldest first: what was told since the oldest of them needs no search.
     const known = this.#recent.recall(id) ?? this.#writer.find(id, this.#recent.oldestMs);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      await this.#writer.written(id);
+      return known;
+    }
     let reading = this.#reading.get(id);
     if (reading === undefined) {
       reading = this.#read(() => this.#recordOf(id)).finally(() => this.#reading.delete(id));
@@ -192,6 +195,10 @@ export class SqliteStore implements PredictionStore {
         digest: request.digest || undefined,
       };
     }
+  }
+
+  written(id: string): Promise<void> {
+    return this.#writer.written(id);
   }
 
   flush(): Promise<void> {
