@@ -7,6 +7,7 @@ import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
 import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import type { LeftRequest } from "../src/predictions/store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
+import { until } from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const everyone = (_owner: string) => true;
@@ -94,6 +95,17 @@ describe("what is kept", () => {
     expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(1);
     await member.close();
     await main.close();
+  });
+
+  test("is counted no longer once it has expired, though nothing more is told", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
+    await store.create(requestOf("a1"));
+    store.finish(endOf("a1"));
+    await store.flush();
+    await until(() => store.retained.count === 0);
+    expect(store.retained).toEqual({ count: 0, bytes: 0 });
+    await store.close();
   });
 
   test("is private", async () => {

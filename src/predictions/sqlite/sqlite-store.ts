@@ -87,6 +87,9 @@ export class SqliteStore implements PredictionStore {
     this.#wallClock = wallClock;
     this.#lock = lock;
     this.#link = new SqliteLink(openMessage, options.newWorker);
+    this.#link.onTended = (totals) => {
+      this.#writer.totals = totals;
+    };
     this.webhooks = new SqliteWebhooks(path, this.#link);
     this.#files = new KeptFiles(path, sync === "full");
     this.#recent = new MemoryStore(
