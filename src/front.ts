@@ -40,7 +40,6 @@ import type { RunningModel } from "./serving/set-up.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
 import { generatedTag } from "./store/reference.ts";
 import { openWebhooks } from "./webhooks/open-webhooks.ts";
-import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What a front hands to whoever opens its engine. */
 export interface FrontTools {
@@ -83,7 +82,7 @@ export interface FrontOptions {
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
 
-/** How long the last answers may take to be sent once all that was accepted has ended; then connections are closed. */
+/** How long the last answers may take to be sent at least once all that was accepted has ended; then connections are closed. */
 const LAST_ANSWERS_MS = 2000;
 
 export interface Front {
@@ -238,35 +237,33 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
-    const { drainTimeout, shutdownDelay } = config;
+    const { drainTimeout, shutdownDelay, linger } = config;
     if (shutdownDelay > 0) {
       lifecycle.phase = "leaving";
       await Bun.sleep(1000 * shutdownDelay);
     }
     lifecycle.phase = "draining";
     engine?.hurry();
-    if (replica !== undefined) {
-      await replica.drain(1000 * (drainTimeout ?? Infinity));
-      await replica.leaveWebhooks(1000 * config.linger);
-    } else if (service !== undefined) await drainAlone(service, webhooks, config);
+    if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
+    else if (service !== undefined) await drainAlone(service, drainTimeout);
+    const lingersUntilMs = performance.now() + 1000 * linger;
+    if (replica !== undefined) await replica.leaveWebhooks(1000 * linger);
+    else await Promise.all([service?.allRead(1000 * linger), webhooks?.settled(1000 * linger)]);
     await options.othersDone?.();
-    await Promise.race([listener?.stop(), Bun.sleep(LAST_ANSWERS_MS)]);
+    // Of an answer that is being read the rest can still be read, too.
+    const lastMs = Math.max(LAST_ANSWERS_MS, lingersUntilMs - performance.now());
+    await Promise.race([listener?.stop(), Bun.sleep(lastMs)]);
     await resources.disposeAsync();
   };
   return { url, stop: () => (stopped ??= stop()) };
 }
 
-/** Finishes what was accepted, within the time for it, and lets it be read for a while. */
-async function drainAlone(
-  service: PredictionService,
-  webhooks: Webhooks | undefined,
-  { drainTimeout, linger }: ServeConfig,
-): Promise<void> {
+/** Finishes what was accepted, within the time for it. */
+async function drainAlone(service: PredictionService, drainTimeout: number | undefined): Promise<void> {
   await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
   const { predictions } = service.unfinished;
   if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
   service.abandon();
-  await Promise.all([service.allRead(1000 * linger), webhooks?.settled(1000 * linger)]);
 }
 
 async function replicaOf(

@@ -80,3 +80,10 @@ test("hundreds of malformed requests are refused, served or dropped, none is a f
     { numRuns: 12, endOnFailure: true },
   );
 });
+
+test("a length that is announced twice is one length", async () => {
+  const head = "Host: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close";
+  const length = `Content-Length: ${body.length}`;
+  const bytes = `POST /predictions HTTP/1.1\r\n${head}\r\n${length}\r\n${length}\r\n\r\n${body}`;
+  expect(await sendRaw(server.url, bytes)).toMatch(/^HTTP\/1\.1 200 .*"status":"success"/s);
+});

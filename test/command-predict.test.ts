@@ -63,6 +63,11 @@ test("reads values as their fields say: numbers, true and false, JSON, texts as 
   });
 });
 
+test("reads a text as it is where null is taken, too, but for null itself", async () => {
+  expect(await seen("number=1", 'remark="12"')).toMatchObject({ remark: '"12"' });
+  expect(await seen("number=1", "remark=null")).toMatchObject({ remark: null });
+});
+
 test("keeps everything after the first = of a field, also nothing", async () => {
   expect(await seen("number=1", "text=a=b = c", "any=")).toMatchObject({ text: "a=b = c", any: "" });
 });

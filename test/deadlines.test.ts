@@ -107,11 +107,17 @@ describe("Cancel-After", () => {
     [null, undefined],
     ["5", 5000],
     ["0.25", 250],
+    ["0.30000000000000004", 300],
+    ["1.0009999999999999", 1001],
+    ["999999999.999", 999_999_999_999],
   ])("%p is %p ms", (header, ms) => {
     expect(cancelAfterMsOf(header)).toBe(ms);
   });
 
-  test.each(["0", "0.000", "-1", "1e3", "soon", "", "5, 6", "Infinity"])("%p is refused", (header) => {
-    expect(() => cancelAfterMsOf(header)).toThrow("expected Cancel-After to be a number of seconds above 0");
-  });
+  test.each(["0", "0.000", "-1", "1e3", "soon", "", "5, 6", "Infinity", "0.0001", "1000000000", "0x1"])(
+    "%p is refused",
+    (header) => {
+      expect(() => cancelAfterMsOf(header)).toThrow("expected Cancel-After to be a number of seconds above 0");
+    },
+  );
 });

@@ -52,7 +52,7 @@ const value = fc.oneof(
 /** What a client is told. */
 function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
   const faults = new Faults();
-  for (const issue of error?.issues ?? []) faults.add(issue, []);
+  faults.add(error?.issues ?? [], []);
   try {
     faults.refuse();
     return undefined;

@@ -3,6 +3,8 @@ import { SconceError } from "../src/errors.ts";
 import { file, image } from "../src/model/fields.ts";
 import { filesOf, ModelFile } from "../src/model/file.ts";
 import { Image } from "../src/model/media.ts";
+import { ndarray } from "../src/model/ndarray.ts";
+import { float32 } from "../src/model/tensor.ts";
 import { wireSchema } from "../src/model/wire-schema.ts";
 import * as z from "../src/model/z.ts";
 import { cpuMs } from "./helpers/cpu-time.ts";
@@ -74,6 +76,14 @@ describe("the wire", () => {
     const { error } = z.safeEncode(output, { image: "x.png" });
     expect(error?.issues[0]?.message).toBe("Expected an Image; make one with Image.fromPixels");
   });
+
+  test.each([image(), ndarray(float32(2))])(
+    "no output is a fault of it in a list that is checked, too (%#)",
+    (field) => {
+      const { error } = z.safeEncode(z.object({ list: z.array(field).max(3) }), { list: [3 as never] });
+      expect(error?.issues).toMatchObject([{ path: ["list", 0], message: expect.stringMatching(/; make one with /) }]);
+    },
+  );
 
   test("the JSON Schema is that of the wire, with what the author added", () => {
     const schema = z.object({

@@ -40,6 +40,17 @@ function formOf(parts: Parts): FormData {
 const send = (to: TestServer, parts: Parts, path = "/predictions") =>
   to.client.fetch(path, { method: "POST", headers: { Prefer: "wait" }, body: formOf(parts) });
 
+const node = z.strictObject({
+  weight: z.number(),
+  label: z.string().nullish(),
+  get next() {
+    return node.nullish();
+  },
+  get children() {
+    return z.array(node).optional();
+  },
+});
+
 const input = z.strictObject({
   scale: z.number().optional(),
   text: z.string().optional(),
@@ -51,6 +62,12 @@ const input = z.strictObject({
   rows: ndarray(float32("height", "width")).nullable().optional(),
   clips: z.array(ndarray(float32("steps"))).optional(),
   note: z.strictObject({ text: z.string(), marks: z.array(z.strictObject({ at: z.int() })).optional() }).optional(),
+  bias: z.number().nullish(),
+  either: z.union([z.number(), z.boolean()]).optional(),
+  level3: z.literal([1, 3, null]).optional(),
+  corners: z.tuple([z.string(), z.number()]).rest(z.boolean()).optional(),
+  parts: z.array(z.number()).nullish(),
+  tree: node.optional(),
 });
 
 /** What inputs a form stands for. */
@@ -90,6 +107,48 @@ describe("a form is", () => {
         ["note.marks.1.at", "2"],
       ],
       [{ note: { text: "a", marks: [{ at: 1 }, { at: 2 }] } }],
+    ],
+    [
+      "what may be null, or one of several kinds",
+      [
+        ["0.bias", "2"],
+        ["0.either", "true"],
+        ["0.level3", "3"],
+        ["1.bias", "null"],
+        ["1.parts", "null"],
+        ["2.parts", "4"],
+      ],
+      [{ bias: 2, either: true, level3: 3 }, { bias: null, parts: null }, { parts: [4] }],
+    ],
+    [
+      "tuples, each element of which is what the schema has at its place",
+      [
+        ["0.corners", "1"],
+        ["0.corners", "2"],
+        ["0.corners", "true"],
+        ["1.corners.0", "3"],
+        ["1.corners.1", "4"],
+      ],
+      [{ corners: ["1", 2, true] }, { corners: ["3", 4] }],
+    ],
+    [
+      "what lies within what is like it",
+      [
+        ["tree.weight", "1"],
+        ["tree.next.weight", "2"],
+        ["tree.next.next.label", "3"],
+        ["tree.children.0.weight", "4"],
+        ["tree.children.0.children.0.children.0.weight", "5"],
+      ],
+      [
+        {
+          tree: {
+            weight: 1,
+            next: { weight: 2, next: { label: "3" } },
+            children: [{ weight: 4, children: [{ children: [{ weight: 5 }] }] }],
+          },
+        },
+      ],
     ],
     ["an object as JSON", [["note", '{"text": "a"}']], [{ note: { text: "a" } }]],
     [

@@ -77,11 +77,30 @@ describe("a schema", () => {
   test.each([
     [true, "expected string or number or null, received boolean"],
     [{}, "expected string or number or null, received object"],
+    [[], "expected string or number or null, received array"],
     ["", "Too small: expected string to have >=1 characters"],
   ])("of a union lists what it takes, unless one of its options is of that kind: %j", async (size, detail) => {
     const schema = z.object({ size: z.union([z.string().min(1), z.union([z.number(), z.null()])]) });
     const problem = await refused(schema, [{ size }]);
     expect(problem.errors).toEqual([{ pointer: "/0/size", detail }]);
+  });
+
+  test.each([
+    [z.string().min(2), [], "expected string, received array"],
+    [z.string().max(2), { length: 3 }, "expected string, received object"],
+    [z.array(z.string()).length(2), "x", "expected array, received string"],
+  ])("says nothing of the length of a value of another kind", async (schema, value, detail) => {
+    expect((await refused(z.object({ x: schema }), [{ x: value }])).errors).toEqual([{ pointer: "/0/x", detail }]);
+    const list = (await refused(z.array(schema), [Array(4000).fill(value)])).errors;
+    expect(list?.map(({ pointer }) => pointer)).toEqual(Array.from({ length: 1000 }, (_, i) => `/0/${i}`));
+  });
+
+  test("counts characters, as its JSON Schema does", async () => {
+    const schema = z.object({ x: z.string().min(2).max(3) });
+    const detail = "Too small: expected string to have >=2 characters";
+    expect((await refused(schema, [{ x: "\u{1F600}" }])).errors).toEqual([{ pointer: "/0/x", detail }]);
+    const inputs = [{ x: "\u{1F600}\u{1F600}" }, { x: "\u{1F600}".repeat(3) }, { x: "ab" }];
+    expect(await read(schema, JSON.stringify(inputs))).toMatchObject({ inputs });
   });
 
   test.each([

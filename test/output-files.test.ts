@@ -64,6 +64,15 @@ test("a file has its bytes, its media type, and headers that let no script of it
   });
 });
 
+test("a file is found whatever the prediction and the host are called", async () => {
+  const path = "/predictions/the-first-outputs";
+  const headers = { "Content-Type": "application/json", Prefer: "wait" };
+  await server.client.fetch(path, { method: "PUT", headers, body: JSON.stringify([{ x: 10 }]) });
+  expect(await (await get(`${path}/outputs/0/pages%2F0/page?x=outputs/0/y`)).text()).toBe(smallPage);
+  const bytes = `GET ${path}/outputs/0/pages/0/page HTTP/1.1\r\nHost: outputs\r\nConnection: close\r\n\r\n`;
+  expect(await sendRaw(server.url, bytes)).toEndWith(`\r\n\r\n${smallPage}`);
+});
+
 test("a file can be read as soon as its output is there", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 10 }, { x: 10, before: gate.url("a") }]);

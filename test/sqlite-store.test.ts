@@ -7,6 +7,7 @@ import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
 import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import type { LeftRequest } from "../src/predictions/store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
+import { until } from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const everyone = (_owner: string) => true;
@@ -68,6 +69,18 @@ describe("what is kept", () => {
     await store.close();
   });
 
+  test.each(["small", "large"])("is told once it is written, where its request was kept (%s)", async (size) => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await store.create(requestOf("a1"));
+    const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
+    store.finish(record);
+    expect(await store.get("a1")).toEqual(record);
+    using database = new Database(dir.join("predictions.db"), { readonly: true });
+    expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
+    await store.close();
+  });
+
   test("is the first outcome, of two processes too", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
@@ -82,6 +95,17 @@ describe("what is kept", () => {
     expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(1);
     await member.close();
     await main.close();
+  });
+
+  test("is counted no longer once it has expired, though nothing more is told", async () => {
+    await using dir = await tempDir();
+    const store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
+    await store.create(requestOf("a1"));
+    store.finish(endOf("a1"));
+    await store.flush();
+    await until(() => store.retained.count === 0);
+    expect(store.retained).toEqual({ count: 0, bytes: 0 });
+    await store.close();
   });
 
   test("is private", async () => {

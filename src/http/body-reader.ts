@@ -82,10 +82,15 @@ function checkMediaType(headers: Headers): string | undefined {
 
 /** @returns undefined for a body in chunks, which tells its size only by coming to its end */
 function lengthOf({ headers }: Request, limits: BodyLimits): number | undefined {
+  const bytes = announcedBytes(headers);
+  if (bytes !== undefined) checkSize(bytes, limits);
+  return bytes;
+}
+
+/** Of a header that came twice Bun has made one, with a comma between two equal numbers. */
+export function announcedBytes(headers: Headers): number | undefined {
   const length = headers.get("content-length");
-  if (length === null) return undefined;
-  checkSize(Number(length), limits);
-  return Number(length);
+  return length === null ? undefined : Number.parseInt(length, 10);
 }
 
 /** Not `request.text()`, which replaces what is not UTF-8: nothing tells its U+FFFD from one that was sent. */

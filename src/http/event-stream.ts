@@ -129,7 +129,8 @@ export class EventStream {
         memory.onceRoom(this.changed);
         yield* this.#pause();
       } else {
-        if (next.index !== undefined) this.#sent.add(next.index);
+        if (next.index === undefined) await watched.written?.();
+        else this.#sent.add(next.index);
         yield* this.#send(next);
         if (next.index === undefined) return;
       }

@@ -66,14 +66,15 @@ function* inList(pieces: Pieces): Pieces {
 /** JSON, in which a file stands for the text of its data URL. */
 function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
   const { within } = place;
-  const { kinds, items = anything } = expected;
-  const isText = takesText(expected) || (kinds.has("array") && takesText(items));
+  const { kinds } = expected;
+  const isText = takesText(expected) || (kinds.has("array") && takesText(elementOf(expected, 0)));
   const values = place.values.map((value) => (isJsonFile(value) && !isText ? utf8(value.bytes) : value));
   const [first] = values;
   if (within.size === 0 && first !== undefined) {
-    const isElement = kinds.has("array") && !isString(first, expected) && !isJsonList(first);
+    const isNull = first === "null" && kinds.has("null") && !takesText(elementOf(expected, 0));
+    const isElement = kinds.has("array") && !isString(first, expected) && !isJsonList(first) && !isNull;
     if (values.length === 1 && !isElement) yield* valueJson(first, expected);
-    else yield* inList(listed(values.map((value) => valueJson(value, items))));
+    else yield* inList(listed(values.map((value, i) => valueJson(value, elementOf(expected, i)))));
     return;
   }
   if (values.length > 0) throw misplaced(path, "parts lie both at this place and in it");
@@ -81,7 +82,7 @@ function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pie
   if (kinds.has("array") && !kinds.has("object")) {
     names.sort((a, b) => Number(a) - Number(b));
     if (names.some((name, i) => name !== String(i))) throw misplaced(path, "expected parts numbered from 0, each once");
-    yield* inList(listed(names.map((name) => jsonOf(place.at(name), items, [...path, name]))));
+    yield* inList(listed(names.map((name, i) => jsonOf(place.at(name), elementOf(expected, i), [...path, name]))));
     return;
   }
   yield "{";
@@ -97,6 +98,10 @@ function* listed(all: readonly Pieces[]): Pieces {
     if (i > 0) yield ",";
     yield* pieces;
   }
+}
+
+function elementOf({ items = anything, first = [] }: Expected, index: number): Expected {
+  return first[index] ?? items;
 }
 
 /** A text that is no JSON where something else than text is expected is one that the schema refuses. */

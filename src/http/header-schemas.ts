@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { webhookEvents } from "../webhooks/webhook.ts";
 import { contentEncodings } from "./decoded-body.ts";
-import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
+import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, MIN_CANCEL_AFTER_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
 import { MAX_WEBHOOK_URL } from "./webhook-headers.ts";
 
 /** A key that a client chose. */
@@ -25,10 +25,10 @@ export const linked = {
 export const traced = {
   "X-Request-Id": z
     .string()
-    .max(128)
     .optional()
     .openapi({
-      description: "Names the request in its answer and in the server's log: printable ASCII",
+      description:
+        "Names the request in its answer and in the server's log: at most 128 characters of printable ASCII, or a new one takes its place",
       examples: [sampleId],
     }),
   traceparent: text(
@@ -49,11 +49,11 @@ export function prefer(hasLinks: boolean) {
 export const creation = {
   "Cancel-After": z
     .number()
-    .min(0.001)
+    .min(MIN_CANCEL_AFTER_S)
     .max(MAX_CANCEL_AFTER_S)
     .optional()
     .openapi({
-      description: "A time limit for this prediction, in seconds; at most three decimals",
+      description: "A time limit for this prediction, in seconds, to the millisecond",
       examples: [30],
     }),
   "Webhook-URL": z
@@ -74,7 +74,7 @@ export const idempotencyKey = {
   "Idempotency-Key": z
     .string()
     .min(16)
-    .max(257)
+    .max(255)
     .optional()
     .openapi({
       description:

@@ -3,7 +3,8 @@ import { ProblemError } from "./problem.ts";
 
 const DEFAULT_WAIT_S = 60;
 export const MAX_WAIT_S = 300;
-/** Longest time limit that can be asked for, as its header is read: nine digits and three decimals. */
+/** Time limits that can be asked for; numbers of other decimals are rounded to milliseconds. */
+export const MIN_CANCEL_AFTER_S = 0.001;
 export const MAX_CANCEL_AFTER_S = 999_999_999.999;
 
 /**
@@ -31,7 +32,10 @@ export function prefersLinks(prefer: string | null): boolean {
  */
 export function cancelAfterMsOf(header: string | null): number | undefined {
   if (header === null) return undefined;
-  if (/^\d{1,9}(\.\d{1,3})?$/.test(header) && Number(header) > 0) return Number(header) * 1000;
+  const ms = Math.round(1000 * Number(header));
+  const isTaken = ms >= 1000 * MIN_CANCEL_AFTER_S && ms <= 1000 * MAX_CANCEL_AFTER_S;
+  // Without a sign, an exponent or the prefix of another base.
+  if (/^\d+(\.\d+)?$/.test(header) && isTaken) return ms;
   throw new ProblemError({
     status: 400,
     code: "bad_header",

@@ -11,7 +11,7 @@ import { type OutputSamples, recordSamples } from "./record-samples.ts";
 const eventsRequest = {
   "Last-Event-ID": text("Of the last event that the client had: the others follow", "0:0-3").optional(),
 };
-const eventsAnswer = { "Cache-Control": z.literal("no-cache"), "X-Accel-Buffering": z.literal("no") };
+const eventsAnswer = { "Cache-Control": z.literal("no-cache, no-transform"), "X-Accel-Buffering": z.literal("no") };
 
 const fileRequest = {
   Range: text("One part of the bytes", "bytes=0-1023").optional(),

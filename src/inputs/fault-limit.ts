@@ -1,4 +1,5 @@
 /** Makes a schema stop at the first so many faults: zod makes an object for every fault before anybody can count them. */
+import { withoutLengths } from "../model/length-issues.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import * as z from "../model/z.ts";
 
@@ -68,7 +69,7 @@ function slicedList(parse: Parse, max: number, { maxLength, isPlain }: ListRule)
       const slice: Payload = { value: list.slice(first, first + SLICE), issues: [] };
       if (parse(slice, context) instanceof Promise) throw new z.core.$ZodAsyncError();
       if (Array.isArray(slice.value)) for (let i = 0; i < slice.value.length; i++) values[first + i] = slice.value[i];
-      for (const issue of slice.issues) {
+      for (const issue of withoutLengths(slice.issues)) {
         payload.issues.push({ ...issue, path: movedBy(first, issue.path) });
       }
       if (isFull(payload, max)) break;
@@ -91,7 +92,7 @@ function slicedRecord(parse: Parse, max: number): Parse {
       const slice: Payload = { value: Object.fromEntries(entries.slice(first, first + SLICE)), issues: [] };
       if (parse(slice, context) instanceof Promise) throw new z.core.$ZodAsyncError();
       Object.assign(values, slice.value);
-      payload.issues.push(...slice.issues);
+      payload.issues.push(...withoutLengths(slice.issues));
       if (isFull(payload, max)) break;
     }
     return payload;

@@ -81,7 +81,7 @@ export class InputDecoder {
       // A schema that does not follow it has faults to tell of; one that takes it unseen leaves it to others to follow.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
-      else for (const issue of parsed.error.issues) faults.add(issue, [first + i]);
+      else faults.add(parsed.error.issues, [first + i]);
     }
     return inputs;
   }
@@ -111,9 +111,9 @@ export class Faults {
     return this.#faults.length;
   }
 
-  /** A zod issue as faults: one for each unknown field, and for a union those of its nearest option. */
-  add(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {
-    for (const each of withoutUnions([issue])) this.#add(each, base);
+  /** The zod issues of one input as faults: one for each unknown field, and for a union those of its nearest option. */
+  add(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[]): void {
+    for (const each of withoutUnions(issues)) this.#add(each, base);
   }
 
   #add(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {

@@ -83,7 +83,9 @@ class Cutter {
     return kind === "array" ? this.#list(at, expected, isWhole) : this.#object(at, expected, isWhole);
   }
 
-  #list(at: number, { items = anything, enough = 0 }: Expected, isWhole: boolean): number {
+  #list(at: number, { items = anything, first: tuple, enough = 0 }: Expected, isWhole: boolean): number {
+    // Of a tuple nothing is cut: its elements differ.
+    if (tuple !== undefined) return this.#endOfNested(at + 1);
     const first = this.#afterSpace(at + 1);
     const isEmpty = this.#bytes[first] === CLOSE_LIST;
     const close = isEmpty

@@ -63,8 +63,12 @@ export function file(options: FileOptions = {}) {
 
 const unread = "; a file of the input that was never read stays the URL it came as";
 
-/** A data URI once there is content; a file that was never fetched stays the URL it is. */
+/**
+ * A data URI once there is content; a file that was never fetched stays the URL it is. Where what holds the field has checks, zod encodes once
+ * without any: something else than a file is refused after that.
+ */
 function toWire(file: ModelFile): string {
+  if (!(file instanceof ModelFile)) return "";
   return file.url !== undefined && !file.isFilled ? file.url : wireUri(file);
 }
 

@@ -63,8 +63,13 @@ function numberCheck(schema: z.ZodNumber): PlainCheck | undefined {
 function stringCheck(schema: z.ZodString): PlainCheck | undefined {
   const bounds = boundsOf(schema);
   if (bounds === undefined || isSpecial(schema)) return undefined;
-  // zod counts code units, as `length` does.
-  return (value) => typeof value === "string" && value.length >= bounds.min && value.length <= bounds.max;
+  const { min, max } = bounds;
+  return (value) => typeof value === "string" && hasCharacters(value, min) && value.length <= max;
+}
+
+/** As zod and JSON Schema count characters, each is one or two code units; where it has more units than `max` zod is asked. */
+function hasCharacters(text: string, min: number): boolean {
+  return text.length >= min && (text.length >= 2 * min || z.core.util.codePointLength(text) >= min);
 }
 
 function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): PlainCheck | undefined {

@@ -1,4 +1,5 @@
 /** What to say where a value fits no option of a union: zod itself says no more than "Invalid input". */
+import { withoutLengths } from "./length-issues.ts";
 import type * as z from "./z.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -13,7 +14,7 @@ class Unions {
   readonly #made = new Map<Issue, readonly Issue[]>();
 
   without(issues: readonly Issue[]): readonly Issue[] {
-    return issues.flatMap((issue) => {
+    return withoutLengths(issues).flatMap((issue) => {
       const made = this.#made.get(issue) ?? this.#nearest(issue);
       this.#made.set(issue, made);
       return made;

@@ -95,6 +95,10 @@ export class MemoryStore implements PredictionStore {
 
   async *left(): AsyncGenerator<LeftRequest> {}
 
+  written(): Promise<void> {
+    return Promise.resolve();
+  }
+
   flush(): Promise<void> {
     return Promise.resolve();
   }

@@ -86,4 +86,6 @@ export interface Watched extends Disposable {
   readonly record: PredictionRecord | undefined;
   /** Outputs as JSON texts, by index, as far as they are known here before the end. */
   readonly outputs: readonly (Text | undefined)[];
+  /** Resolves when its end may be told; undefined where it always may. */
+  readonly written?: () => Promise<void>;
 }

@@ -86,6 +86,7 @@ export class PredictionService implements Predictions {
     }
     // Not of one that has ended, as most have that were waited for.
     if (live.isToBeKept) await this.#live.keep(live);
+    if (live.isKept) await this.#written(live);
     return live.record;
   }
 
@@ -105,6 +106,7 @@ export class PredictionService implements Predictions {
     const live = this.#liveOf(kind, id);
     live?.end("Canceled", "canceled");
     this.#live.unread.read(id);
+    if (live !== undefined) await this.#written(live);
     const record = live?.record ?? (await this.get(kind, id));
     if (record === undefined || hasEnded(record)) return record;
     throw new SconceError("not_ready", "the process that has this prediction is starting again; try again then", {
@@ -121,6 +123,7 @@ export class PredictionService implements Predictions {
     if (live === undefined) return this.get(kind, id);
     await this.#waits.until(live, client, waitMs);
     if (live.isOver) this.#live.unread.read(id);
+    await this.#written(live);
     return live.record;
   }
 
@@ -134,11 +137,17 @@ export class PredictionService implements Predictions {
       get outputs() {
         return live?.outputs ?? [];
       },
+      written: () => this.#written(live),
       [Symbol.dispose]: () => {
         stop?.();
         if (live?.isOver) this.#live.unread.read(id);
       },
     };
+  }
+
+  /** Resolves when the end of one that has one, and whose id was told, can be told as well. */
+  async #written(live: LivePrediction | undefined): Promise<void> {
+    if (live?.isOver && live.isKept) await this.#options.store.written(live.id);
   }
 
   /** Goes on with what earlier processes with these owners left behind; limits do not refuse what was accepted. */

@@ -54,10 +54,15 @@ export interface PredictionStore {
   begun(id: string): void;
   /** Takes that back: its process ends in order, which is no death that it may have caused. */
   interrupted(id: string): void;
-  /** Keeps how a prediction ended, kept as a request or not. It can be read at once. The first outcome stands. */
+  /** Keeps how a prediction ended, kept as a request or not. The first outcome stands. */
   finish(record: EndedRecord): void;
-  /** An ended prediction, or a pending one that another process has. */
+  /** An ended prediction, once it is `written`, or a pending one that another process has. */
   get(id: string): Promise<PredictionRecord | undefined>;
+  /**
+   * Resolves when an outcome of what was kept as a request is kept, or cannot be now: before that it is told to nobody, as a killed process would be
+   * followed by one that comes to another.
+   */
+  written(id: string): Promise<void>;
   /** Takes over what earlier processes with these owners left behind, oldest first; what had begun counts one more death. */
   left(owners: (owner: string) => boolean): AsyncIterable<LeftRequest>;
   /** Ended predictions that can be read, and the bytes of their results. */

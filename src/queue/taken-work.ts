@@ -178,9 +178,13 @@ export class TakenWork implements PredictionStore {
 
   /** As the queue has it: of what has ended here once it was told that. */
   async get(id: string): Promise<PredictionRecord | undefined> {
+    await this.written(id);
+    return this.#queues.read(id);
+  }
+
+  async written(id: string): Promise<void> {
     const held = this.#held.get(id);
     if (held?.isOver) await new Promise<void>((resolve) => held.onTold.push(resolve));
-    return this.#queues.read(id);
   }
 
   async *left(): AsyncGenerator<LeftRequest> {}

@@ -10,7 +10,7 @@ const parameter = z.object({
 });
 const media = z.object({ schema: z.unknown(), example: z.unknown().optional() });
 const response = z.object({
-  headers: z.record(z.string(), z.object({ required: z.boolean().optional() })),
+  headers: z.record(z.string(), z.object({ required: z.boolean().optional(), schema: z.looseObject({}) })),
   content: z.record(z.string(), media).default({}),
 });
 const operation = z.object({
@@ -103,6 +103,10 @@ export class ApiDocument {
       ([name, { required }]) => [name.toLowerCase(), required] as const,
     );
     for (const [name, required] of names) if (required && !answer.headers.has(name)) faults.push(`lacks ${name}`);
+    for (const [name, { schema }] of Object.entries(documented.headers)) {
+      const value = answer.headers.get(name);
+      if (value !== null && !this.#ajv.validate(schema, value)) faults.push(`has ${value} as ${name}`);
+    }
     for (const [name] of answer.headers) {
       if (!transport.has(name) && !names.some(([known]) => known === name)) faults.push(`has ${name}`);
     }

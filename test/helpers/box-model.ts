@@ -11,6 +11,7 @@ export default defineModel({
     flag: z.boolean().optional(),
     text: z.string().max(50).optional(),
     maybe: z.number().nullable().optional(),
+    remark: z.string().nullable().optional(),
     mode: z.enum(["fast", "slow"]).optional(),
     level: z.union([z.number(), z.literal("auto")]).optional(),
     list: z.array(z.number()).optional(),

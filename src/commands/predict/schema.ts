@@ -28,7 +28,7 @@ export class SchemaNode {
 
   /** Whether it takes texts that are not listed. */
   get takesAnyText(): boolean {
-    return this.#alternatives.some((one) => one.type === "string" && !("const" in one || "enum" in one));
+    return this.#alternatives.some((one) => kindsOf(one).includes("string") && !("const" in one || "enum" in one));
   }
 
   /** Whether it may be a URL, as in `image()`, `file()` and `ndarray()` fields. */

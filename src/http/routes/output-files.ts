@@ -11,6 +11,7 @@ import { hasEnded } from "../../predictions/record.ts";
 import { byteRangeOf } from "../byte-range.ts";
 import { type Family, families } from "../families.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
+import { urlOf } from "../path.ts";
 import { ProblemError, unknownPrediction } from "../problem.ts";
 import { contextOf } from "../request-context.ts";
 import type { PredictionRoutes } from "./predictions.ts";
@@ -42,7 +43,7 @@ export function addOutputFileRoutes(
         const text = outputOf(watched, list, index);
         // What is parsed of it, and decoded.
         using _charge = memory.add("answers", 2 * text.length);
-        const fields = fieldsOf(raw.url);
+        const fields = fieldsOf(raw);
         const uri = fileIn(text, fields);
         const { bytes, mediaType, parameters } = decoded(uri);
         const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
@@ -89,8 +90,9 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
 }
 
 /** The parts behind the index; clients that are generated write the slashes between them as `%2F`. */
-function fieldsOf(url: string): string[] {
-  const place = /outputs\/[^/?]+\/([^?]*)/.exec(url)?.[1] ?? "";
+function fieldsOf(request: Request): string[] {
+  // Behind the path of the prediction, the list and the index: an id may end with "outputs", too.
+  const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
   try {
     return decodeURIComponent(place).split("/").filter(Boolean);
   } catch {

@@ -8,7 +8,7 @@ import type { AskedPrediction, Client, Predictions, Watched } from "../../predic
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Sender } from "../../serving/suspects.ts";
 import { bodyOf } from "../body.ts";
-import { readBody } from "../body-reader.ts";
+import { announcedBytes, readBody } from "../body-reader.ts";
 import { checkChosenId, idOfKey } from "../chosen-id.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { type Family, families } from "../families.ts";
@@ -208,7 +208,7 @@ function askedOf(raw: Request): Asked {
   const { headers } = raw;
   const isForEvents = asksForEvents(raw);
   return {
-    bytes: Number(headers.get("content-length")),
+    bytes: announcedBytes(headers) ?? 0,
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),

@@ -7,7 +7,8 @@ import { FileField } from "./file-field.tsx";
 import { ListField } from "./list-field.tsx";
 import { ObjectField } from "./object-field.tsx";
 import { ChoiceField, NumberField, SwitchField, TextField } from "./plain-fields.tsx";
-import { type JsonSchema, kindOf, RootSchema, resolved } from "./schema.ts";
+import { RootSchema } from "./root-schema.ts";
+import { type JsonSchema, kindOf, resolved } from "./schema.ts";
 import type { Value } from "./value.ts";
 
 export interface FieldProps {

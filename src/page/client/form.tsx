@@ -3,7 +3,8 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Fault, Model } from "./api.ts";
 import { Faults, Field, faultsAt } from "./field.tsx";
 import { Members } from "./object-field.tsx";
-import { initialOf, kindOf, RootSchema, resolved } from "./schema.ts";
+import { RootSchema } from "./root-schema.ts";
+import { initialOf, kindOf, resolved } from "./schema.ts";
 import type { Value } from "./value.ts";
 
 /** An input of the form; the key stays while others come and go. */

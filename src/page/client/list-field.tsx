@@ -1,7 +1,8 @@
 /** A list, of which each item is a field. */
 import { useContext } from "preact/hooks";
 import { Faults, Field, type FieldProps } from "./field.tsx";
-import { initialOf, type JsonSchema, RootSchema } from "./schema.ts";
+import { RootSchema } from "./root-schema.ts";
+import { initialOf, type JsonSchema } from "./schema.ts";
 import { isList } from "./value.ts";
 
 export function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: JsonSchema }) {

@@ -1,7 +1,8 @@
 /** The fields of an object; those that may be left out are added by a button. */
 import { useContext } from "preact/hooks";
 import { Faults, Field, type FieldProps } from "./field.tsx";
-import { initialOf, type JsonSchema, RootSchema, resolved } from "./schema.ts";
+import { RootSchema } from "./root-schema.ts";
+import { initialOf, type JsonSchema, resolved } from "./schema.ts";
 import { isObject, titleOf, withMember } from "./value.ts";
 
 export function ObjectField(props: FieldProps) {

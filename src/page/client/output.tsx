@@ -5,7 +5,8 @@ import { Compare } from "./compare.tsx";
 import { JsonTree } from "./json-tree.tsx";
 import { Download, Media } from "./media.tsx";
 import { Bars, Plot } from "./numbers.tsx";
-import { type JsonSchema, memberOf, RootSchema, resolved } from "./schema.ts";
+import { RootSchema } from "./root-schema.ts";
+import { type JsonSchema, memberOf, resolved } from "./schema.ts";
 import { isTable, Table } from "./table.tsx";
 import { holdsFile, isList, isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
 

@@ -4,7 +4,7 @@ import { hasEnded, type Model, type Run } from "./api.ts";
 import { Clock } from "./clock.tsx";
 import { CopyButton } from "./copy-button.tsx";
 import { Output } from "./output.tsx";
-import { RootSchema } from "./schema.ts";
+import { RootSchema } from "./root-schema.ts";
 import type { RunState } from "./use-run.ts";
 import { isObject, type Json, pictureIn } from "./value.ts";
 

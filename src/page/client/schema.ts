@@ -1,11 +1,10 @@
 /** JSON Schema, as the server describes inputs and outputs with it, and which kind of field each asks for. */
-import { createContext } from "preact";
 import { isObject, type Json, type JsonObject, type Value } from "./value.ts";
 
 export interface JsonSchema {
   readonly $ref?: string;
   readonly $defs?: Readonly<Record<string, JsonSchema>>;
-  readonly type?: string;
+  readonly type?: string | readonly string[];
   readonly title?: string;
   readonly description?: string;
   readonly default?: Json;
@@ -43,9 +42,6 @@ export type Kind =
   | { readonly name: "choice"; readonly choices: readonly Choice[] }
   | { readonly name: "list"; readonly items: JsonSchema };
 
-/** The whole that `$ref` leads into. */
-export const RootSchema = createContext<JsonSchema>({});
-
 /** What a reference leads to; of what may be null, what it is otherwise. */
 export function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
   if (schema.$ref !== undefined) {
@@ -53,11 +49,19 @@ export function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
     const { $ref: _, ...beside } = schema;
     return resolved({ ...definition, ...beside }, root);
   }
+  if (isSeveral(schema.type)) {
+    const [only, ...more] = schema.type.filter((type) => type !== "null");
+    return only === undefined || more.length > 0 ? schema : { ...schema, type: only };
+  }
   const others = schema.anyOf?.filter(({ type }) => type !== "null") ?? [];
   const [only] = others;
   if (only === undefined || others.length > 1 || others.length === schema.anyOf?.length) return schema;
   const { anyOf: _, ...beside } = schema;
   return resolved({ ...only, ...beside }, root);
+}
+
+function isSeveral(type: JsonSchema["type"]): type is readonly string[] {
+  return Array.isArray(type);
 }
 
 /** @param schema a resolved one */

@@ -163,6 +163,11 @@ export class ChangeQueue {
     return this.#indexed.get(id)?.record;
   }
 
+  /** Whether the outcome of a prediction that was kept as a request waits to be written. */
+  hasEnd(id: string): boolean {
+    return this.#urgent.get(id)?.op === "end";
+  }
+
   /** Of all that are not written. */
   oldestNumber(): number {
     const lazy = this.#lazy.first?.number ?? Infinity;

@@ -64,8 +64,10 @@ export class PredictionDatabase {
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
 
+  /** Of all processes. */
   get totals(): Totals {
-    return this.#totals;
+    const { totalCount, totalBytes } = this.#meta();
+    return { totalCount, totalBytes };
   }
 
   /** Commits all of it or nothing. */

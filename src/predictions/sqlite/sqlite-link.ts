@@ -12,6 +12,7 @@ import type {
   StoredRequest,
   StoreMessage,
   TakeMessage,
+  Tended,
   Totals,
   WriteMessage,
   Written,
@@ -30,6 +31,8 @@ export class SqliteLink {
   #worker: Worker | undefined;
   #opened: Promise<Totals> | undefined;
   #nextNumber = 0;
+  /** Told what is left when outcomes have expired. */
+  onTended: (totals: Totals) => void = () => {};
 
   /** @param openMessage is asked for again for every thread, as the time is part of it */
   constructor(openMessage: () => OpenMessage, newWorker: () => Worker = sqliteWorker) {
@@ -92,7 +95,8 @@ export class SqliteLink {
   async #start(): Promise<Totals> {
     const worker = this.#newWorker();
     this.#worker = worker;
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+    worker.onmessage = ({ data }: MessageEvent<Answer | Tended>) => {
+      if (data.number === undefined) return this.onTended(data.totals);
       const asked = this.#asked.get(data.number);
       this.#asked.delete(data.number);
       asked?.resolve(data);

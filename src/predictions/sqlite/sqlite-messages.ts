@@ -138,6 +138,12 @@ export interface StoredRequest {
   readonly file: string | null;
 }
 
+/** What the thread says by itself: what is left after it has tended to the database. */
+export interface Tended {
+  readonly number?: undefined;
+  readonly totals: Totals;
+}
+
 /** The answer to a message; a row that is not there is left out, and `fault` says in words why it could not be done. */
 export interface Answer {
   readonly number: number;

@@ -87,6 +87,9 @@ export class SqliteStore implements PredictionStore {
     this.#wallClock = wallClock;
     this.#lock = lock;
     this.#link = new SqliteLink(openMessage, options.newWorker);
+    this.#link.onTended = (totals) => {
+      this.#writer.totals = totals;
+    };
     this.webhooks = new SqliteWebhooks(path, this.#link);
     this.#files = new KeptFiles(path, sync === "full");
     this.#recent = new MemoryStore(
@@ -154,7 +157,10 @@ export class SqliteStore implements PredictionStore {
   async get(id: string): Promise<PredictionRecord | undefined> {
     // Recent ones are forgotten oldest first: what was told since the oldest of them needs no search.
     const known = this.#recent.recall(id) ?? this.#writer.find(id, this.#recent.oldestMs);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      await this.#writer.written(id);
+      return known;
+    }
     let reading = this.#reading.get(id);
     if (reading === undefined) {
       reading = this.#read(() => this.#recordOf(id)).finally(() => this.#reading.delete(id));
@@ -192,6 +198,10 @@ export class SqliteStore implements PredictionStore {
         digest: request.digest || undefined,
       };
     }
+  }
+
+  written(id: string): Promise<void> {
+    return this.#writer.written(id);
   }
 
   flush(): Promise<void> {

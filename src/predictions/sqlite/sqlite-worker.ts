@@ -3,7 +3,7 @@ import { messageOf, SconceError } from "../../errors.ts";
 import { databaseFault } from "./database-fault.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
 import { decodeBatch } from "./sqlite-batch.ts";
-import type { Answer, Numbered } from "./sqlite-messages.ts";
+import type { Answer, Numbered, Tended } from "./sqlite-messages.ts";
 
 declare const self: Worker;
 
@@ -65,9 +65,10 @@ function tend(): void {
   if (database === undefined) return;
   let delayMs = PAUSE_MS;
   quietly(() => {
-    const hasMore = database?.tend() ?? false;
-    const expiryMs = database?.msUntilExpiry() ?? MAX_DELAY_MS;
-    delayMs = hasMore ? 0 : Math.max(PAUSE_MS, expiryMs + 1);
+    if (database === undefined) return;
+    const hasMore = database.tend();
+    delayMs = hasMore ? 0 : Math.max(PAUSE_MS, (database.msUntilExpiry() ?? MAX_DELAY_MS) + 1);
+    self.postMessage({ totals: database.totals } satisfies Tended);
   });
   tendIn(delayMs);
 }

@@ -124,6 +124,23 @@ export class SqliteWriter {
     return this.#filing.get(id)?.record ?? this.#queue.find(id, upToMs);
   }
 
+  /** Resolves when the outcome of a prediction that was kept as a request is written, or cannot be now. */
+  async written(id: string): Promise<void> {
+    while (this.#isOnItsWay(id) && this.#retryTimer === undefined && !this.#isStopped) {
+      const turn = Promise.withResolvers<void>();
+      this.#flushes.push(turn);
+      await turn.promise.catch(() => {});
+    }
+  }
+
+  #isOnItsWay(id: string): boolean {
+    return (
+      this.#queue.hasEnd(id) ||
+      this.#filing.has(id) ||
+      this.#posted.some(({ id: each, op }) => each === id && op === "end")
+    );
+  }
+
   /** @throws SconceError `predictions_unwritable` when not all can be written now; it is tried again all the same */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;

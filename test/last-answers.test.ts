@@ -1,0 +1,48 @@
+/** A server that stops lets answers that are being read be read to their end, for as long as it lingers. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { connect } from "node:net";
+import { storeWith, type TestServer } from "./helpers/server.ts";
+
+setDefaultTimeout(120_000);
+
+/** More than the system holds for a connection that nobody reads. */
+const LENGTH = 40_000_000;
+
+/** A client that has begun to read its answer, and goes on when it is told to. @returns the rest of it */
+async function beginReading({ url }: TestServer): Promise<() => Promise<string>> {
+  const begun = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  const body = JSON.stringify([{ length: LENGTH }]);
+  const head = `Host: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nContent-Length: ${body.length}`;
+  const pieces: Buffer[] = [];
+  const socket = connect({ host: url.hostname, port: Number(url.port) });
+  socket.write(`POST /predictions HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n${body}`);
+  socket.on("data", (piece) => {
+    pieces.push(Buffer.from(piece));
+    if (pieces.length === 1) socket.pause();
+    begun.resolve();
+  });
+  socket.on("close", () => ended.resolve());
+  socket.on("error", () => {});
+  await begun.promise;
+  return async () => {
+    socket.resume();
+    await ended.promise;
+    return Buffer.concat(pieces).toString("latin1");
+  };
+}
+
+test("answers are sent for as long as ended predictions can be read, however slowly they are read", async () => {
+  await using store = await storeWith("greedy");
+  await using hasty = await store.serve("greedy", { linger: 0 });
+  await using patient = await store.serve("greedy", { linger: 600 });
+  const readers = [await beginReading(patient), await beginReading(hasty)] as const;
+  const stopped = patient.stop();
+  // It stops when it has closed the connection of its reader.
+  await hasty.stop();
+  const [whole, torn] = [await readers[0](), await readers[1]()];
+  expect(whole.length).toBeGreaterThan(LENGTH);
+  expect(whole).toEndWith("\r\n0\r\n\r\n");
+  expect(torn).not.toEndWith("\r\n0\r\n\r\n");
+  await stopped;
+});

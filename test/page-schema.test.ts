@@ -1,0 +1,29 @@
+/** Which fields the page shows for what an input may be, without a browser. */
+import { expect, test } from "bun:test";
+import { z } from "../src/index.ts";
+import { wireSchema } from "../src/model/wire-schema.ts";
+import { initialOf, type JsonSchema, kindOf, resolved } from "../src/page/client/schema.ts";
+
+function shown(schema: z.ZodType): JsonSchema {
+  const root: JsonSchema = wireSchema(schema, "input");
+  return resolved(root, root);
+}
+
+test.each([
+  ["text", z.string().nullable()],
+  ["number", z.number().nullish()],
+  ["number", z.int().min(1).nullable()],
+  ["switch", z.boolean().nullable()],
+  ["object", z.object({ x: z.number() }).nullable()],
+  ["list", z.array(z.string()).nullable()],
+  ["choice", z.enum(["a", "b"]).nullable()],
+  ["json", z.union([z.number(), z.string()])],
+  ["json", z.union([z.number(), z.string()]).nullable()],
+])("a field of the kind %s is shown for what may also be null (%#)", (name, schema) => {
+  expect<string>(kindOf(shown(schema)).name).toBe(name);
+});
+
+test("a field that may be null begins with its default", () => {
+  const schema = shown(z.object({ x: z.number().nullable().default(3), y: z.boolean().nullable() }));
+  expect(initialOf(schema, schema)).toEqual({ x: 3, y: false });
+});

@@ -1,0 +1,67 @@
+/** The end of a prediction whose id was told is told once it is kept: a server that is killed then does not come to another. */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { eventsOf } from "./helpers/events.ts";
+import { type Hold, hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(60_000);
+
+let dir: TempDir;
+let store: TestStore;
+let server: TestServer;
+let gate: Hold;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  gate = hold();
+  store = await storeWith("lab");
+  server = await store.serve("lab", { store: dir.join("predictions.db"), allowPrivateUrls: true });
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+  await gate[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+/** Predictions that the database knows as ended, as the next process would. */
+function kept(): ReadonlySet<unknown> {
+  using database = new Database(dir.join("predictions.db"), { readonly: true });
+  return new Set(
+    database
+      .query<{ id: string }, []>("SELECT id FROM ended")
+      .all()
+      .map(({ id }) => id),
+  );
+}
+
+const ways: Readonly<Record<string, (id: string, end: () => void) => Promise<unknown>>> = {
+  "waits for it": (id, end) => {
+    const answer = server.client.end(id);
+    end();
+    return answer;
+  },
+  "cancels it": (id) => server.client.cancel(id),
+  "reads it again and again": async (id, end) => {
+    end();
+    while (!("finished_at" in (await server.client.read(id))));
+  },
+  "follows its events": async (id, end) => {
+    for await (const { event } of eventsOf(await server.client.fetch(`/predictions/${id}/events`))) {
+      if (event === "start") end();
+      if (event === "completed") return;
+    }
+  },
+};
+
+test.each(Object.entries(ways))("a client that %s is told what the next process knows, too", async (name, tell) => {
+  for (let i = 0; i < 20; i++) {
+    const gateName = `${name.replaceAll(" ", "-")}-${i}`;
+    const { prediction_id: id } = await server.client.create([{ x: i, before: gate.url(gateName) }]);
+    await tell(id, () => gate.release(gateName));
+    expect(kept()).toContain(id);
+  }
+});
