@@ -27,7 +27,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
   /** Resolves when all that was told is forgotten. */
   const forgotten = (name: string) =>
-    until(async () => (await redis.client.exists(`sconce:3:{${name}}:hooks`, `sconce:3:{${name}}:due`)) === 0);
+    until(async () => (await redis.client.exists(`sconce:4:{${name}}:hooks`, `sconce:4:{${name}}:due`)) === 0);
 
   test("tell what a worker does of what a front accepted, each once, and its end last", async () => {
     await using to = receiver();

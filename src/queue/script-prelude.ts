@@ -25,7 +25,7 @@
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 
 /** Names the layout of all that is written: with another one comes another number, so that what replicas of an older sconce keep is left to them. */
-export const KEY_PREFIX = "sconce:3:";
+export const KEY_PREFIX = "sconce:4:";
 /** An end that is longer is fetched by those that wait for it. */
 const MAX_MAIL_BYTES = 65_536;
 /** Longest that mail for a node that is gone stays, and how much. */

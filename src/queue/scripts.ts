@@ -101,7 +101,7 @@ settle()
 return answer
 `);
 
-/** Of each: id, status, members, milliseconds since it was started or "", inputs done, logs, names of what is large. */
+/** Of each: id, status, members, milliseconds since it was started or "", inputs done, logs, the node that put the members elsewhere or "". */
 export const finishScript = script(`
 freeing()
 local ids = {}
