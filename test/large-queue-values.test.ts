@@ -150,6 +150,34 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     await taken.flush();
     expect(taken.ids).toEqual([]);
   });
+
+  test("of what was sent again, as the queue was emptied, are told and leave room for others", async () => {
+    const kept = Promise.withResolvers<void>();
+    using one = await worker("emptied", {
+      put: () => kept.promise,
+      get: () => Promise.resolve(undefined),
+      delete: () => {},
+    });
+    const taken = new TakenWork(one.directory, new MemoryAccount());
+    const takeOne = async () => {
+      await one.queue.create(request("p", "[1]"));
+      for (const each of (await one.take()).requests) return taken.take(each, 1);
+      throw new Error("nothing was taken");
+    };
+    await takeOne();
+    taken.finish(endOf("p", `"outputs":[${large}]`));
+    const read = taken.get("p");
+    await redis.client.flushall();
+    await one.queue.makeGroup();
+    const again = await takeOne();
+    expect((await read)?.outcome).toBeUndefined();
+    kept.resolve();
+    await taken.flush();
+    expect([taken.isHeld(again), taken.share]).toEqual([true, 1]);
+    taken.finish(endOf("p", '"outputs":[1]'));
+    await taken.flush();
+    expect([taken.ids, taken.share]).toEqual([[], 0]);
+  });
 });
 
 describe("ends that the queue was not told", () => {
