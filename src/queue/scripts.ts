@@ -3,7 +3,7 @@ import { LuaScript } from "./redis-link.ts";
 import { MAIL_MS, prelude } from "./script-prelude.ts";
 
 /** A prediction that was in the hands of this many workers which ended may well be the cause. */
-export const MAX_DELIVERIES = 2;
+const MAX_DELIVERIES = 2;
 /** Ends by time in one call. */
 const MAX_EXPIRED = 100;
 /** Of what ended together, forgotten in one call. */

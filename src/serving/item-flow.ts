@@ -32,7 +32,7 @@ export interface StageObserver {
   took(stage: Stage, ms: number): void;
 }
 
-export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
+const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
 
 /** Longest time spent beginning inputs before the event loop turns: a small network is done with one batch while the next is prepared. */
 const MAX_HOLD_MS = 2;
