@@ -280,3 +280,39 @@ test.each([
   expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
   expect(readyOf(large)).toBe(mostReady);
 });
+
+test("items that go behind all others leave these their room, and have a quarter as many bytes", () => {
+  // As above.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher), {
+    maxReadyBytes: 400,
+    maxFetches: 1,
+    pollShare: 0.1,
+  });
+  const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
+  for (let i = 0; i < 10; i++) flow.suspects.ended(bad, true);
+  let left = 0;
+  const come = (client: typeof good, count: number) => {
+    left += count;
+    const succeeded = () => {
+      left -= 1;
+    };
+    flow.run(new ItemList(inputs(count), { succeeded, failed() {} }, { client }));
+  };
+  come(good, 1);
+  for (let i = 0; i < 50; i++) come(bad, 10);
+  expect(flow.ready).toEqual({ items: 1 + 25, bytes: 4 * (1 + 25) });
+  come(good, 200);
+  expect(engine.items.filter(({ lane }) => lane.client === good)).toHaveLength(100);
+  expect(flow.ready.items).toBe(100 + 25);
+  for (let ended = 0; left > 0; ) {
+    const batch = engine.items.slice(ended);
+    expect(batch).not.toBeEmpty();
+    ended += batch.length;
+    engine.listener?.dispatched(batch);
+    for (const item of batch) engine.listener?.finished(item, {});
+  }
+  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
+});
