@@ -117,15 +117,20 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="readonly"}')).toBeGreaterThan(0);
   });
 
-  test("accept nothing while the queue is full, and end what it has", async () => {
+  test("accept nothing while the queue is full, and end what it has, for those that begin to wait then, too", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     await redis.client.config("SET", "maxmemory", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
+    const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
+    // It has come by the time that another has been answered.
+    expect(await server.client.read(id)).toHaveProperty("status");
     gate.release("a");
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await (await later).json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     await redis.client.config("SET", "maxmemory", "0");
     expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
   });

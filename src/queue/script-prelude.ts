@@ -218,6 +218,7 @@ local function expire(id, isLeft)
   local _, limit, deadline, entry = factsOf(id)
   if tonumber(deadline) > now then return false end
   if not isLeft and deadline + ${GRACE_MS} > now and holderOf(entry) then return false end
+  freeing()
   local seconds = math.floor(limit / 10 + 0.5) / 100
   finish(id, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
   return true
@@ -225,9 +226,10 @@ end
 
 local function cancel(id) finish(id, 'failed', '"error_message":"Canceled"') end
 
--- The end is to be told to a node as well.
+-- The end is to be told to a node as well. It takes a few bytes, until what was accepted has ended.
 local function attend(id, node)
   if not isOpen(id) or string.find(string.match(lives[id], '%S*$'), node, 1, true) then return end
+  freeing()
   set(id, lives[id] .. (string.sub(lives[id], -1) == ' ' and '' or ',') .. node)
 end
 
