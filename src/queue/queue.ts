@@ -4,7 +4,6 @@ import { LargeText } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originText } from "../predictions/stored-origin.ts";
 import { webhookText } from "../webhooks/webhook.ts";
-import type { KeptWebhook } from "../webhooks/webhook-store.ts";
 import type { LargeLink } from "./large-link.ts";
 import { LargeParts } from "./large-parts.ts";
 import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
@@ -250,11 +249,14 @@ export class Queue {
 
   /** Lets go of webhooks that were told, goes on telling others, and takes those that nobody tells. */
   async webhooks({ leaseMs, most, told, ours }: WebhookTurn): Promise<WebhooksTaken> {
-    const [count, ...taken] = listOf(
-      await this.#run(scripts.webhookScript, [leaseMs, most, told.length, ...told, ...ours]),
-    );
-    const due: KeptWebhook[] = [];
-    for (let i = 0; i < taken.length; i += 2) due.push({ id: textOf(taken[i]), webhook: textOf(taken[i + 1]) });
+    const named = [...told, ...ours].flatMap(({ id, createdAtMs = 0 }) => [id, createdAtMs]);
+    const reply = await this.#run(scripts.webhookScript, [leaseMs, most, told.length, ...named]);
+    const [count, ...taken] = listOf(reply);
+    const due: WebhooksTaken["due"][number][] = [];
+    for (let i = 0; i < taken.length; i += 3) {
+      const [id, createdAtMs, webhook] = taken.slice(i, i + 3);
+      due.push({ id: textOf(id), createdAtMs: numberOf(createdAtMs), webhook: textOf(webhook) });
+    }
     return { count: numberOf(count), due };
   }
 

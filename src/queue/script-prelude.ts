@@ -13,7 +13,7 @@
  * - `soon`: a sorted set by deadline of what has not ended and is not in the order of its deadline in `work`
  * - `kept`: a list of what ended together: when, how many, bytes, whether one is long, ids
  * - `totals`: `items` and `bytes` of all that has not ended, items `ended` so far, ended predictions `kept`, `keptBytes`
- * - `hooks`: a hash of webhooks by the id of their prediction, until they were told its end
+ * - `hooks`: a hash of webhooks by the id of their prediction, each behind when that was created, until they were told its end
  * - `due`: a sorted set of those that have ended, by when another node is to tell them than the one that does
  * - `mail:NODE`: a stream that a node reads: ends that it waits for, cancelled predictions that it has
  *
