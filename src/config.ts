@@ -131,7 +131,8 @@ export const serveOptions = {
   retainAge: option({
     description: "Seconds that an ended prediction can be read",
     default: 3600,
-    ...duration("seconds", 0),
+    // No timer is set for it.
+    ...duration("seconds", 0, Infinity),
   }),
   retainBytes: option({
     description: "Most bytes of ended predictions, each with 704 beside its results",

@@ -58,20 +58,27 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   return { valueHint: "n", parse };
 }
 
-/** A time, with or without a fraction. */
-export function duration(valueHint: "seconds" | "ms", min: number) {
-  const allowed = `a number of at least ${min}`;
+/** A timer that is set for longer fires at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * A time, with or without a fraction.
+ * @param max in the unit of `valueHint`; by default what a timer takes, 24 days
+ */
+export function duration(
+  valueHint: "seconds" | "ms",
+  min: number,
+  max = Math.floor(MAX_TIMER_MS / (valueHint === "ms" ? 1 : 1000)),
+) {
+  const allowed = `a number ${max === Infinity ? `of at least ${min}` : `from ${min} to ${max}`}`;
   const parse = text(/^\d{1,12}(\.\d+)?$/, allowed)
     .transform(Number)
-    .pipe(z.number().min(min, `must be ${allowed}`));
+    .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
   return { valueHint, parse };
 }
 
 /** A part of the whole, and not nothing of it. */
-export const share = {
-  valueHint: "share",
-  parse: duration("seconds", 0.01).parse.refine((given) => given <= 1, "must be at most 1"),
-};
+export const share = { ...duration("seconds", 0.01, 1), valueHint: "share" };
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
 /** Also none. */

@@ -3,8 +3,11 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import { SconceError } from "../src/errors.ts";
 import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { Fetcher, type FetcherOptions } from "../src/fetching/fetcher.ts";
+import { FileMemory } from "../src/memory/file-memory.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
+import { until } from "./helpers/running.ts";
 
 const guard = new AddressGuard({ allowPrivate: true });
 
@@ -67,6 +70,16 @@ describe("the size limit", () => {
   });
 });
 
+test("a Content-Length beside a Transfer-Encoding says nothing of the file", async () => {
+  for (const length of [3, 300]) {
+    const head = `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    await using server = await rawServer((socket) => socket.write(`${head}a\r\n0123456789\r\n0\r\n\r\n`));
+    using fetcher = newFetcher();
+    const { bytes } = await fetcher.fetch(`http://127.0.0.1:${server.port}/`);
+    expect(Buffer.from(bytes).toString()).toBe("0123456789");
+  }
+});
+
 describe("a compressed body", () => {
   const content = new TextEncoder().encode("sconce ".repeat(100));
   const encodings: [encoding: string, encode: (bytes: Uint8Array) => Uint8Array][] = [
@@ -106,6 +119,27 @@ describe("a compressed body", () => {
     expect(error.code).toBe("file_too_large");
     expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
   });
+
+  test.each([2 ** 20, 4000])(
+    "takes memory for what it may become, twice, before it is read, as far as %d bytes have room",
+    async (maxMemory) => {
+      const bytes = gzipSync(content);
+      const released = Promise.withResolvers<void>();
+      await using server = await rawServer(async (socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${bytes.length}\r\n\r\n`);
+        await released.promise;
+        socket.write(bytes);
+      });
+      using fetcher = newFetcher();
+      using memory = new FileMemory(new MemoryAccount({ maxBytes: maxMemory }), { count: 1, isPatient: true });
+      const fetched = fetcher.fetch(`http://127.0.0.1:${server.port}/`, { charge: memory.charge(0) });
+      await until(() => memory.bytes > 0);
+      expect(memory.bytes).toBe(Math.min(bytes.length + 2 * 1000, maxMemory / 4));
+      released.resolve();
+      expect((await fetched).bytes.length).toBe(content.length);
+      expect(memory.bytes).toBe(content.length);
+    },
+  );
 
   test.each([
     ["gzip", gzipSync(content).subarray(0, 20)],

@@ -8,7 +8,7 @@ import { ReadyInputs } from "../src/inputs/input-list.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { defineModel } from "../src/model/define.ts";
 import { float32, tensor } from "../src/model/tensor.ts";
-import { defaultFlowLimits, ItemFlow } from "../src/serving/item-flow.ts";
+import { ItemFlow } from "../src/serving/item-flow.ts";
 import { ItemList, type ListItem } from "../src/serving/item-list.ts";
 import { ItemPipeline, wholeText } from "../src/serving/item-pipeline.ts";
 import { runDemo } from "../src/serving/run-demo.ts";
@@ -267,7 +267,12 @@ test("a tensor is counted three times until its batch has ended, and only as man
   const engine = new HeldEngine();
   // Tensors are let in up to 0.55 of it.
   const memory = new MemoryAccount({ maxBytes: 1_200_000 });
-  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), { ...defaultFlowLimits, memory });
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), {
+    maxReadyBytes: 2 ** 28,
+    maxFetches: 32,
+    pollShare: 0.1,
+    memory,
+  });
   const few = new ItemList(inputs(10), { succeeded() {}, failed() {} });
   flow.run(few);
   expect(memory.parts.tensors).toBe(10 * 3 * 4000);
@@ -302,4 +307,40 @@ test.each([
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
   expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
   expect(readyOf(large)).toBe(mostReady);
+});
+
+test("items that go behind all others leave these their room, and have a quarter as many bytes", () => {
+  // As above.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher), {
+    maxReadyBytes: 400,
+    maxFetches: 1,
+    pollShare: 0.1,
+  });
+  const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
+  for (let i = 0; i < 10; i++) flow.suspects.ended(bad, true);
+  let left = 0;
+  const come = (client: typeof good, count: number) => {
+    left += count;
+    const succeeded = () => {
+      left -= 1;
+    };
+    flow.run(new ItemList(inputs(count), { succeeded, failed() {} }, { client }));
+  };
+  come(good, 1);
+  for (let i = 0; i < 50; i++) come(bad, 10);
+  expect(flow.ready).toEqual({ items: 1 + 25, bytes: 4 * (1 + 25) });
+  come(good, 200);
+  expect(engine.items.filter(({ lane }) => lane.client === good)).toHaveLength(100);
+  expect(flow.ready.items).toBe(100 + 25);
+  for (let ended = 0; left > 0; ) {
+    const batch = engine.items.slice(ended);
+    expect(batch).not.toBeEmpty();
+    ended += batch.length;
+    engine.listener?.dispatched(batch);
+    for (const item of batch) engine.listener?.finished(item, {});
+  }
+  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });

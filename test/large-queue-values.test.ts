@@ -38,12 +38,12 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
-  async function worker(name: string, large?: LargeValues) {
+  async function worker(name: string, large?: LargeValues, node = "a") {
     const links = await redisLinks(redis.url);
     const { link } = links;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 10 * LARGE };
     const retention = { ms: 60_000, bytes: 10 * LARGE };
-    const of = { ...links, node: "a", leaseMs: 0, retention, timeoutMs: 60_000, limits, large };
+    const of = { ...links, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large };
     const open = (each: string) => new Queue({ ...of, name: each });
     const directory = new QueueDirectory({ link, repository: "lab", name, lifetimeS: 60, open });
     const queue = directory.own;
@@ -112,6 +112,26 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(await requests[1]?.load()).toMatchObject({ id: "q", body: "[1]" });
   });
 
+  test("of a worker that was cut off do not take the place of those that clients were told", async () => {
+    const kept = new Map<string, Uint8Array<ArrayBuffer>>();
+    const values: LargeValues = {
+      put: async (name, value) => void kept.set(name, new Uint8Array(Buffer.from(value))),
+      get: async (name) => kept.get(name),
+      delete: (name) => kept.delete(name),
+    };
+    using first = await worker("two-ends", values);
+    using second = await worker("two-ends", values, "b");
+    await first.queue.create(request("p", "[1]"));
+    const finish = async ({ queue }: typeof first, members: string) => {
+      const record = endOf("p", members);
+      await queue.finish([{ record, bytes: members.length, hasLargeBody: false }]);
+      return String((await queue.read("p", { isAwaited: false }))?.outcome?.members);
+    };
+    const [told, late] = [`"outputs":[1,${large}]`, `"outputs":[2,${large}]`];
+    expect((await finish(second, told)) === told).toBe(true);
+    expect((await finish(first, late)) === told).toBe(true);
+  });
+
   test("that take long to be kept keep no small outcomes from being told", async () => {
     const kept = Promise.withResolvers<void>();
     using one = await worker("outcomes", {
@@ -129,6 +149,34 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     kept.resolve();
     await taken.flush();
     expect(taken.ids).toEqual([]);
+  });
+
+  test("of what was sent again, as the queue was emptied, are told and leave room for others", async () => {
+    const kept = Promise.withResolvers<void>();
+    using one = await worker("emptied", {
+      put: () => kept.promise,
+      get: () => Promise.resolve(undefined),
+      delete: () => {},
+    });
+    const taken = new TakenWork(one.directory, new MemoryAccount());
+    const takeOne = async () => {
+      await one.queue.create(request("p", "[1]"));
+      for (const each of (await one.take()).requests) return taken.take(each, 1);
+      throw new Error("nothing was taken");
+    };
+    await takeOne();
+    taken.finish(endOf("p", `"outputs":[${large}]`));
+    const read = taken.get("p");
+    await redis.client.flushall();
+    await one.queue.makeGroup();
+    const again = await takeOne();
+    expect((await read)?.outcome).toBeUndefined();
+    kept.resolve();
+    await taken.flush();
+    expect([taken.isHeld(again), taken.share]).toEqual([true, 1]);
+    taken.finish(endOf("p", '"outputs":[1]'));
+    await taken.flush();
+    expect([taken.ids, taken.share]).toEqual([[], 0]);
   });
 });
 

@@ -32,6 +32,44 @@ describe("look-ups", () => {
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
+  test("that end together leave their places to as many others", async () => {
+    const { asked, ask, answer } = heldAnswers();
+    const names = new NameResolver({ ask, maxLookups: 2 });
+    const found = ["a", "b", "c", "d"].map((name) => names.resolve(name));
+    await Bun.sleep(0);
+    answer("a");
+    answer("b");
+    await Promise.all(found.slice(0, 2));
+    await Bun.sleep(0);
+    expect(asked).toEqual(["a", "b", "c", "d"]);
+  });
+
+  test("leave a place that is not taken to whoever is behind", async () => {
+    const { asked, ask, answer } = heldAnswers();
+    const names = new NameResolver({ ask, maxLookups: 2 });
+    const controller = new AbortController();
+    const found = ["a", "b"].map((name) => names.resolve(name));
+    const behind = [names.resolve("c"), names.resolve("c"), names.resolve("d")];
+    const given = names.resolve("e", controller.signal);
+    const last = names.resolve("f");
+    await Bun.sleep(0);
+    answer("a");
+    answer("b");
+    await Promise.all(found);
+    await Bun.sleep(0);
+    expect(asked).toEqual(["a", "b", "c", "d"]);
+    answer("c");
+    await behind[0];
+    // It was called, and gives up before it looks.
+    controller.abort(new Error("gone"));
+    expect(await Promise.allSettled([given])).toMatchObject([{ status: "rejected" }]);
+    await Bun.sleep(0);
+    expect(asked.at(-1)).toBe("f");
+    for (const name of ["d", "f"]) answer(name);
+    await Promise.all([...behind, last]);
+    expect(names.load).toEqual({ running: 0, waiting: 0 });
+  });
+
   test("of one name are one", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 1 });

@@ -396,6 +396,18 @@ describe("an item with padded dimensions", () => {
     expect(() => check(empty(0x60000000))).toThrow("an empty tensor of the shape [1610612736,0]");
   });
 
+  test("is refused when a size is no whole number, or less than none", () => {
+    const check = itemCheck({ x: float32("height", pad("width", 0)) });
+    // Made by hand: `tensor` refuses them.
+    const made = (shape: number[], count: number): Tensor => ({
+      dtype: "float32",
+      shape,
+      data: new Float32Array(count),
+    });
+    expect(() => check({ x: made([-1, -5], 5) })).toThrow("preprocess gave float32(-1, -5)");
+    expect(() => check({ x: made([0.5, 10], 5) })).toThrow("preprocess gave float32(0.5, 10)");
+  });
+
   test("is refused when its tensors differ in a size of the same name", () => {
     const check = itemCheck({ ids: int64(pad("tokens", 0)), mask: int64(pad("tokens", 0)) });
     expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(

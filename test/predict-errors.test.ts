@@ -92,6 +92,23 @@ describe("a batch fails when predict", () => {
   }
 });
 
+test("a batch fails when predict gives sizes that no tensor has, where any are declared", async () => {
+  for (const shape of [
+    [1, -1, -5],
+    [1, 0.5, 10],
+  ]) {
+    const [any] = await openRunners({
+      ...options,
+      predict: () => ({ y: { dtype: "float32", shape, data: new Float32Array(5) } }),
+      inputs: { x: float32(2) },
+      outputs: { y: float32("height", pad("width", 0)) },
+    });
+    const message = await failure(any?.run([item(1)]) ?? Promise.resolve());
+    await any?.dispose();
+    expect(message).toContain(`predict gave "y" as float32(${shape.join(", ")}) with 5 elements`);
+  }
+});
+
 test("what predict gave may be written into afterwards: rows were copied", async () => {
   const kept = tensor(Float32Array.of(1, 2), [1, 2]);
   next = () => ({ y: kept, n: n(1) });

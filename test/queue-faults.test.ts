@@ -75,7 +75,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("tell those that wait within two seconds that the queue was emptied", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "emptied", role: "front" });
     const waiting = front.client.post([{ x: 1 }], { Prefer: "wait" }, AbortSignal.timeout(2000));
-    while ((await redis.client.xlen("sconce:3:{emptied}:work")) === 0);
+    while ((await redis.client.xlen("sconce:4:{emptied}:work")) === 0);
     await redis.client.flushall();
     const response = await waiting;
     expect(response.headers.get("retry-after")).toBe("1");
@@ -97,7 +97,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
     await using short = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 2 });
     while ((await short.client.post([{ x: 1 }])).status !== 429);
-    expect(await redis.client.hget("sconce:3:{slow}:totals", "items")).not.toBe("0");
+    expect(await redis.client.hget("sconce:4:{slow}:totals", "items")).not.toBe("0");
   });
 
   test("accept nothing while the queue is read-only, and tell what ended meanwhile", async () => {
@@ -117,15 +117,20 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="readonly"}')).toBeGreaterThan(0);
   });
 
-  test("accept nothing while the queue is full, and end what it has", async () => {
+  test("accept nothing while the queue is full, and end what it has, for those that begin to wait then, too", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
+    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     await redis.client.config("SET", "maxmemory", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
+    const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
+    // It has come by the time that another has been answered.
+    expect(await server.client.read(id)).toHaveProperty("status");
     gate.release("a");
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+    expect(await (await later).json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     await redis.client.config("SET", "maxmemory", "0");
     expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
   });
@@ -168,7 +173,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.read(begun.prediction_id)).status).not.toBe("failed");
     gate.release("a");
     await stopping;
-    expect(await redis.client.xinfo("CONSUMERS", "sconce:3:{stops}:work", "workers")).toHaveLength(1);
+    expect(await redis.client.xinfo("CONSUMERS", "sconce:4:{stops}:work", "workers")).toHaveLength(1);
     expect((await front.client.read(begun.prediction_id)).status).toBe("success");
   });
 
@@ -180,7 +185,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const waiting = last.client.predict([{ x: 2 }]);
     while ((await last.client.metric("sconce_queue_deliveries_total")) < 2);
     const stopping = last.stop();
-    while ((await redis.client.xpending("sconce:3:{last}:work", "workers"))[0] !== 1);
+    while ((await redis.client.xpending("sconce:4:{last}:work", "workers"))[0] !== 1);
     gate.release("a");
     expect((await begun).status).toBe("success");
     const { prediction_id: id, status } = await waiting;

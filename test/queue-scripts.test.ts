@@ -92,7 +92,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
       const { outcome } = (await one.queue.read(id, { isAwaited: false })) ?? {};
       expect(outcome?.members).toBe(`"outputs":["${id}"]`);
     }
-    expect(names).toEqual(["large/p/members"]);
+    expect(names).toEqual(["large/p/members/a"]);
   });
 
   test("forgets ended predictions, the oldest first, beyond a count and beyond bytes", async () => {
@@ -119,9 +119,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create({ ...request, bytes: body.length, body });
     const [taken] = (await one.take()).requests;
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.exists("sconce:3:{bodies}:b:p")).toBe(1);
+    expect(await redis.client.exists("sconce:4:{bodies}:b:p")).toBe(1);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.exists("sconce:3:{bodies}:b:p")).toBe(0);
+    expect(await redis.client.exists("sconce:4:{bodies}:b:p")).toBe(0);
   });
 
   test("ends what nobody runs in the order of deadlines, also behind longer ones", async () => {
@@ -156,14 +156,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
     for (const id of ids) await one.queue.create({ ...request, id, timeoutMs: id === "_AAAAp" ? 60_000 : 1, webhook });
     const taken = await redis.client.xreadgroup(
-      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:3:{expired}:work", ">"] as const),
+      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:4:{expired}:work", ">"] as const),
     );
     expect(JSON.stringify(taken)).toContain("_AAAAp");
-    await redis.client.del("sconce:3:{expired}:p:AAAA", "sconce:3:{expired}:p:BBBB");
+    await redis.client.del("sconce:4:{expired}:p:AAAA", "sconce:4:{expired}:p:BBBB");
     await reclaim(one);
     while ((await one.queue.tend("0-0")).waiting > 0);
     expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
-    expect(await redis.client.exists("sconce:3:{expired}:hooks")).toBe(0);
+    expect(await redis.client.exists("sconce:4:{expired}:hooks")).toBe(0);
   });
 
   test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {

@@ -27,7 +27,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
   /** Resolves when all that was told is forgotten. */
   const forgotten = (name: string) =>
-    until(async () => (await redis.client.exists(`sconce:3:{${name}}:hooks`, `sconce:3:{${name}}:due`)) === 0);
+    until(async () => (await redis.client.exists(`sconce:4:{${name}}:hooks`, `sconce:4:{${name}}:due`)) === 0);
 
   test("tell what a worker does of what a front accepted, each once, and its end last", async () => {
     await using to = receiver();
@@ -70,6 +70,30 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await other.client.refused([{ x: 1 }], told(to.url()))).toMatchObject({ status: 422 });
     const { prediction_id: id } = await front.client.create([{ x: 1 }], told(to.url()));
     expect((await to.until(1))[0]).toMatchObject({ id: `msg_${id}`, data: { status: "success" } });
+  });
+
+  test("tell the new receiver of an id that is taken again, and no more the earlier one, which could not be told in time", async () => {
+    const isTold = Promise.withResolvers<unknown>();
+    await using to = receiver(({ path, data }) => {
+      if (path === "/earlier") return new Response(null, { status: 500 });
+      isTold.resolve(data.outputs);
+      return new Response();
+    });
+    await using server = await serve({ queueName: "again", retainCount: 1 });
+    const put = async (id: string, x: number, headers: Readonly<Record<string, string>> = {}) => {
+      const response = await server.client.fetch(`/predictions/${id}`, {
+        method: "PUT",
+        headers: { "Content-Type": "application/json", Prefer: "wait", ...headers },
+        body: JSON.stringify([{ x }]),
+      });
+      expect(response.status).toBe(200);
+    };
+    await put("an-id-that-is-taken-again", 1, told(to.url("/earlier")));
+    await to.until(1);
+    await put("another-id-of-a-prediction", 1);
+    await put("an-id-that-is-taken-again", 2, told(to.url("/new")));
+    expect(await isTold.promise).toMatchObject([{ y: 5 }]);
+    await forgotten("again");
   });
 
   test("tell while the queue's memory is full", async () => {

@@ -92,6 +92,20 @@ describe("a process that is killed", () => {
 });
 
 describe("a thread that dies", () => {
+  test("refuses what begins meanwhile, and keeps it when it is sent again", async () => {
+    await using dir = await tempDir();
+    using _warn = spyOn(log, "warn").mockImplementation(silent);
+    const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
+    const store = await open(dir, { newWorker });
+    const kept = store.create(requestOf("ax", { body: '["die now"]' }));
+    await new Promise((resolve) => setImmediate(resolve));
+    store.begun("ax");
+    expect((await failureOf(kept)).code).toBe("predictions_unwritable");
+    await store.create(requestOf("ax"));
+    expect(await store.get("ax")).toMatchObject({ id: "ax", outcome: undefined });
+    await store.close();
+  });
+
   test("refuses what it was to keep, and is followed by another that writes what had ended", async () => {
     await using dir = await tempDir();
     const warn = spyOn(log, "warn").mockImplementation(silent);

@@ -451,10 +451,10 @@ describe("whom to tell", () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "earlier")));
-    store.webhooks.forget("a1");
+    store.webhooks.forget({ id: "a1", createdAtMs: 0 });
     await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "new")));
     const kept = store.webhooks.keep("a3", "new");
-    store.webhooks.forget("a3");
+    store.webhooks.forget({ id: "a3", createdAtMs: 0 });
     await kept;
     await store.close();
     const next = await open(dir);

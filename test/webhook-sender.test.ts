@@ -97,7 +97,7 @@ test("where those that wait have their part of the memory more are refused, unti
     check() {},
     metrics: { webhook() {} },
   });
-  for (let i = 0; webhooks.hasRoom; i++) webhooks.ended(`${i}`, webhook);
+  for (let i = 0; webhooks.hasRoom; i++) webhooks.ended({ id: `${i}`, createdAtMs: undefined }, webhook);
   expect(webhooks.waiting).toBe(4);
   expect(memory.hasRoom("bodies", 90_000)).toBe(true);
   expect(() => webhooks.admit(webhook)).toThrow("too many webhooks wait");

@@ -1,6 +1,14 @@
 /** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
 import { SconceError } from "../errors.ts";
-import { arrayTypes, countOf, type DType, describeTensor, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import {
+  arrayTypes,
+  countOf,
+  type DType,
+  describeTensor,
+  isSize,
+  type Tensor,
+  type TensorSpecs,
+} from "../model/tensor.ts";
 import { setAt } from "../model/tensor-memory.ts";
 
 /** An item's tensors in the order of their declarations, in the memory that they were given in. */
@@ -96,6 +104,7 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
     if (typeof dim === "number") {
       if (size !== dim) throw fail(describeTensor(tensor.dtype, shape));
     } else if (dim !== undefined && sizes !== undefined) {
+      if (!isSize(size)) throw fail(describeTensor(tensor.dtype, shape));
       const [label, named] = typeof dim === "string" ? [dim, sizes.free] : [dim.name, sizes.padded];
       const known = named.get(label);
       if (known !== undefined && known !== size) throw fail(`two sizes for "${label}", ${known} and ${size}`);

@@ -5,6 +5,7 @@ import {
   arrayTypes,
   countOf,
   describeTensor,
+  isSize,
   type Tensor,
   type TensorSpec,
   type TensorSpecs,
@@ -122,6 +123,7 @@ function fits({ dtype, dims }: TensorSpec, output: Tensor, rows: number): boolea
     data instanceof arrayTypes[dtype] &&
     shape.length === dims.length + 1 &&
     shape[0] === rows &&
+    shape.every(isSize) &&
     dims.every((dim, i) => typeof dim !== "number" || dim === shape[i + 1]) &&
     countOf(shape) === data.length
   );

@@ -25,20 +25,24 @@ const decoders = new Map<string, readonly Decoder[]>([
   ["zstd", [(body, maxOutputLength, done) => zlib.zstdDecompress(body, { maxOutputLength }, done)]],
 ]);
 
+/** What a `Content-Encoding` names; undefined where the body lies there as it is. */
+export function encodingOf(header: string | null): string | undefined {
+  const named = header?.trim() ?? "";
+  return named === "" || named.toLowerCase() === "identity" ? undefined : named;
+}
+
 /**
- * The content of a body in gzip, deflate, br or zstd, or as it is where there is no encoding. Runs beside the JS thread and stops
- * as soon as it is over `maxBytes`. An encoding that isn't known (or several at once) is a body that can't be read.
+ * The content of a body in gzip, deflate, br or zstd. Runs beside the JS thread and stops as soon as it is over `maxBytes`. An encoding that
+ * isn't known (or several at once) is a body that can't be read.
  */
 export async function decodeContent(
   body: Uint8Array,
-  options: { encoding: string | null; maxBytes: number },
+  { encoding, maxBytes }: { encoding: string; maxBytes: number },
 ): Promise<Decoded> {
-  const encoding = options.encoding?.trim().toLowerCase() ?? "";
-  if (encoding === "" || encoding === "identity") return { bytes: body };
   let cause: unknown;
-  for (const decoder of decoders.get(encoding) ?? []) {
+  for (const decoder of decoders.get(encoding.toLowerCase()) ?? []) {
     const decoded = Promise.withResolvers<Uint8Array>();
-    decoder(body, options.maxBytes, (error, bytes) => (error ? decoded.reject(error) : decoded.resolve(bytes)));
+    decoder(body, maxBytes, (error, bytes) => (error ? decoded.reject(error) : decoded.resolve(bytes)));
     try {
       return { bytes: await decoded.promise };
     } catch (error) {

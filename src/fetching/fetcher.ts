@@ -4,7 +4,7 @@ import type { FileCharge } from "../memory/file-memory.ts";
 import { decodeDataUrl, isDataUrl } from "../model/data-url.ts";
 import { urlLabel } from "../model/url-label.ts";
 import type { AddressGuard } from "./address-guard.ts";
-import { decodeContent } from "./content-encoding.ts";
+import { decodeContent, encodingOf } from "./content-encoding.ts";
 import { codeOf, GuardedRequests } from "./guarded-requests.ts";
 
 export interface FetcherOptions {
@@ -187,13 +187,18 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
   if (response.status !== 200) {
     throw new SconceError("file_unavailable", `${urlLabel(url)} answered ${response.status}`);
   }
-  // Bun itself refuses a Content-Length that isn't one number.
-  const declared = Number(response.headers.get("content-length") ?? 0);
+  const { headers } = response;
+  // Beside a Transfer-Encoding it says nothing (RFC 9112, 6.3). Bun itself refuses one that isn't one number.
+  const declared = headers.has("transfer-encoding") ? 0 : Number(headers.get("content-length") ?? 0);
   if (declared > maxBytes) throw tooLarge(url, maxBytes);
-  await charge?.take(declared || Math.min(maxBytes, UNKNOWN_BYTES, charge.maxUnknownBytes), signal);
+  const encoding = encodingOf(headers.get("content-encoding"));
+  await charge?.take(
+    expectedBytes(declared, encoding !== undefined, { maxBytes, room: charge.maxUnknownBytes }),
+    signal,
+  );
   const body = await readBody(url, response, { ...fetching, declared });
-  const mediaType = response.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
-  const bytes = await decode(url, body, { encoding: response.headers.get("content-encoding"), maxBytes });
+  const mediaType = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  const bytes = encoding === undefined ? body : await decode(url, body, { encoding, maxBytes });
   charge?.grow(bytes.length - charge.bytes);
   return {
     bytes,
@@ -201,16 +206,30 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
   };
 }
 
+/**
+ * What a file takes until it is there as it is. Of a compressed one nobody knows what it becomes, which is there twice: in parts, and as a whole.
+ * @param room for one file of unknown length
+ */
+function expectedBytes(
+  declared: number,
+  isEncoded: boolean,
+  { maxBytes, room }: { readonly maxBytes: number; readonly room: number },
+): number {
+  const unknown = Math.min(maxBytes, UNKNOWN_BYTES);
+  if (!isEncoded) return declared || Math.min(unknown, room);
+  return Math.max(declared, Math.min((declared || unknown) + 2 * unknown, room));
+}
+
 /** Undoes a Content-Encoding, which servers may use unasked. */
 async function decode(
   url: URL,
   body: Uint8Array,
-  options: { encoding: string | null; maxBytes: number },
+  options: { encoding: string; maxBytes: number },
 ): Promise<Uint8Array> {
   const decoded = await decodeContent(body, options);
   if (decoded.bytes) return decoded.bytes;
   if (decoded.isTooLarge) throw tooLarge(url, options.maxBytes);
-  const shown = JSON.stringify(options.encoding?.slice(0, 20));
+  const shown = JSON.stringify(options.encoding.slice(0, 20));
   throw new SconceError("file_invalid", `${urlLabel(url)} has a body that is not of its Content-Encoding ${shown}`, {
     cause: decoded.cause,
   });

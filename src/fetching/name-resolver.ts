@@ -36,19 +36,37 @@ export class NameResolver {
 
   /** @throws the signal's reason when that is aborted; what the look-up fails with */
   readonly resolve: Resolver = async (name, signal) => {
-    while (!this.#running.has(name) && this.#running.size >= this.#maxLookups) await this.#place(signal);
-    signal?.throwIfAborted();
-    return raced(this.#running.get(name) ?? this.#start(name), signal);
+    let asked: Promise<readonly string[]>;
+    try {
+      while (!this.#running.has(name) && !this.#hasPlace) await this.#place(signal);
+      signal?.throwIfAborted();
+      asked = this.#running.get(name) ?? this.#start(name);
+    } finally {
+      // Whoever was called and gave up, or found its name looked up by another, takes no place.
+      this.#callNext();
+    }
+    return raced(asked, signal);
   };
+
+  get #hasPlace(): boolean {
+    return this.#running.size < this.#maxLookups;
+  }
 
   #start(name: string): Promise<readonly string[]> {
     const asked = this.#ask(name).finally(() => {
       this.#running.delete(name);
-      const [next] = this.#waiting;
-      next?.();
+      this.#callNext();
     });
     this.#running.set(name, asked);
     return asked;
+  }
+
+  /** Each is called once: several look-ups may end before the first that was called goes on. */
+  #callNext(): void {
+    const [next] = this.#waiting;
+    if (next === undefined || !this.#hasPlace) return;
+    this.#waiting.delete(next);
+    next();
   }
 
   /** Resolves when a look-up has ended. */

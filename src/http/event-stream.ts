@@ -14,7 +14,7 @@ export const END_ID = "end";
 /** Before a client whose stream broke off comes back. */
 const RETRY_MS = 1000;
 /** Proxies take connections that are silent for long for dead ones. */
-export const KEEP_ALIVE_MS = 15_000;
+const KEEP_ALIVE_MS = 15_000;
 
 export interface EventStreamOptions {
   readonly family: Family;

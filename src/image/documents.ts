@@ -36,7 +36,7 @@ export type ImageManifest = z.infer<typeof imageManifestSchema>;
 const strings = z.array(z.string());
 
 /** How a container of the image is started. Tools write null for what is not set. */
-export const executionSchema = z.looseObject({
+const executionSchema = z.looseObject({
   User: z.string().nullish(),
   Env: strings.nullish(),
   WorkingDir: z.string().nullish(),

@@ -129,7 +129,7 @@ export function tensor(data: TensorData, shape: readonly number[], dtype?: DType
   }
   let count = 1;
   for (const size of shape) {
-    if (!Number.isInteger(size) || size < 0) {
+    if (!isSize(size)) {
       throw new SconceError("tensor_invalid", `a tensor's shape has whole sizes of 0 and more, not [${shape}]`);
     }
     count *= size;
@@ -138,6 +138,11 @@ export function tensor(data: TensorData, shape: readonly number[], dtype?: DType
     throw new SconceError("tensor_invalid", `shape [${shape}] asks for ${count} elements, the data has ${data.length}`);
   }
   return { dtype: inferred, shape, data };
+}
+
+/** Whether a dimension can have this size. */
+export function isSize(size: number): boolean {
+  return Number.isInteger(size) && size >= 0;
 }
 
 /** How many elements a tensor of this shape has. */

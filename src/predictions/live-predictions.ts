@@ -160,7 +160,7 @@ export class LivePredictions {
       live.isOvertaken = request?.digest !== undefined;
       // Its client is told that it was not accepted.
       live.webhook = undefined;
-      webhooks?.forget(live.id);
+      webhooks?.forget(live.record);
       live.end("Canceled", "store");
       throw error;
     }
@@ -239,12 +239,12 @@ export class LivePredictions {
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // Its client is told that it was not accepted.
     if (live.isOvertaken) {
-      if (live.webhook !== undefined) webhooks?.forget(live.id);
+      if (live.webhook !== undefined) webhooks?.forget(record);
       return;
     }
     if (!(this.#isAbandoned && live.isKept)) {
       store.finish(record);
-      if (live.webhook !== undefined) webhooks?.ended(live.id, live.webhook);
+      if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
     }
     metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
   }

@@ -8,14 +8,23 @@ import type { End, QueuedRequest } from "./queue-messages.ts";
 /** After an outcome that could not be put there: each try may take seconds, in which no other end is told. */
 const PAUSE_MS = 10_000;
 
+export interface LargePartsOptions {
+  /** Its name. */
+  readonly queue: string;
+  /** Of this process, among all replicas. */
+  readonly node: string;
+  readonly values: LargeValues | undefined;
+}
+
 export class LargeParts {
   readonly #queue: string;
+  readonly #node: string;
   readonly #values: LargeValues | undefined;
   #pausedUntilMs = 0;
 
-  /** @param queue its name */
-  constructor(queue: string, values: LargeValues | undefined) {
+  constructor({ queue, node, values }: LargePartsOptions) {
     this.#queue = queue;
+    this.#node = node;
     this.#values = values;
   }
 
@@ -34,26 +43,30 @@ export class LargeParts {
     this.#values?.delete(this.#name(id, "body"));
   }
 
-  /** @returns whether the outcome's members are there */
-  async putMembers({ record, bytes }: End): Promise<boolean> {
+  /**
+   * Others may end the same prediction, and the first outcome stands: each has a place of its own.
+   * @returns whose members are there; undefined where they are not
+   */
+  async putMembers({ record, bytes }: End): Promise<string | undefined> {
     if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES || performance.now() < this.#pausedUntilMs)
-      return false;
+      return undefined;
     try {
-      await this.#values.put(this.#name(record.id, "members"), String(record.outcome.members));
-      return true;
+      await this.#values.put(this.#name(record.id, `members/${this.#node}`), String(record.outcome.members));
+      return this.#node;
     } catch (error) {
       // Work that is done is not lost, nor held up, for want of the better place.
       this.#pausedUntilMs = performance.now() + PAUSE_MS;
       logLimit.write("large", (...more) => log.warn(`Outcomes stay in the queue: ${messageOf(error)}`, ...more));
-      return false;
+      return undefined;
     }
   }
 
-  async members(id: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    return this.#values?.get(this.#name(id, "members"));
+  /** @param node whose */
+  async members(id: string, node: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    return this.#values?.get(this.#name(id, `members/${node}`));
   }
 
-  #name(id: string, part: "body" | "members"): string {
+  #name(id: string, part: "body" | `members/${string}`): string {
     return `${this.#queue}/${id}/${part}`;
   }
 }

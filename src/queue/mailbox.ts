@@ -63,10 +63,10 @@ export class Mailbox {
 
   #ended(read: ReadRecord | null): void {
     if (read === null) return;
-    const { record, isLarge } = read;
+    const { record, membersOf } = read;
     for (const { ended, endedLong } of this.#listeners) {
-      if (isLarge) endedLong?.(record.id);
-      else ended?.(record);
+      if (membersOf === undefined) ended?.(record);
+      else endedLong?.(record.id);
     }
   }
 }

@@ -3,7 +3,7 @@ import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind } from "../predictions/record.ts";
 import type { LeftRequest } from "../predictions/store.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
-import type { KeptWebhook } from "../webhooks/webhook-store.ts";
+import type { KeptWebhook, Told } from "../webhooks/webhook-store.ts";
 
 export interface QueuedRequest {
   readonly id: string;
@@ -61,14 +61,14 @@ export interface WebhookTurn {
   /** For how long others leave to this process what it takes. */
   readonly leaseMs: number;
   readonly most: number;
-  readonly told: readonly string[];
-  readonly ours: readonly string[];
+  readonly told: readonly Told[];
+  readonly ours: readonly Told[];
 }
 
 export interface WebhooksTaken {
   /** Of predictions whose end was not told. */
   readonly count: number;
-  readonly due: readonly KeptWebhook[];
+  readonly due: readonly (KeptWebhook & Told)[];
 }
 
 /** One that a worker is given. */

@@ -133,6 +133,8 @@ export class QueueWorker {
     const all = requests.map((request) => {
       const share = Math.min(request.count, most);
       this.#meanShare += MEAN * (share - this.#meanShare);
+      // The queue has lost one that runs here, and its client sent it again.
+      this.#drop(request.id);
       return { request, held: taken.take(request, share) };
     });
     if (isOld) await this.renew();

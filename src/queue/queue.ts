@@ -4,7 +4,6 @@ import { LargeText } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originText } from "../predictions/stored-origin.ts";
 import { webhookText } from "../webhooks/webhook.ts";
-import type { KeptWebhook } from "../webhooks/webhook-store.ts";
 import type { LargeLink } from "./large-link.ts";
 import { LargeParts } from "./large-parts.ts";
 import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
@@ -106,7 +105,7 @@ export class Queue {
     this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes} ${tells ? leaseMs : 0}`, node];
     this.#timeoutMs = timeoutMs;
     this.#limits = limits;
-    this.#large = new LargeParts(name, large);
+    this.#large = new LargeParts({ queue: name, node, values: large });
     this.#bodies = new TakenBodies({
       large: this.#large,
       get: (id, size) => this.#linkFor(size).fetch(size, "get", `${this.#base}b:${id}`),
@@ -192,14 +191,15 @@ export class Queue {
 
   async finish(ends: readonly End[]): Promise<void> {
     const args: Argument[] = [];
-    const areLarge = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
+    const elsewhere = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
     for (const [i, { record }] of ends.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
-      const [members, large] = areLarge[i] ? ["", "members"] : [String(outcome.members), ""];
+      const membersOf = elsewhere[i] ?? "";
+      const members = membersOf === "" ? String(outcome.members) : "";
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
-      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, large);
+      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, membersOf);
     }
-    const largest = Math.max(...ends.map(({ bytes }, i) => (areLarge[i] ? 0 : bytes)));
+    const largest = Math.max(...ends.map(({ bytes }, i) => (elsewhere[i] === undefined ? bytes : 0)));
     await this.#run(scripts.finishScript, args, { link: this.#linkFor(largest) });
     for (const { record, hasLargeBody } of ends) if (hasLargeBody) this.#large.deleteBody(record.id);
   }
@@ -249,11 +249,14 @@ export class Queue {
 
   /** Lets go of webhooks that were told, goes on telling others, and takes those that nobody tells. */
   async webhooks({ leaseMs, most, told, ours }: WebhookTurn): Promise<WebhooksTaken> {
-    const [count, ...taken] = listOf(
-      await this.#run(scripts.webhookScript, [leaseMs, most, told.length, ...told, ...ours]),
-    );
-    const due: KeptWebhook[] = [];
-    for (let i = 0; i < taken.length; i += 2) due.push({ id: textOf(taken[i]), webhook: textOf(taken[i + 1]) });
+    const named = [...told, ...ours].flatMap(({ id, createdAtMs = 0 }) => [id, createdAtMs]);
+    const reply = await this.#run(scripts.webhookScript, [leaseMs, most, told.length, ...named]);
+    const [count, ...taken] = listOf(reply);
+    const due: WebhooksTaken["due"][number][] = [];
+    for (let i = 0; i < taken.length; i += 3) {
+      const [id, createdAtMs, webhook] = taken.slice(i, i + 3);
+      due.push({ id: textOf(id), createdAtMs: numberOf(createdAtMs), webhook: textOf(webhook) });
+    }
     return { count: numberOf(count), due };
   }
 
@@ -278,9 +281,9 @@ export class Queue {
   async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
     const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
     if (read === null) return undefined;
-    const { record, isLarge } = read;
-    if (!isLarge || record.outcome === undefined) return record;
-    const members = await this.#large.members(record.id);
+    const { record, membersOf } = read;
+    if (membersOf === undefined || record.outcome === undefined) return record;
+    const members = await this.#large.members(record.id, membersOf);
     if (members === undefined) return undefined;
     return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
   }

@@ -1,6 +1,6 @@
 /** Whom the replicas of a queue tell how its predictions end: each is one replica's to tell, and another's when that gives no sign any more. */
 import { webhookOf } from "../webhooks/webhook.ts";
-import type { WebhookStore } from "../webhooks/webhook-store.ts";
+import type { Told, WebhookStore } from "../webhooks/webhook-store.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
 
@@ -9,7 +9,7 @@ const MAX_IDS = 500;
 
 export class QueuedWebhooks implements WebhookStore {
   readonly #queues: () => readonly Queue[];
-  #told: string[] = [];
+  #told: Told[] = [];
   #isLooking = false;
   #renewedMs = performance.now();
   /** Of all queues, as they were looked at last. */
@@ -25,8 +25,8 @@ export class QueuedWebhooks implements WebhookStore {
     return Promise.resolve();
   }
 
-  forget(id: string): void {
-    this.#told.push(id);
+  forget({ id, createdAtMs }: Told): void {
+    this.#told.push({ id, createdAtMs });
   }
 
   left(): Promise<readonly []> {
@@ -41,7 +41,7 @@ export class QueuedWebhooks implements WebhookStore {
       const leaseMs = this.#queues()[0]?.leaseMs ?? 0;
       const isLate = performance.now() - this.#renewedMs > leaseMs / 3;
       if (isLate) this.#renewedMs = performance.now();
-      await this.#exchange(isLate ? webhooks.ids : [], leaseMs, webhooks);
+      await this.#exchange(isLate ? webhooks.predictions : [], leaseMs, webhooks);
     } catch {
       // The next one is soon.
     } finally {
@@ -50,12 +50,12 @@ export class QueuedWebhooks implements WebhookStore {
   }
 
   /** Leaves to others what was not told. */
-  async release(ids: readonly string[]): Promise<void> {
-    await this.#exchange(ids, 0).catch(() => {});
+  async release(ours: readonly Told[]): Promise<void> {
+    await this.#exchange(ours, 0).catch(() => {});
   }
 
   /** @param webhooks which tells more; undefined if nothing is taken */
-  async #exchange(ours: readonly string[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
+  async #exchange(ours: readonly Told[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
     const told = this.#told.splice(0);
     let count = 0;
     try {
@@ -63,7 +63,7 @@ export class QueuedWebhooks implements WebhookStore {
         for (let i = 0; i === 0 || i < Math.max(told.length, ours.length); i += MAX_IDS) {
           const part = { told: told.slice(i, i + MAX_IDS), ours: ours.slice(i, i + MAX_IDS) };
           const taken = await queue.webhooks({ ...part, leaseMs, most: webhooks?.hasRoom ? MAX_IDS : 0 });
-          for (const { id, webhook } of taken.due) webhooks?.ended(id, webhookOf(webhook));
+          for (const due of taken.due) webhooks?.ended(due, webhookOf(due.webhook));
           if (i === 0) count += taken.count;
         }
       }

@@ -171,9 +171,9 @@ export class Replica implements Disposable {
     const webhooks = this.#webhooks;
     if (webhooks === undefined) return;
     await webhooks.settled(maxMs);
-    const { ids } = webhooks;
+    const { predictions } = webhooks;
     webhooks.stop();
-    await this.taken.webhooks.release(ids);
+    await this.taken.webhooks.release(predictions);
   }
 
   [Symbol.dispose](): void {

@@ -25,17 +25,17 @@ export function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
 
-/** A record, and whether its members are elsewhere. */
+/** A record, and the node that put its members elsewhere, where they are. */
 export interface ReadRecord {
   readonly record: PredictionRecord;
-  readonly isLarge: boolean;
+  readonly membersOf: string | undefined;
 }
 
 /** @param reply head, a line break, logs and members, as the scripts write them; null where there is none */
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
   const [head, texts] = partsOf(reply);
-  const [id = "", kind, count, , , created, done, started, finished, status, large = "", logBytes] = head.split(" ");
+  const [id = "", kind, count, , , created, done, started, finished, status, membersOf, logBytes] = head.split(" ");
   const members = () => textOf(texts.subarray(Number(logBytes)));
   return {
     record: {
@@ -49,7 +49,7 @@ export function recordOf(reply: unknown): ReadRecord | null {
       outcome: status === "success" || status === "failed" ? { status, members: members() } : undefined,
       logs: textOf(texts.subarray(0, Number(logBytes))),
     },
-    isLarge: large === "members",
+    membersOf: membersOf || undefined,
   };
 }
 

@@ -13,7 +13,7 @@
  * - `soon`: a sorted set by deadline of what has not ended and is not in the order of its deadline in `work`
  * - `kept`: a list of what ended together: when, how many, bytes, whether one is long, ids
  * - `totals`: `items` and `bytes` of all that has not ended, items `ended` so far, ended predictions `kept`, `keptBytes`
- * - `hooks`: a hash of webhooks by the id of their prediction, until they were told its end
+ * - `hooks`: a hash of webhooks by the id of their prediction, each behind when that was created, until they were told its end
  * - `due`: a sorted set of those that have ended, by when another node is to tell them than the one that does
  * - `mail:NODE`: a stream that a node reads: ends that it waits for, cancelled predictions that it has
  *
@@ -25,7 +25,7 @@
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 
 /** Names the layout of all that is written: with another one comes another number, so that what replicas of an older sconce keep is left to them. */
-export const KEY_PREFIX = "sconce:3:";
+export const KEY_PREFIX = "sconce:4:";
 /** An end that is longer is fetched by those that wait for it. */
 const MAX_MAIL_BYTES = 65_536;
 /** Longest that mail for a node that is gone stays, and how much. */
@@ -218,6 +218,7 @@ local function expire(id, isLeft)
   local _, limit, deadline, entry = factsOf(id)
   if tonumber(deadline) > now then return false end
   if not isLeft and deadline + ${GRACE_MS} > now and holderOf(entry) then return false end
+  freeing()
   local seconds = math.floor(limit / 10 + 0.5) / 100
   finish(id, 'failed', '"error_message":"Timed out after ' .. seconds .. ' s"')
   return true
@@ -225,9 +226,10 @@ end
 
 local function cancel(id) finish(id, 'failed', '"error_message":"Canceled"') end
 
--- The end is to be told to a node as well.
+-- The end is to be told to a node as well. It takes a few bytes, until what was accepted has ended.
 local function attend(id, node)
   if not isOpen(id) or string.find(string.match(lives[id], '%S*$'), node, 1, true) then return end
+  freeing()
   set(id, lives[id] .. (string.sub(lives[id], -1) == ' ' and '' or ',') .. node)
 end
 

@@ -3,7 +3,7 @@ import { LuaScript } from "./redis-link.ts";
 import { MAIL_MS, prelude } from "./script-prelude.ts";
 
 /** A prediction that was in the hands of this many workers which ended may well be the cause. */
-export const MAX_DELIVERIES = 2;
+const MAX_DELIVERIES = 2;
 /** Ends by time in one call. */
 const MAX_EXPIRED = 100;
 /** Of what ended together, forgotten in one call. */
@@ -44,10 +44,12 @@ for i = 6, #ARGV, 8 do
     end
     local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
     local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
+    -- Whoever still tells of an earlier one with this id has nothing to tell any more.
+    if digest ~= '' then redis.call('ZREM', due, id) end
     if ARGV[i + 7] ~= '' then
-      redis.call('HSET', hooks, id, ARGV[i + 7])
+      redis.call('HSET', hooks, id, nowText .. ' ' .. ARGV[i + 7])
       front = front == '' and '!' or front .. ',!'
-    end
+    elseif digest ~= '' then redis.call('HDEL', hooks, id) end
     set(id, '~ ' .. meta .. times .. entry .. ' ' .. front)
     if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
     if digest ~= '' then redis.call('SET', base .. 'd:' .. id, digest, 'PX', lifetimeOf(limit)) end
@@ -101,7 +103,7 @@ settle()
 return answer
 `);
 
-/** Of each: id, status, members, milliseconds since it was started or "", inputs done, logs, names of what is large. */
+/** Of each: id, status, members, milliseconds since it was started or "", inputs done, logs, the node that put the members elsewhere or "". */
 export const finishScript = script(`
 freeing()
 local ids = {}
@@ -309,25 +311,34 @@ return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[
 `);
 
 /**
- * For how long this node tells those that it takes, how many it takes at most, how many ids follow of those that were told; these, and ids of those
- * that it goes on telling.
- * @returns how many there are, then id and webhook of each that this node is to tell now
+ * For how long this node tells those that it takes, how many it takes at most, how many follow that were told; these, and those that it goes on
+ * telling: of each its id, and when its prediction was created.
+ * @returns how many there are, then id, the same time and webhook of each that this node is to tell now
  */
 export const webhookScript = script(`
 freeing()
-local until_, last = textOf(now + ARGV[3]), 5 + ARGV[5]
-for i = 6, last do
-  redis.call('ZREM', due, ARGV[i])
-  redis.call('HDEL', hooks, ARGV[i])
+local until_, last = textOf(now + ARGV[3]), 5 + 2 * ARGV[5]
+for i = 6, #ARGV, 2 do
+  local id = ARGV[i]
+  local webhook = redis.call('HGET', hooks, id)
+  -- Another may have taken its id.
+  if webhook and string.match(webhook, '^%S+') == ARGV[i + 1] then
+    if i > last then redis.call('ZADD', due, 'XX', until_, id)
+    else
+      redis.call('ZREM', due, id)
+      redis.call('HDEL', hooks, id)
+    end
+  end
 end
-for i = last + 1, #ARGV do redis.call('ZADD', due, 'XX', until_, ARGV[i]) end
 local answer = { redis.call('HLEN', hooks) }
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[4])) do
   local webhook = redis.call('HGET', hooks, id)
   if webhook then
     redis.call('ZADD', due, until_, id)
+    local created, text = string.match(webhook, '^(%S+) (.*)$')
     answer[#answer + 1] = id
-    answer[#answer + 1] = webhook
+    answer[#answer + 1] = created
+    answer[#answer + 1] = text
   else
     redis.call('ZREM', due, id)
   end

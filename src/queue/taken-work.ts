@@ -30,7 +30,8 @@ export interface Held {
   readonly hasLargeBody: boolean;
   /** The model's code was called for it. */
   hasBegun: boolean;
-  isOver: boolean;
+  /** How it ended. */
+  ended: EndedRecord | undefined;
   /** Called when the queue was told its end. */
   readonly onTold: (() => void)[];
   /** What the queue was told so far. */
@@ -55,8 +56,8 @@ export class TakenWork implements PredictionStore {
     this.webhooks = new QueuedWebhooks(() => queues.all);
     this.#memory = memory;
     const ofEnds = {
-      tell: (ends: readonly UntoldEnd[]) => queues.own.finish(ends),
-      onGone: (end: UntoldEnd) => this.#forget(end),
+      tell: (ends: readonly UntoldEnd[]) => queues.own.finish(ends.filter((end) => this.#endedOf(end) !== undefined)),
+      onGone: (end: UntoldEnd) => this.#gone(end),
       onEmpty: () => this.onRoom(),
     };
     this.#smallEnds = new UntoldEnds(ofEnds);
@@ -74,7 +75,7 @@ export class TakenWork implements PredictionStore {
   }
 
   get unfinished(): Held[] {
-    return [...this.#held.values()].filter(({ isOver }) => !isOver);
+    return [...this.#held.values()].filter(({ ended }) => ended === undefined);
   }
 
   has(id: string): boolean {
@@ -83,6 +84,9 @@ export class TakenWork implements PredictionStore {
 
   take({ id, kind, leftMs, hasLargeBody }: TakenRequest, share: number): Held {
     const takenMs = performance.now();
+    const before = this.#held.get(id);
+    // Its client sent it again, as the queue has lost the one that ended here.
+    if (before !== undefined) this.#forget(before);
     this.#share += share;
     const held: Held = {
       id,
@@ -93,7 +97,7 @@ export class TakenWork implements PredictionStore {
       deadlineMs: takenMs + leftMs,
       hasLargeBody,
       hasBegun: false,
-      isOver: false,
+      ended: undefined,
       onTold: [],
       told: { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 },
     };
@@ -103,13 +107,13 @@ export class TakenWork implements PredictionStore {
 
   /** Whether this one is still to be run here: it may have been lost, and even taken again. */
   isHeld(held: Held): boolean {
-    return this.#held.get(held.id) === held && !held.isOver;
+    return this.#held.get(held.id) === held && held.ended === undefined;
   }
 
   /** Others have it from now on. @returns false for one that has ended: its outcome is told all the same */
   drop(id: string): boolean {
     const held = this.#held.get(id);
-    if (held === undefined || held.isOver) return false;
+    if (held === undefined || held.ended !== undefined) return false;
     this.#held.delete(id);
     this.#free(held);
     return true;
@@ -155,8 +159,8 @@ export class TakenWork implements PredictionStore {
 
   finish(record: EndedRecord): void {
     const held = this.#held.get(record.id);
-    if (held === undefined || held.isOver) return;
-    held.isOver = true;
+    if (held === undefined || held.ended !== undefined) return;
+    held.ended = record;
     const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
     const charge = this.#memory.add("outputs", bytes);
     const { deadlineMs, hasLargeBody } = held;
@@ -184,7 +188,7 @@ export class TakenWork implements PredictionStore {
 
   async written(id: string): Promise<void> {
     const held = this.#held.get(id);
-    if (held?.isOver) await new Promise<void>((resolve) => held.onTold.push(resolve));
+    if (held?.ended !== undefined) await new Promise<void>((resolve) => held.onTold.push(resolve));
   }
 
   async *left(): AsyncGenerator<LeftRequest> {}
@@ -198,10 +202,20 @@ export class TakenWork implements PredictionStore {
     this.onRoom();
   }
 
-  #forget({ record, charge }: UntoldEnd): void {
+  /** The one that ended so; undefined where another has its id by now. */
+  #endedOf({ record }: UntoldEnd): Held | undefined {
     const held = this.#held.get(record.id);
-    this.#held.delete(record.id);
-    for (const resolve of held?.onTold ?? []) resolve();
-    charge[Symbol.dispose]();
+    return held?.ended === record ? held : undefined;
+  }
+
+  #gone(end: UntoldEnd): void {
+    const held = this.#endedOf(end);
+    if (held !== undefined) this.#forget(held);
+    end.charge[Symbol.dispose]();
+  }
+
+  #forget({ id, onTold }: Held): void {
+    this.#held.delete(id);
+    for (const resolve of onTold) resolve();
   }
 }

@@ -9,8 +9,11 @@ const MAX_PREPARING = 512;
 /** Bytes of memory that a byte of a tensor is counted with: it is here, to be run once more, and where it runs as it came and as part of its batch. */
 const HELD_PER_TENSOR_BYTE = 3;
 
+/** Of the bytes, for lists whose items go behind all others: enough for a batch or two, as they wait long. */
+const LATE_SHARE = 1 / 4;
+
 interface FlowRoomOptions {
-  /** Most items that wait for a batch; those that go behind all others hold up none of them. */
+  /** Most items that wait for a batch. */
   readonly maxReady: number;
   readonly maxReadyBytes: number;
   readonly memory: MemoryAccount;
@@ -20,17 +23,26 @@ interface FlowRoomOptions {
   readonly onRoom: () => void;
 }
 
+/** What some of the lists have. */
+interface Held {
+  ready: number;
+  /** Lists with an item among these. */
+  lists: number;
+  preparing: number;
+  /** Of what is ready, and of fetched files. */
+  bytes: number;
+}
+
 export class FlowRoom {
   readonly #options: FlowRoomOptions;
-  /** Of `#bytes`, all but fetched files, which are charged from their first byte. */
+  /** Of all bytes but fetched files, which are charged from their first byte. */
   readonly #charge: Charge;
-  #ready = 0;
-  /** Lists with an item among these. */
-  #lists = 0;
-  #preparing = 0;
+  readonly #usual: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
+  /** Of lists whose items go behind all others: they hold up none of them. */
+  readonly #late: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
   #finishing = 0;
-  /** Bytes of what is ready, of fetched files, and of rows that `postprocess` has. */
-  #bytes = 0;
+  /** Of rows that `postprocess` has. */
+  #rowBytes = 0;
   /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
   #expectedBytes: number | undefined;
 
@@ -42,7 +54,8 @@ export class FlowRoom {
 
   /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
   get ready(): { readonly items: number; readonly bytes: number } {
-    return { items: this.#ready, bytes: this.#bytes };
+    const [usual, late] = [this.#usual, this.#late];
+    return { items: usual.ready + late.ready, bytes: usual.bytes + late.bytes + this.#rowBytes };
   }
 
   /**
@@ -50,24 +63,41 @@ export class FlowRoom {
    * @param isFirst of its list: many items of others leave it as much room as others' first ones do
    */
   isThere(isFirst = false): boolean {
-    const { maxReady, maxReadyBytes, memory, onRoom } = this.#options;
-    if ((isFirst ? this.#lists : this.#ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
-    if (this.#ready + this.#preparing + this.#finishing === 0) return true;
+    const { maxReady, maxReadyBytes } = this.#options;
+    const { ready, lists, preparing, bytes } = this.#usual;
+    if ((isFirst ? lists : ready) >= maxReady || preparing >= MAX_PREPARING) return false;
+    if (ready + preparing + this.#finishing === 0) return true;
     // Before the first of its kind is ready nobody knows how large they are.
-    if (this.#expectedBytes === undefined && this.#preparing >= maxReady) return false;
-    const coming = this.#preparing * (this.#expectedBytes ?? 0);
-    if (this.#bytes + coming >= maxReadyBytes) return false;
+    if (this.#expectedBytes === undefined && preparing >= maxReady) return false;
+    return this.#fits(preparing, bytes + this.#rowBytes, maxReadyBytes);
+  }
+
+  /** The same for one of a list whose items go behind all others. */
+  get isThereForLate(): boolean {
+    const { maxReady, maxReadyBytes } = this.#options;
+    const { ready, preparing, bytes } = this.#late;
+    if (ready + preparing === 0) return true;
+    return ready + preparing < maxReady && this.#fits(preparing, bytes, LATE_SHARE * maxReadyBytes);
+  }
+
+  #fits(preparing: number, bytes: number, maxBytes: number): boolean {
+    const { memory, onRoom } = this.#options;
+    const coming = preparing * (this.#expectedBytes ?? 0);
+    if (bytes + coming >= maxBytes) return false;
     if (memory.hasRoom("tensors", HELD_PER_TENSOR_BYTE * (coming + (this.#expectedBytes ?? 0)))) return true;
     memory.onceRoom(onRoom);
     return false;
   }
 
+  #of({ isLate }: ItemList): Held {
+    return isLate ? this.#late : this.#usual;
+  }
+
   /** An item waits for a batch. */
   enter({ lane, bytes, tensorBytes }: ListItem): void {
-    if (!lane.isLate) {
-      this.#ready += 1;
-      if (lane.ready === 0) this.#lists += 1;
-    }
+    const held = this.#of(lane);
+    held.ready += 1;
+    if (lane.ready === 0) held.lists += 1;
     lane.ready += 1;
     this.hold(lane, bytes, tensorBytes);
   }
@@ -78,11 +108,10 @@ export class FlowRoom {
     item.isWaiting = false;
     const { lane, bytes } = item;
     if (lane.ready === 0) return;
+    const held = this.#of(lane);
     lane.ready -= 1;
-    if (!lane.isLate) {
-      this.#ready -= 1;
-      if (lane.ready === 0) this.#lists -= 1;
-    }
+    held.ready -= 1;
+    if (lane.ready === 0) held.lists -= 1;
     this.hold(lane, -bytes, 0);
   }
 
@@ -94,7 +123,7 @@ export class FlowRoom {
   /** The model's code makes an input ready, asynchronously. */
   preparing(list: ItemList): void {
     list.preparing += 1;
-    this.#preparing += 1;
+    this.#of(list).preparing += 1;
   }
 
   /** @param bytes of the item that was made; undefined where there is none */
@@ -104,13 +133,13 @@ export class FlowRoom {
     // Of a list that was ended nothing is counted any more.
     if (list.preparing === 0) return;
     list.preparing -= 1;
-    this.#preparing -= 1;
+    this.#of(list).preparing -= 1;
   }
 
   /** An asynchronous `postprocess` has begun with rows of so many bytes, or ended with them. */
   finishing(bytes: number, change: 1 | -1): void {
     this.#finishing += change;
-    this.#bytes += change * bytes;
+    this.#rowBytes += change * bytes;
     this.#charge.grow(change * bytes);
   }
 
@@ -118,17 +147,16 @@ export class FlowRoom {
   hold(list: ItemList, bytes: number, tensorBytes: number): void {
     list.bytes += bytes;
     list.tensorBytes += tensorBytes;
-    this.#bytes += bytes;
+    this.#of(list).bytes += bytes;
     this.#charge.grow(HELD_PER_TENSOR_BYTE * tensorBytes);
   }
 
   /** Forgets all that a list has. */
   clear(list: ItemList): void {
-    if (!list.isLate && list.ready > 0) {
-      this.#ready -= list.ready;
-      this.#lists -= 1;
-    }
-    this.#preparing -= list.preparing;
+    const held = this.#of(list);
+    held.ready -= list.ready;
+    if (list.ready > 0) held.lists -= 1;
+    held.preparing -= list.preparing;
     this.hold(list, -list.bytes, -list.tensorBytes);
     list.ready = 0;
     list.preparing = 0;

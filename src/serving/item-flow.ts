@@ -1,4 +1,5 @@
 /** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
+import { Ring } from "../collections/ring.ts";
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
@@ -32,7 +33,7 @@ export interface StageObserver {
   took(stage: Stage, ms: number): void;
 }
 
-export const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
+const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
 
 /** Longest time spent beginning inputs before the event loop turns: a small network is done with one batch while the next is prepared. */
 const MAX_HOLD_MS = 2;
@@ -54,6 +55,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #maxFinishingOfOne: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
+  /** Such lists whose items go behind all others, which had their turn and no room. */
+  readonly #late = new Ring<ItemList>();
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
   /** Of items that go to a runner, while there is no room for more. */
@@ -137,6 +140,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Gives up the inputs of a list that have not ended. */
   end(list: ItemList): void {
     list.end();
+    this.#late.delete(list);
     this.#turns.leave(list, performance.now());
     if (!list.isComplete) this.#engine.cancel(list);
     this.#room.clear(list);
@@ -226,6 +230,20 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Whose input may be begun. One with many of them takes the room that there is again and again: it does not keep others from their first. */
   #next(): ItemList | undefined {
+    const late = this.#late.first;
+    if (late !== undefined && this.#room.isThereForLate) {
+      this.#late.delete(late);
+      this.#turns.add(late, performance.now());
+    }
+    for (;;) {
+      const list = this.#whoseTurn();
+      if (list === undefined || !list.isLate || this.#room.isThereForLate) return list;
+      this.#turns.delete(list);
+      this.#late.add(list);
+    }
+  }
+
+  #whoseTurn(): ItemList | undefined {
     if (this.#room.isThere()) return this.#turns.next();
     return this.#room.isThere(true) ? this.#turns.firstFresh : undefined;
   }

@@ -43,7 +43,7 @@ export const titleSchema = z
   .max(1024)
   .refine(staysInside, "expected a relative path without empty, '.' or '..' parts, backslashes or control characters");
 
-export const layerSchema = z.looseObject({
+const layerSchema = z.looseObject({
   mediaType: z.enum(layerMediaTypes),
   digest: digestSchema,
   size: sizeSchema,
@@ -72,7 +72,7 @@ const dimSchema = z.union([
 ]);
 
 /** One declared tensor of one item, without a batch dimension. The order of a list of them is the order of the native call. */
-export const namedTensorSchema = z.object({
+const namedTensorSchema = z.object({
   name: z.string().min(1),
   dtype: z.enum(dtypes),
   dims: z.array(dimSchema),

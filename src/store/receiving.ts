@@ -39,7 +39,7 @@ export interface ReceiveOptions {
  *
  * @throws SconceError `model_invalid` when it is not a manifest of a sconce model
  */
-export function parseReceived(bytes: Uint8Array, name: string): Manifest {
+function parseReceived(bytes: Uint8Array, name: string): Manifest {
   const manifest = checkManifest(parseJson(bytes, `the manifest of ${name}`), name);
   const bundles = manifest.layers.filter(({ mediaType }) => mediaType === mediaTypes.bundle);
   if (bundles.length !== 1) {

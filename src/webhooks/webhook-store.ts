@@ -1,5 +1,12 @@
 /** Where it is kept over restarts who is still to be told. */
 
+/** A prediction. */
+export interface Told {
+  readonly id: string;
+  /** Tells it from another that takes its id once it can be read no longer; undefined where that is not known. */
+  readonly createdAtMs: number | undefined;
+}
+
 export interface WebhookStore {
   /** How many there are, where other processes tell some of them. */
   readonly count?: number;
@@ -9,7 +16,7 @@ export interface WebhookStore {
    */
   keep(id: string, webhook: string): Promise<void>;
   /** All of it was told, or given up. */
-  forget(id: string): void;
+  forget(of: Told): void;
   /** What earlier processes with these owners have not told, oldest first. */
   left(owners: (owner: string) => boolean): Promise<readonly KeptWebhook[]>;
 }

@@ -12,7 +12,7 @@ import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { Progress } from "./progress.ts";
 import { type Webhook, webhookOf, webhookText } from "./webhook.ts";
 import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, type WebhookSender } from "./webhook-sender.ts";
-import type { WebhookStore } from "./webhook-store.ts";
+import type { Told, WebhookStore } from "./webhook-store.ts";
 
 export interface WebhooksOptions {
   readonly sender: WebhookSender;
@@ -39,8 +39,7 @@ const MAX_DELAY_MS = 300_000;
 const EXPIRED = "the prediction is kept no longer";
 
 /** An end that is not told. */
-interface Waiting {
-  readonly id: string;
+interface Waiting extends Told {
   readonly webhook: Webhook;
   readonly sinceMs: number;
 }
@@ -71,9 +70,9 @@ export class Webhooks {
     return oldest === undefined ? 0 : performance.now() - oldest.sinceMs;
   }
 
-  /** Of their predictions. */
-  get ids(): readonly string[] {
-    return [...this.#waiting.keys()];
+  /** Of which predictions. */
+  get predictions(): readonly Told[] {
+    return [...this.#waiting.values()];
   }
 
   /** Whether more may wait. */
@@ -98,8 +97,8 @@ export class Webhooks {
     await this.#options.store?.keep(id, webhookText(webhook));
   }
 
-  forget(id: string): void {
-    this.#options.store?.forget(id);
+  forget(of: Told): void {
+    this.#options.store?.forget(of);
   }
 
   /** Goes on with what earlier processes with these owners have not told. */
@@ -107,7 +106,7 @@ export class Webhooks {
     for (const { id, webhook: text } of (await this.#options.store?.left(owners)) ?? []) {
       const webhook = webhookOf(text);
       const live = liveOf(id);
-      if (live === undefined) this.ended(id, webhook);
+      if (live === undefined) this.ended({ id, createdAtMs: undefined }, webhook);
       else {
         live.webhook = webhook;
         this.watch(live, webhook);
@@ -142,10 +141,12 @@ export class Webhooks {
   }
 
   /** Tells the end of a prediction that can be read from now on. Never throws. */
-  ended(id: string, webhook: Webhook): void {
-    if (this.#waiting.has(id)) return;
+  ended({ id, createdAtMs }: Told, webhook: Webhook): void {
+    const before = this.#waiting.get(id);
+    if (before !== undefined && (createdAtMs === undefined || createdAtMs === before.createdAtMs)) return;
+    this.giveUp(id);
     const bytes = WAITING_BYTES + webhook.url.length;
-    const waiting: Waiting = { id, webhook, sinceMs: performance.now() };
+    const waiting: Waiting = { id, createdAtMs, webhook, sinceMs: performance.now() };
     this.#charge.grow(bytes);
     this.#waiting.set(id, waiting);
     void this.#complete(waiting).finally(() => {
@@ -161,7 +162,7 @@ export class Webhooks {
     if (waiting === undefined) return;
     this.#waiting.delete(id);
     this.#givenUp(waiting, EXPIRED);
-    this.forget(id);
+    this.forget(waiting);
   }
 
   /** Resolves when all ends are told, or after about `maxMs`. */
@@ -204,7 +205,7 @@ export class Webhooks {
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
-    this.forget(id);
+    this.forget(waiting);
   }
 
   /** False once it was given up: another prediction may have its id. */
@@ -219,9 +220,10 @@ export class Webhooks {
 
   /** Undefined where the prediction can be read no longer. */
   async #ending(waiting: Waiting): Promise<WebhookMessage | undefined> {
-    const { id } = waiting;
+    const { id, createdAtMs } = waiting;
     const record = await this.#options.read(id);
     if (record === undefined || !this.#isWaiting(waiting)) return undefined;
+    if (createdAtMs !== undefined && record.createdAtMs !== createdAtMs) return undefined;
     if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
     const isLarge = outcome.members.length > MAX_DATA_LENGTH;

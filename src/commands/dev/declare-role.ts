@@ -14,7 +14,7 @@ import { modelStore } from "../model-source.ts";
 import { declaredConfig, type SourceModel, withSource } from "../try-out/source-model.ts";
 import { writeDeclared } from "./folder-source.ts";
 
-export const declareStart = z.object({ dir: z.string(), folder: z.string(), timeoutS: z.number() });
+const declareStart = z.object({ dir: z.string(), folder: z.string(), timeoutS: z.number() });
 
 export const declaredFacts = z.object({
   reference: z.string(),

@@ -9,7 +9,7 @@ import type { SchemaNode } from "./schema.ts";
 import { isForValues, ValueTarget } from "./value-target.ts";
 
 /** Standard output as the place for a file. */
-export const standardOutput = "-";
+const standardOutput = "-";
 
 export interface OutputFile {
   /** Its place in the output: `image`, `faces.0.crop`. */

@@ -62,7 +62,7 @@ export function merged(earlier: Change | undefined, later: Change): Change {
     case "drop":
       return earlier;
     case "begun":
-      return later.op === "create" ? earlier : { ...later, number };
+      return { ...later, number };
     case "create":
       if (later.op === "begun") return { ...earlier, begunAtMs: later.begunAtMs };
       return later.op === "end" ? { ...later, number, waiting: earlier.waiting } : earlier;

@@ -2,7 +2,7 @@
 
 import { messageOf } from "../../errors.ts";
 import { log } from "../../log.ts";
-import type { KeptWebhook, WebhookStore } from "../../webhooks/webhook-store.ts";
+import type { KeptWebhook, Told, WebhookStore } from "../../webhooks/webhook-store.ts";
 import { unusable } from "./prediction-schema.ts";
 import type { SqliteLink } from "./sqlite-link.ts";
 import { unwritable } from "./sqlite-writer.ts";
@@ -38,7 +38,7 @@ export class SqliteWebhooks implements WebhookStore {
     return done.promise;
   }
 
-  forget(id: string): void {
+  forget({ id }: Told): void {
     this.#kept.get(id)?.done.resolve();
     this.#kept.delete(id);
     this.#forgotten.push(id);
