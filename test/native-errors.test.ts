@@ -306,6 +306,29 @@ describe("the forward pass", () => {
     );
   });
 
+  test("what libtorch throws in a method that forward calls is told, though freezing has freed that method", async () => {
+    const script = `
+      import { openSession } from "./src/native/binding.ts";
+      const tensor = { dtype: "float32", dims: ["width", "height"] };
+      const session = await openSession({
+        path: ${JSON.stringify(made.path("torchscript-float32-one-tensor.pt"))},
+        device: "cpu",
+        threads: 1,
+        inputs: { x: tensor },
+        outputs: { y: tensor },
+      });
+      const wide = { dtype: "float32", shape: [3, 5], data: new Float32Array(15) };
+      console.log(await session.run([[wide]]).catch(({ code, message }) => code + ": " + message));`;
+    const child = Bun.spawn([process.execPath, "-e", script], {
+      cwd: join(import.meta.dir, ".."),
+      // What is freed is written over at once.
+      env: { ...process.env, GLIBC_TUNABLES: "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165" },
+      stderr: "pipe",
+    });
+    expect(await child.stdout.text()).toStartWith("run_failed: The size of tensor a (5) must match");
+    expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
+  });
+
   test("too little memory has a code of its own", async () => {
     const opened = await session("greedy.pt");
     expect(await failure(opened.run([[ones(4)]]))).toStartWith("out_of_memory: ");
