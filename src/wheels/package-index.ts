@@ -3,6 +3,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { z } from "zod";
+import { limitFaults } from "../inputs/fault-limit.ts";
 import type { IndexAnswer, IndexClient } from "./index-client.ts";
 import { unavailable } from "./index-client.ts";
 import { normalizedName } from "./requirement.ts";
@@ -47,6 +48,7 @@ const pageSchema = z.looseObject({
     }),
   ),
 });
+limitFaults(pageSchema, 0);
 
 export class PackageIndex {
   readonly client: IndexClient;
