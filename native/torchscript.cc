@@ -111,6 +111,20 @@ bool writes_attributes(const torch::jit::Method& method) {
   });
 }
 
+/**
+ * Freezing frees the methods of the module that `forward` called. Its nodes still point to them, for whoever asks where an error was thrown
+ * (InterpreterStateImpl::callstack), which is each error: they get `forward` in the place of these.
+ */
+void forget_inlined_methods(const torch::jit::Method& forward, const std::shared_ptr<torch::jit::Graph>& graph) {
+  any_node(graph->block(), [&](torch::jit::Node* node) {
+    if (const auto stack = node->callstack()) {
+      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(&forward.function(), (*stack)->source_range()));
+    }
+    if (node->hasAttribute(c10::attr::Subgraph)) forget_inlined_methods(forward, node->g(c10::attr::Subgraph));
+    return false;
+  });
+}
+
 class TorchScript final : public Weights {
  public:
   TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state)
@@ -263,6 +277,8 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
     try {
       module = torch::jit::freeze(module);
+      const auto forward = module.get_method("forward");
+      forget_inlined_methods(forward, forward.graph());
     } catch (const c10::Error&) {
       // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
     }

@@ -9,6 +9,10 @@ type Read = (view: DataView, at: number) => number | boolean;
 const MAGIC = [0x934e554d, 0x5059] as const;
 /** Magic bytes and version. */
 const LENGTH_AT = 8;
+/** As many as NumPy's arrays have. */
+const MAX_DIMENSIONS = 64;
+/** Beside four for each element: a file of a hundred bytes may be of the shape (10 ** 9, 0). */
+const MAX_SPARE_LISTS = 2 ** 20;
 
 /** By NumPy's names of little-endian dtypes. */
 const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new Map([
@@ -33,7 +37,7 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   const { header, begin } = headerOf(view);
   const descr = /'descr': *'([^']*)'/.exec(header)?.[1];
   const order = /'fortran_order': *(True|False)/.exec(header)?.[1];
-  const sizes = /'shape': *\(([\d, ]*)\)/.exec(header)?.[1];
+  const sizes = /'shape': *\(((?:\d+, *)*\d*)\)/.exec(header)?.[1];
   if (order === undefined || sizes === undefined) throw new Error("its header is not one that NumPy writes");
   const [size, read] = elements.get(descr ?? "") ?? unknownType(descr);
   if (order === "True") throw new Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
@@ -41,6 +45,7 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
     .split(",")
     .filter((each) => each.trim() !== "")
     .map(Number);
+  requireFewLists(shape);
   const expected = shape.reduce((product, each) => product * each, size);
   const given = bytes.length - begin;
   if (given !== expected) throw new Error(`it has ${given} bytes of elements where ${expected} belong`);
@@ -51,6 +56,19 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
     return read(view, at - size);
   };
   return listAt(0);
+}
+
+/** Each list takes memory, also one without elements, which no byte of the file stands for. */
+function requireFewLists(shape: readonly number[]): void {
+  if (shape.length > MAX_DIMENSIONS)
+    throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
+  let [product, lists] = [1, 0];
+  for (const size of shape) {
+    lists += product;
+    product *= size;
+  }
+  if (lists <= MAX_SPARE_LISTS + 4 * product) return;
+  throw new Error(`it has ${product} elements in ${lists} lists; save it in another shape than (${shape.join(", ")})`);
 }
 
 /** The length of the header has two bytes in version 1.0, and four in later ones. */

@@ -178,6 +178,18 @@ describe("a NumPy file", () => {
       "it has 8 bytes of elements where 12 belong",
     ],
     [
+      "of so many empty rows that their lists fill the memory",
+      { descr: "'<f8'", shape: "(4000000000, 0)", data: new Uint8Array(0) },
+      "wide",
+      "it has 0 elements in 4000000001 lists; save it in another shape than (4000000000, 0)",
+    ],
+    [
+      "of more dimensions than there are in NumPy",
+      { descr: "'<f4'", shape: `(${"1, ".repeat(20_000)})`, data: floats(1) },
+      "wide",
+      "it has 20000 dimensions; NumPy has at most 64",
+    ],
+    [
       "of other dimensions",
       { descr: "'<f4'", shape: "(1, 2)", data: floats(1, 2) },
       "flat",

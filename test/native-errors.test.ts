@@ -201,7 +201,7 @@ describe("weights that cannot be opened", () => {
   const expected =
     "expected an exported program (torch.export.save), an AOTInductor package (aoti_compile_and_package) or a TorchScript file";
 
-  test("a file that is no zip, an empty one, a cut one, and none", async () => {
+  test("a file that is no zip, an empty one, a cut one, one that lists more than it has, and none", async () => {
     const text = join(folder, "text.pt");
     await writeFile(text, "these are not weights\n".repeat(1000));
     const broken = `the file is not a zip archive that PyTorch wrote, or it is cut off; ${expected}`;
@@ -213,6 +213,12 @@ describe("weights that cannot be opened", () => {
     const whole = await readFile(made.path("network.pt"));
     await writeFile(cut, whole.subarray(0, whole.length / 2));
     expect(await failure(session("", { path: cut }))).toBe(`weights_invalid: weights "cut.pt": ${broken}`);
+    const lying = join(folder, "lying.pt2");
+    const program = await readFile(made.path("exported.pt2"));
+    const entry = program.lastIndexOf("PK\x01\x02", program.lastIndexOf("models/model.json"), "latin1");
+    for (const place of [20, 24]) program.writeUInt32LE(program.length, entry + place);
+    await writeFile(lying, program);
+    expect(await failure(session("", { path: lying }))).toBe(`weights_invalid: weights "lying.pt2": ${broken}`);
     expect(await failure(session("absent.pt"))).toBe('weights_invalid: weights "absent.pt": there is no such file');
     expect(await failure(session("", { path: folder }))).toContain("there is no such file");
   });
@@ -304,6 +310,29 @@ describe("the forward pass", () => {
     expect(await failure(opened.run([[ones(4)]]))).toMatch(
       /^run_failed: (mm: )?mat1 and mat2 shapes cannot be multiplied \(1x4 and 5x2\)$/,
     );
+  });
+
+  test("what libtorch throws in a method that forward calls is told, though freezing has freed that method", async () => {
+    const script = `
+      import { openSession } from "./src/native/binding.ts";
+      const tensor = { dtype: "float32", dims: ["width", "height"] };
+      const session = await openSession({
+        path: ${JSON.stringify(made.path("torchscript-float32-one-tensor.pt"))},
+        device: "cpu",
+        threads: 1,
+        inputs: { x: tensor },
+        outputs: { y: tensor },
+      });
+      const wide = { dtype: "float32", shape: [3, 5], data: new Float32Array(15) };
+      console.log(await session.run([[wide]]).catch(({ code, message }) => code + ": " + message));`;
+    const child = Bun.spawn([process.execPath, "-e", script], {
+      cwd: join(import.meta.dir, ".."),
+      // What is freed is written over at once.
+      env: { ...process.env, GLIBC_TUNABLES: "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165" },
+      stderr: "pipe",
+    });
+    expect(await child.stdout.text()).toStartWith("run_failed: The size of tensor a (5) must match");
+    expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
   });
 
   test("too little memory has a code of its own", async () => {

@@ -186,6 +186,16 @@ describe("what a registry sends", () => {
       "has 2 layers of type",
     ],
     [
+      "a million layers that are none",
+      { manifest: content({ layers: [] }).manifest.replace('"layers":[]', `"layers":[{}${",{}".repeat(1_000_000)}]`) },
+      "has a manifest that can't be read: ",
+    ],
+    [
+      "a config of a million inputs that are none",
+      content({ config: { ...modelConfig(), inputs: Array(1_000_000).fill(0) } }),
+      "expected object, received number   → at inputs[0]",
+    ],
+    [
       "one digest with two sizes",
       content({ layers: [bundle, weights, { ...weights, size: 8, annotations: { [annotations.title]: "b" } }] }),
       "gives blob sha256:",
@@ -212,7 +222,18 @@ describe("what a registry sends", () => {
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
     expect(message).toContain("model_invalid: ");
     expect(message).toContain(part);
+    expect(message.length).toBeLessThan(1000);
     expect(await store.list()).toEqual([]);
+  });
+
+  test("is a model, whatever it names beside its files, and keeps no other model's files", async () => {
+    const absent = { mediaType: mediaTypes.index, digest: `sha256:${"0".repeat(64)}` };
+    await using registry = fakeRegistry(content({ manifest: { manifests: [absent, 5] } }));
+    const store = emptyStore();
+    await pullFrom(store, `${registry.host}/digits:v2`);
+    const { reference } = await putModel(store, "other", 50_000);
+    expect(store.remove(reference, { allTags: true }).freedBytes).toBeGreaterThan(50_000);
+    await store.verify(await store.resolve("digits:v2"));
   });
 
   test("is not read beyond the size that the manifest gives", async () => {

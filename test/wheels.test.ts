@@ -1,6 +1,6 @@
-/** Which wheel of torch is chosen: versions and platforms, pip's configuration, and pages of package indexes. */
+/** Which wheel of torch is chosen: versions and platforms, pip's configuration, and pages of package indexes; and what of a wheel is read. */
 import { describe, expect, test } from "bun:test";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { chooseTorch, type Wish } from "../src/libraries/choose-wheel.ts";
 import { IndexClient } from "../src/wheels/index-client.ts";
@@ -8,8 +8,11 @@ import { PackageIndex, type WheelLink } from "../src/wheels/package-index.ts";
 import { pipConfig } from "../src/wheels/pip-config.ts";
 import { parseRequirement, requirementsOf } from "../src/wheels/requirement.ts";
 import { compareReleases, isAllowed, parseVersion } from "../src/wheels/version.ts";
+import { Wheel } from "../src/wheels/wheel.ts";
 import { failure } from "./helpers/failure.ts";
+import { packageIndex, type TestIndex, wheel } from "./helpers/package-index.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 describe("a version", () => {
   test("is a release, with what it was built for, or none", () => {
@@ -144,4 +147,69 @@ test("folders of wheels, and of an index's pages, are read as pip reads them", a
     ["2.13.0+cpu", "linux_x86_64", undefined],
   ]);
   expect(found[0]?.url.pathname).toEndWith("/f/torch-2.14.1%2Bcpu-2-cp311-cp311-manylinux_2_28_x86_64.whl");
+});
+
+test("a page with a name that is no escaped text, and a password of that kind, are read as Python reads them", async () => {
+  const asked: (string | null)[] = [];
+  await using served = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch({ headers }) {
+      asked.push(headers.get("authorization"));
+      const links = '<a href="100%.whl">x</a> <a href="torch-2.13.0%2Bcpu-cp311-cp311-linux_x86_64.whl">x</a>';
+      return new Response(links, { headers: { "Content-Type": "text/html" } });
+    },
+  });
+  const indexes = [`http://some%40one:50%off@127.0.0.1:${served.port}/simple`];
+  const client = new IndexClient({ signal: new AbortController().signal });
+  const found = await new PackageIndex(client, { indexes, links: [] }).wheels("torch");
+  expect(found.map(({ version }) => version.text)).toEqual(["2.13.0+cpu"]);
+  expect(asked).toEqual([`Basic ${btoa("some@one:50%off")}`]);
+});
+
+describe("a wheel", () => {
+  const content = { "torch/zeros": Buffer.alloc(3_000_000) };
+  const made = wheel("torch-2.13.0-cp311-cp311-linux_x86_64.whl", {
+    files: content,
+    requires: ["x".repeat(70_000_000)],
+  });
+
+  /** Unpacks the file of a wheel of an index into a folder. */
+  async function unpack(folder: string, index: TestIndex): Promise<Wheel> {
+    const client = new IndexClient({ signal: new AbortController().signal, retryDelayMs: 1 });
+    const [link] = await new PackageIndex(client, { indexes: [index.url], links: [] }).wheels("torch");
+    if (link === undefined) throw new Error("there is no wheel");
+    const opened = await Wheel.open(link, { client, partials: folder, inParts: true, onProgress() {} });
+    await opened.unpack(
+      opened.entries.filter(({ name }) => name in content),
+      folder,
+    );
+    return opened;
+  }
+
+  test("is read no further than what was asked for, whatever its server sends", async () => {
+    await using dir = await tempDir();
+    using index = packageIndex([made], { surplusBytes: 100_000_000 });
+    await unpack(dir.path, index);
+    expect(Buffer.compare(await readFile(dir.join("torch/zeros")), content["torch/zeros"])).toBe(0);
+    expect(index.sentBytes).toBeLessThan(100_000_000);
+  });
+
+  test("with a METADATA that fills the memory is refused", async () => {
+    await using dir = await tempDir();
+    using index = packageIndex([made]);
+    const opened = await unpack(dir.path, index);
+    expect(await failure(opened.text(/METADATA$/).then(({ length }) => length))).toStartWith(
+      "wheel_invalid: torch-2.13.0-cp311-cp311-linux_x86_64.whl is damaged: torch-2.13.0.dist-info/METADATA cannot be unpacked",
+    );
+  });
+
+  test.skipIf(!canMount)("with more in a file than it lists does not fill the disk", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "1m");
+    const bytes = Buffer.from(made.bytes);
+    bytes.writeUInt32LE(1000, bytes.indexOf("PK\x01\x02", 0, "latin1") + 24);
+    using index = packageIndex([{ ...made, bytes }]);
+    expect(await failure(unpack(disk.path, index))).toEndWith("torch/zeros does not have its digest; try again");
+  });
 });

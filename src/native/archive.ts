@@ -13,11 +13,8 @@ export class Archive {
 
   /** @returns undefined for what is no zip file, or is cut off */
   static open(path: string): Archive | undefined {
-    try {
-      return new Archive(path, reading(path, readEntries));
-    } catch {
-      return undefined;
-    }
+    const entries = reading(path, readEntries);
+    return entries && new Archive(path, entries);
   }
 
   /** Whether an entry's name matches. */
@@ -25,7 +22,7 @@ export class Archive {
     return this.#named(pattern) !== undefined;
   }
 
-  /** The first entry whose name matches, as text; undefined where there is none, or it is compressed. */
+  /** The first entry whose name matches, as text; undefined where there is none, it is compressed, or cut off. */
   text(pattern: RegExp): string | undefined {
     const entry = this.#named(pattern);
     if (!entry?.isStored) return undefined;
@@ -42,17 +39,25 @@ export class Archive {
 
 type Read = (from: number, length: number) => Buffer;
 
-function reading<T>(path: string, task: (read: Read, size: number) => T): T {
-  const file = openSync(path, "r");
+/** @returns undefined where the file has not got what it says that it has */
+function reading<T>(path: string, task: (read: Read, size: number) => T): T | undefined {
   try {
-    const read: Read = (from, length) => {
-      const part = Buffer.alloc(length);
-      if (readSync(file, part, 0, length, from) < length) throw new Error("the file is cut off");
-      return part;
-    };
-    return task(read, fstatSync(file).size);
-  } finally {
-    closeSync(file);
+    const file = openSync(path, "r");
+    try {
+      const { size } = fstatSync(file);
+      const read: Read = (from, length) => {
+        // Compared first: what a file says of itself may be more than there is memory.
+        if (from + length > size) throw new Error("the file is cut off");
+        const part = Buffer.alloc(length);
+        readSync(file, part, 0, length, from);
+        return part;
+      };
+      return task(read, size);
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return undefined;
   }
 }
 

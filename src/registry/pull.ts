@@ -1,6 +1,7 @@
 /** Copies a model from a registry into the store. */
 import { z } from "zod";
 import { oneLine, SconceError } from "../errors.ts";
+import { limitFaults } from "../inputs/fault-limit.ts";
 import { digestOf } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { ReceiveProgress } from "../store/receiving.ts";
@@ -113,6 +114,7 @@ async function readManifest(answer: RegistryAnswer, name: string, digest: string
 }
 
 const tagsSchema = z.looseObject({ tags: z.array(z.string()).nullable() });
+limitFaults(tagsSchema, 0);
 
 /** What there is instead, where the registry says it. */
 async function knownTags(registry: Registry): Promise<string> {

@@ -7,13 +7,11 @@ import type { IndexDescriptor } from "./index-file.ts";
 const childSchema = z.looseObject({ mediaType: z.string().optional(), digest: z.string() });
 
 /** Any manifest or index of OCI or Docker, since other tools may have put theirs into the same store. */
-const contentSchema = z.looseObject({
-  config: childSchema.optional(),
-  layers: z.array(childSchema).optional(),
-  manifests: z.array(childSchema).optional(),
-});
+const manifestSchema = z.looseObject({ config: childSchema.optional(), layers: z.array(childSchema).optional() });
+const indexSchema = z.looseObject({ manifests: z.array(childSchema).optional() });
 
-const manifestType = /manifest|index/;
+const manifestType = /manifest/;
+const indexType = /index|manifest\.list/;
 
 /**
  * Every digest that can be reached from the descriptors, or undefined when a manifest on the way can't be read. Synchronous,
@@ -25,12 +23,18 @@ export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescr
   for (let next = open.pop(); next; next = open.pop()) {
     if (found.has(next.digest)) continue;
     found.add(next.digest);
-    if (!manifestType.test(next.mediaType ?? "")) continue;
+    const { mediaType = "" } = next;
+    const isIndex = indexType.test(mediaType);
+    if (!isIndex && !manifestType.test(mediaType)) continue;
     try {
-      const content = contentSchema.parse(JSON.parse(readFileSync(blobs.path(next.digest), "utf8")));
-      if (content.config) found.add(content.config.digest);
-      for (const layer of content.layers ?? []) found.add(layer.digest);
-      open.push(...(content.manifests ?? []));
+      const content: unknown = JSON.parse(readFileSync(blobs.path(next.digest), "utf8"));
+      // What a document has beside that, a model's from a registry too, says nothing.
+      if (isIndex) {
+        for (const manifest of indexSchema.parse(content).manifests ?? []) open.push(manifest);
+        continue;
+      }
+      const { config, layers = [] } = manifestSchema.parse(content);
+      for (const { digest } of config ? [config, ...layers] : layers) found.add(digest);
     } catch {
       return undefined;
     }

@@ -1,5 +1,6 @@
 /** What a packaged model is made of: manifest, config and layers, as they stand in the store and in registries. */
 import { z } from "zod";
+import { limitFaults } from "../inputs/fault-limit.ts";
 import { arrayTypes, type DType } from "../model/tensor.ts";
 import { isDigest } from "./reference.ts";
 
@@ -100,6 +101,15 @@ export const modelConfigSchema = z.object({
   example: z.unknown().optional(),
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
+
+/** Documents from elsewhere may have a fault for every two of their bytes. */
+const maxFaults = 3;
+for (const schema of [manifestSchema, modelConfigSchema]) limitFaults(schema, maxFaults);
+
+/** The first faults that were found in a document, as one line. */
+export function faultsOf({ issues }: z.ZodError): string {
+  return z.prettifyError(new z.ZodError(issues.slice(0, maxFaults))).replaceAll("\n", " ");
+}
 
 function staysInside(title: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused

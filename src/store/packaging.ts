@@ -1,9 +1,10 @@
 /** Turns the files and the config of a model into blobs: layers, config and manifest. */
-import { z } from "zod";
+import type { z } from "zod";
 import { messageOf, SconceError } from "../errors.ts";
 import type { BlobRef, Blobs, CopyOptions, StagedBlob } from "./blobs.ts";
 import {
   annotations,
+  faultsOf,
   type LayerMediaType,
   type Manifest,
   type ModelConfig,
@@ -98,8 +99,7 @@ function parseManifest(manifest: unknown): Manifest {
 }
 
 function invalid(what: string, error: z.ZodError): SconceError {
-  const faults = z.prettifyError(error).replaceAll("\n", " ");
-  return new SconceError("model_invalid", `${what} can't be packaged: ${faults}`, { cause: error });
+  return new SconceError("model_invalid", `${what} can't be packaged: ${faultsOf(error)}`, { cause: error });
 }
 
 function rethrowUnreadable(error: unknown, source: string | Uint8Array): never {

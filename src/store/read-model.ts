@@ -5,6 +5,7 @@ import { programName } from "../program-name.ts";
 import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";
 import {
+  faultsOf,
   isForWorkers,
   type LayerMediaType,
   type Manifest,
@@ -107,8 +108,7 @@ async function readJson(blobs: Blobs, blob: BlobRef): Promise<unknown> {
 function parse<T>(schema: z.ZodType<T>, content: unknown, name: string, what: string): T {
   const parsed = schema.safeParse(content);
   if (parsed.success) return parsed.data;
-  const faults = z.prettifyError(parsed.error).replaceAll("\n", " ");
-  throw invalid(name, `has a ${what} that can't be read: ${faults}`, parsed.error);
+  throw invalid(name, `has a ${what} that can't be read: ${faultsOf(parsed.error)}`, parsed.error);
 }
 
 function invalid(name: string, why: string, cause?: unknown): SconceError {

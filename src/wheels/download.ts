@@ -28,11 +28,12 @@ export interface Part {
 
 /** A part as bytes; of a server that takes ranges. */
 export function readPart(client: IndexClient, { url }: RemoteFile, part: Part): Promise<Buffer> {
+  const wanted = part.end - part.begin;
   return client.ask(url, rangeOf(part), async (answer) => {
     const chunks: Uint8Array[] = [];
-    if (answer.status === 206) for await (const chunk of answer.chunks()) chunks.push(chunk);
+    if (answer.status === 206) for await (const chunk of atMost(wanted, answer.chunks())) chunks.push(chunk);
     const bytes = Buffer.concat(chunks);
-    if (bytes.length < part.end - part.begin) throw cutShort(url);
+    if (bytes.length < wanted) throw cutShort(url);
     return bytes;
   });
 }
@@ -63,7 +64,7 @@ export async function download(client: IndexClient, remote: RemoteFile, options:
       if (wanted.begin < wanted.end) {
         await client.askOnce(remote.url, takesRanges ? rangeOf(wanted) : {}, async (answer) => {
           if (answer.status !== (takesRanges ? 206 : 200)) throw cutShort(remote.url);
-          for await (const chunk of answer.chunks()) {
+          for await (const chunk of atMost(wanted.end - wanted.begin, answer.chunks())) {
             await append(file, chunk);
             done += chunk.length;
             onBytes(done);
@@ -79,6 +80,16 @@ export async function download(client: IndexClient, remote: RemoteFile, options:
     }
   }
   onBytes(done);
+}
+
+/** The first bytes of them: a server may send more than was asked for, and without end. */
+async function* atMost(bytes: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let left = bytes;
+  for await (const chunk of chunks) {
+    yield chunk.subarray(0, left);
+    left -= chunk.length;
+    if (left <= 0) return;
+  }
 }
 
 async function append(file: FileHandle, bytes: Uint8Array): Promise<void> {

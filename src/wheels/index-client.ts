@@ -46,7 +46,7 @@ export class IndexClient {
   withoutCredentials(text: string): URL {
     const url = new URL(text);
     if (url.username !== "") {
-      const given = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+      const given = `${unescaped(url.username)}:${unescaped(url.password)}`;
       this.#credentials.set(url.origin, `Basic ${Buffer.from(given).toString("base64")}`);
     }
     url.username = "";
@@ -139,6 +139,17 @@ export class IndexClient {
       : "asks for a login: put name and password into its URL, https://NAME:PASSWORD@HOST/…, in pip's configuration or --index";
     return unavailable(`${url.host} ${what} (status ${status})`);
   }
+}
+
+/** As Python reads a part of a URL: a percent sign that escapes nothing stands for itself. */
+export function unescaped(text: string): string {
+  return text.replaceAll(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+    try {
+      return decodeURIComponent(escapes);
+    } catch {
+      return escapes;
+    }
+  });
 }
 
 export function unavailable(message: string, cause?: unknown): SconceError {

@@ -3,8 +3,9 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { z } from "zod";
+import { limitFaults } from "../inputs/fault-limit.ts";
 import type { IndexAnswer, IndexClient } from "./index-client.ts";
-import { unavailable } from "./index-client.ts";
+import { unavailable, unescaped } from "./index-client.ts";
 import { normalizedName } from "./requirement.ts";
 import { parseVersion, type Version } from "./version.ts";
 
@@ -47,6 +48,7 @@ const pageSchema = z.looseObject({
     }),
   ),
 });
+limitFaults(pageSchema, 0);
 
 export class PackageIndex {
   readonly client: IndexClient;
@@ -139,7 +141,7 @@ async function htmlLinks(html: string): Promise<RawLink[]> {
     element(anchor) {
       const href = (anchor.getAttribute("href") ?? "").replaceAll("&amp;", "&");
       const [address = "", fragment = ""] = href.split("#", 2);
-      const filename = decodeURIComponent(address.split("?", 1)[0]?.split("/").at(-1) ?? "");
+      const filename = unescaped(address.split("?", 1)[0]?.split("/").at(-1) ?? "");
       links.push({ href: address, filename, sha256: /\bsha256=([0-9a-f]{64})\b/i.exec(fragment)?.[1] });
     },
   });

@@ -13,6 +13,10 @@ import type { IndexClient } from "./index-client.ts";
 import { isLocal, type WheelLink } from "./package-index.ts";
 
 const chunkBytes = 1024 * 1024;
+/** The list of torch's files takes two megabytes, and what says what is in it less: a bound against what is something else. */
+const maxTextBytes = 64 * 1024 * 1024;
+/** With the longest name and the longest extra field. */
+const maxHeaderBytes = HEADER_BYTES + 2 * 0xffff;
 
 export interface WheelOptions {
   readonly client: IndexClient;
@@ -70,6 +74,7 @@ export class Wheel {
     try {
       const tail = await source.read({ begin: Math.max(0, source.size - END_BYTES), end: source.size });
       const { offset, size } = directoryPlace(tail);
+      if (size > maxTextBytes) throw new Error(`its list of files has ${size} bytes`);
       const entries = entriesOf(await source.read({ begin: offset, end: offset + size }));
       return new Wheel(link, source, { begin: offset, entries }, options);
     } catch (error) {
@@ -82,10 +87,12 @@ export class Wheel {
   async text(name: RegExp): Promise<string> {
     const entry = this.entries.find((found) => name.test(found.name));
     if (entry === undefined) throw invalid(this.link, `has no ${name.source}`);
-    const bytes = await this.#source.read(this.#partOf(entry));
+    if (entry.packedSize > maxTextBytes) throw invalid(this.link, `has ${entry.packedSize} bytes of ${entry.name}`);
+    const { begin, end } = this.#partOf(entry);
+    const bytes = await this.#source.read({ begin, end: Math.min(end, begin + maxHeaderBytes + entry.packedSize) });
     const content = bytes.subarray(headerSize(bytes)).subarray(0, entry.packedSize);
     try {
-      return (entry.isStored ? content : inflateRawSync(content)).toString("utf8");
+      return (entry.isStored ? content : inflateRawSync(content, { maxOutputLength: maxTextBytes })).toString("utf8");
     } catch (error) {
       throw invalid(this.link, `is damaged: ${entry.name} cannot be unpacked (${messageOf(error)})`);
     }
@@ -114,7 +121,7 @@ export class Wheel {
         await unpackEntry(entry, place, target);
         if (place.isTemporary) rmSync(place.path);
         if ((await sha256Of(target)) !== expected) {
-          rmSync(target);
+          rmSync(target, { force: true });
           throw invalid(this.link, `is damaged: ${entry.name} does not have its digest; try again`);
         }
       }
@@ -205,10 +212,29 @@ async function unpackEntry(entry: ZipEntry, { path, begin }: Place, target: stri
   const bytes = createReadStream(path, { start, end: start + entry.packedSize - 1, highWaterMark: chunkBytes });
   const inflate = entry.isStored ? new PassThrough() : createInflateRaw({ chunkSize: chunkBytes });
   try {
-    await pipeline(bytes, inflate, createWriteStream(target, { flush: true }));
+    await pipeline(
+      bytes,
+      inflate,
+      (chunks: AsyncIterable<Uint8Array>) => upTo(entry.size, chunks),
+      createWriteStream(target, { flush: true }),
+    );
   } catch (error) {
-    // What is not compressed data does not have its digest either; a full disk is another matter.
-    if (!(error instanceof Error && "code" in error && /^Z_/.test(String(error.code)))) throw error;
+    // What is not compressed data, or more of it than is listed, does not have its digest either; a full disk is another matter.
+    if (!(error instanceof Surplus || (error instanceof Error && "code" in error && /^Z_/.test(String(error.code))))) {
+      throw error;
+    }
+  }
+}
+
+class Surplus extends Error {}
+
+/** @throws Surplus when there is more: for so many bytes there is room */
+async function* upTo(bytes: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let left = bytes;
+  for await (const chunk of chunks) {
+    left -= chunk.length;
+    if (left < 0) throw new Surplus(`more than ${bytes} bytes`);
+    yield chunk;
   }
 }
 

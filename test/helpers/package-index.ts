@@ -66,6 +66,8 @@ export interface IndexOptions {
   /** Files come from another port, to which this one redirects. */
   readonly redirects?: boolean;
   readonly wrongDigests?: boolean;
+  /** Sends so many bytes more than are asked for, in pieces, as far as they are read. */
+  readonly surplusBytes?: number;
   /** How much is sent of an answer of so many bytes of a file. */
   cut?(filename: string, bytes: number): number;
 }
@@ -99,7 +101,9 @@ export function packageIndex(wheels: readonly TestWheel[], options: IndexOptions
     const body = found.bytes.subarray(begin, sentEnd);
     index.sentBytes += body.length;
     const headers = from === undefined ? {} : { "Content-Range": `bytes ${begin}-${end - 1}/${whole}` };
-    return new Response(new Uint8Array(body), { status: from === undefined ? 200 : 206, headers });
+    const { surplusBytes } = options;
+    const content = surplusBytes === undefined ? new Uint8Array(body) : withSurplus(body, surplusBytes, index);
+    return new Response(content, { status: from === undefined ? 200 : 206, headers });
   };
   const named = (url: string) => wheels.find(({ filename }) => filename === basename(new URL(url).pathname));
   const files = Bun.serve({
@@ -144,6 +148,19 @@ export function packageIndex(wheels: readonly TestWheel[], options: IndexOptions
     elsewhere,
     [Symbol.dispose]() {
       for (const server of [pages, files]) void server.stop(true);
+    },
+  });
+}
+
+function withSurplus(body: Buffer, surplusBytes: number, count: { sentBytes: number }): ReadableStream<Uint8Array> {
+  const piece = new Uint8Array(64 * 1024);
+  const end = count.sentBytes + surplusBytes;
+  return new ReadableStream({
+    start: (controller) => controller.enqueue(new Uint8Array(body)),
+    pull(controller) {
+      if (count.sentBytes >= end) return controller.close();
+      count.sentBytes += piece.length;
+      controller.enqueue(piece);
     },
   });
 }
