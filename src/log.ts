@@ -1,5 +1,5 @@
 /** Logging: one consola instance, for people by default, as JSON lines for programs. */
-import { inspect } from "node:util";
+import { format as formatted, inspect } from "node:util";
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
 import { messageOf, SconceError } from "./errors.ts";
 
@@ -94,5 +94,10 @@ export function isLogged(level: LogLevel): boolean {
 export function configureLog({ level, format }: LogOptions): void {
   log.level = consolaLevels[level];
   current = { level, format };
-  if (format === "json") log.setReporters([jsonReporter]);
+  if (format !== "json") return;
+  log.setReporters([jsonReporter]);
+  // A model's code writes to standard error, too.
+  for (const method of ["warn", "error", "trace"] as const) {
+    console[method] = (...values: unknown[]) => log.warn(formatted(...values));
+  }
 }

@@ -7,8 +7,10 @@ import { createStartingApp } from "../src/http/routes/health.ts";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(120_000);
@@ -162,6 +164,24 @@ describe("the log", () => {
       expect.objectContaining({ level: "warning", message: expect.stringMatching(/^The engine process wrote: /) }),
     );
   });
+});
+
+test("is JSON line by line when a model's code writes to standard error", async () => {
+  await using dir = await tempDir();
+  const preprocess = `({ x }) => {
+    console.warn("two\\nlines of %d", x, { and: "a value" });
+    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
+  }`;
+  await using talking = await storeWith(await writeModel(dir, modelText({ name: '"talking"', preprocess })));
+  const args = ["serve", "talking", "--host", "127.0.0.1", "-p", "0", "--log-format", "json"];
+  await using server = startCli(args, { env: { SCONCE_HOME: talking.home } });
+  const url = new URL(/http:[^"]+/.exec(await server.line("Listening on"))?.[0] ?? "");
+  await new Client(url).predict([{ x: 7 }]);
+  await server.line("lines of 7");
+  const lines = server.lines.map((line): unknown => JSON.parse(line));
+  expect(lines).toContainEqual(
+    expect.objectContaining({ level: "warning", message: "two\nlines of 7 { and: 'a value' }" }),
+  );
 });
 
 test("trace shows where each prediction stands, which debug does not", async () => {

@@ -53,11 +53,12 @@ class Cutter {
 
   /** @returns where the elements end: at what is no comma; -1 for no JSON */
   elements(from: number, expected: Expected, { enough, isWhole = false }: Leaving): number {
+    const { kinds } = expected;
     let count = 0;
     let wrong = 0;
     for (let at = this.#afterSpace(from); ; at = this.#afterSpace(at + 1)) {
       count += 1;
-      if (!expected.kinds.has(kindOf(this.#bytes[at] ?? 0))) wrong += 1;
+      if (!kinds.has(kindOf(this.#bytes[at] ?? 0))) wrong += 1;
       const end = this.#value(at, expected, isWhole);
       if (end < 0) return -1;
       at = this.#afterSpace(end);
