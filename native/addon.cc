@@ -82,15 +82,16 @@ int threads_from_js(const Napi::Value& value) {
 template <napi_value (*body)(napi_env, napi_callback_info)>
 napi_value guarded(napi_env env, napi_callback_info info) noexcept {
   try {
-    return body(env, info);
-  } catch (const Napi::Error& error) {
-    error.ThrowAsJavaScriptException();
-  } catch (...) {
     try {
-      napi_throw(env, error_to_js(env, current_error("run_failed")));
+      return body(env, info);
+    } catch (const Napi::Error& error) {
+      error.ThrowAsJavaScriptException();
     } catch (...) {
-      napi_throw_error(env, "run_failed", "the error could not be told");
+      napi_throw(env, error_to_js(env, current_error("run_failed")));
     }
+  } catch (...) {
+    // There is too little memory for the error; or a Worker is being terminated, which takes none.
+    napi_throw_error(env, "run_failed", "the error could not be told");
   }
   return nullptr;
 }

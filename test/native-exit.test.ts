@@ -47,3 +47,18 @@ for (const [way, code] of Object.entries(codes)) {
     }, 120_000);
   }
 }
+
+test.each([
+  ["sconce.node", "open"],
+  ["pixels.so", "toBitmap"],
+])(
+  "a Worker that is terminated while it calls %s leaves its process as it was",
+  async (addon, name) => {
+    const script = join(import.meta.dir, "helpers/terminated-workers.ts");
+    const path = join(import.meta.dir, "../build/Release", addon);
+    const child = Bun.spawn([process.execPath, script, path, name], { stdout: "pipe", stderr: "ignore" });
+    expect(await child.stdout.text()).toBe("all are terminated\n");
+    expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
+  },
+  60_000,
+);

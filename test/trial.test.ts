@@ -123,6 +123,16 @@ describe("an npm package", () => {
     expect(code).toBe(1);
   });
 
+  test("with a package.json that bundlers read and others do not is packaged", async () => {
+    const { code } = await builtWith("odd", 'import "marked"; import "nothing";', {
+      "marked/package.json": '\uFEFF{ "name": "marked", "main": "index.js" }',
+      "marked/index.js": "",
+      "nothing/package.json": '{ "name": "nothing", "main": "index.js", "optionalDependencies": null, }',
+      "nothing/index.js": "",
+    });
+    expect(code).toBe(0);
+  });
+
   test("that the bundle does not hold is not found at build either, though the author's folder has it", async () => {
     // As packages with a binary for each kind of machine do.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';

@@ -175,9 +175,33 @@ Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
   });
 }
 
+/** A function for JS, from which nothing is thrown through JS's own frames: that would end the process. */
+template <Napi::Value (*body)(const Napi::CallbackInfo&)>
+napi_value guarded(napi_env env, napi_callback_info info) noexcept {
+  try {
+    try {
+      return body(Napi::CallbackInfo(env, info));
+    } catch (const Napi::Error& error) {
+      error.ThrowAsJavaScriptException();
+    } catch (const std::exception& error) {
+      napi_throw_error(env, nullptr, error.what());
+    }
+  } catch (...) {
+    // A Worker that is being terminated takes no exception, and nobody waits for it.
+  }
+  return nullptr;
+}
+
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  exports.Set("toTensor", Napi::Function::New(env, ToTensor));
-  exports.Set("toBitmap", Napi::Function::New(env, ToBitmap));
+  const auto add = [&](const char* name, napi_callback callback) {
+    napi_value function;
+    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, nullptr, &function) != napi_ok) {
+      throw Napi::Error::New(env);
+    }
+    exports.Set(name, function);
+  };
+  add("toTensor", guarded<ToTensor>);
+  add("toBitmap", guarded<ToBitmap>);
   return exports;
 }
 
