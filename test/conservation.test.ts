@@ -1,0 +1,158 @@
+/** Whatever clients do, and wherever inputs fail: every prediction ends as it should, and all that it held is given back. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { LocalEngine } from "../src/engine/local-engine.ts";
+import type { Runner } from "../src/engine/runner.ts";
+import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { Fetcher } from "../src/fetching/fetcher.ts";
+import { file, z } from "../src/index.ts";
+import { Bodies } from "../src/inputs/bodies.ts";
+import { InputDecoder } from "../src/inputs/input-decoder.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { Metrics } from "../src/metrics.ts";
+import { defineModel } from "../src/model/define.ts";
+import { float32, tensor } from "../src/model/tensor.ts";
+import { MemoryStore } from "../src/predictions/memory-store.ts";
+import { hasEnded, type PredictionRecord } from "../src/predictions/record.ts";
+import { PredictionService } from "../src/predictions/service.ts";
+import { ItemFlow } from "../src/serving/item-flow.ts";
+import type { ListItem } from "../src/serving/item-list.ts";
+import { ItemPipeline } from "../src/serving/item-pipeline.ts";
+import { keepAll } from "./helpers/predictions.ts";
+import { until } from "./helpers/running.ts";
+
+setDefaultTimeout(30_000);
+
+const BAD = 13;
+const ways = [
+  "plain",
+  "asynchronous",
+  "preprocess throws",
+  "preprocess rejects",
+  "postprocess throws",
+  "bad output",
+] as const;
+const later = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+const model = defineModel({
+  name: "any",
+  input: z.object({ x: z.number(), way: z.enum(ways), file: file().optional() }),
+  output: z.object({ y: z.number() }),
+  tensors: { inputs: { x: float32("n") }, outputs: { y: float32() } },
+  weights: "none.pt",
+  preprocess: async ({ x, way }) => {
+    if (way === "preprocess throws") throw new Error(way);
+    if (way !== "plain") await later();
+    if (way === "preprocess rejects") throw new Error(way);
+    return { x: tensor(new Float32Array(1 + (x % 2)).fill(x), [1 + (x % 2)]) };
+  },
+  postprocess: async ({ y }, { input: { way } }) => {
+    if (way === "asynchronous") await later();
+    if (way === "postprocess throws") throw new Error(way);
+    return { y: way === "bad output" ? Number.NaN : (y.data[0] ?? 0) };
+  },
+});
+
+/** Doubles, and fails batches with a bad number. */
+const runner: Runner = {
+  async run(items) {
+    const given = items.map(([x]) => Number(x?.data[0]));
+    await later();
+    if (given.includes(BAD)) throw new Error("bad");
+    return [{ dtype: "float32", shape: [given.length], data: Float32Array.from(given, (x) => 2 * x) }];
+  },
+  settle() {},
+  setThreads: async () => {},
+  dispose: async () => {},
+};
+
+const input = fc.record({
+  x: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 20, max: 99 }) }, { weight: 1, arbitrary: fc.constant(BAD) }),
+  way: fc.oneof({ weight: 3, arbitrary: fc.constant("plain" as const) }, fc.constantFrom(...ways)),
+  file: fc.constantFrom(undefined, undefined, undefined, "data:text/plain,here", "/there", "/gone"),
+});
+
+const request = fc.record({
+  inputs: fc.array(input, { minLength: 1, maxLength: 12 }),
+  address: fc.constantFrom("a", "b"),
+  waitMs: fc.constantFrom(0, 1, 10_000),
+  timeoutMs: fc.constantFrom(undefined, undefined, 3),
+  client: fc.constantFrom("stays", "stays", "leaves", "cancels"),
+});
+
+const setting = fc.record({
+  maxBatchSize: fc.integer({ min: 1, max: 8 }),
+  runners: fc.constantFrom([runner], [runner, runner]),
+  maxReadyBytes: fc.constantFrom(16, 1e6),
+  maxMemory: fc.constantFrom(20_000, Infinity),
+});
+
+test("all that predictions held is given back", async () => {
+  using files = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: ({ url }) => new Response("there", { status: url.endsWith("there") ? 200 : 404 }),
+  });
+  const property = fc.asyncProperty(setting, fc.array(request, { maxLength: 40 }), async (settings, requests) => {
+    const { maxBatchSize, runners, maxReadyBytes, maxMemory } = settings;
+    const memory = new MemoryAccount({ maxBytes: maxMemory });
+    const engine = new LocalEngine<ListItem>({ ...model.tensors, runners, maxBatchSize, maxQueueDelayMs: 0 });
+    using fetcher = new Fetcher({ guard: new AddressGuard({ allowPrivate: true }), maxBytes: 1000 });
+    const pipeline = new ItemPipeline(model, fetcher);
+    const flow = new ItemFlow(engine, pipeline, { maxReadyBytes, maxFetches: 2, memory, pollShare: 0.1 });
+    const store = new MemoryStore(keepAll, { memory });
+    const bodies = new Bodies(new InputDecoder(model.input));
+    const limits = {
+      maxInputs: { prediction: 50, demo: 5 },
+      maxQueuedItems: 300,
+      maxQueuedBytes: 1e6,
+      timeoutMs: 60_000,
+    };
+    const service = new PredictionService({
+      ...{ owner: "0", bodies, flow, pipeline, store, memory, metrics: new Metrics() },
+      limits: { ...limits, maxResultBytes: 1e6, maxLogBytes: 1000 },
+    });
+    const send = async ({ inputs, address, waitMs, timeoutMs, client: does }: (typeof requests)[number]) => {
+      const told = inputs.map((each) => ({
+        ...each,
+        file: each.file?.startsWith("/") ? new URL(each.file, files.url).href : each.file,
+      }));
+      const body = JSON.stringify(told);
+      const leaving = new AbortController();
+      const client = { signal: leaving.signal, sender: { address, name: "" }, held() {} };
+      const origin = { requestId: "r", traceId: undefined, spanId: undefined };
+      if (does === "leaves") setTimeout(() => leaving.abort(), 2);
+      const bytes = body.length;
+      const created: PredictionRecord | undefined = await service
+        .create({
+          kind: "prediction",
+          body,
+          bytes,
+          charge: memory.add("bodies", bytes),
+          timeoutMs,
+          waitMs,
+          client,
+          origin,
+        })
+        .catch((error) => void expect(error.code).toBe("queue_full"));
+      if (created === undefined) return;
+      if (does === "cancels") await service.cancel("prediction", created.id);
+      const stays = { ...client, signal: new AbortController().signal };
+      const ended = await service.wait("prediction", created.id, { waitMs: 10_000, client: stays });
+      if (ended === undefined || !hasEnded(ended)) throw new Error("it has not ended");
+      const { outputs, partial_outputs } = JSON.parse(`{${ended.outcome.members}}`);
+      if (ended.outcome.status === "success") expect(outputs).toHaveLength(inputs.length);
+      for (const [i, output] of (outputs ?? partial_outputs ?? []).entries())
+        if (output !== null) expect(output).toEqual({ y: 2 * (inputs[i]?.x ?? 0) });
+    };
+    await Promise.all(requests.map(send));
+    // What goes on for nobody ends as well.
+    await until(() => flow.ready.bytes + memory.parts.files + memory.parts.tensors === 0);
+    const { results, ...parts } = memory.parts;
+    expect(parts).toEqual({ bodies: 0, files: 0, pictures: 0, tensors: 0, outputs: 0, answers: 0 });
+    expect(results).toBe(store.retained.bytes);
+    expect(service.unfinished).toEqual({ items: 0, bytes: 0, predictions: 0 });
+    expect([flow.ready.items, flow.counts.unsent, flow.counts.running]).toEqual([0, 0, 0]);
+  });
+  await fc.assert(property, { numRuns: 30 });
+});
