@@ -101,7 +101,8 @@ export const modelConfigSchema = z.object({
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
 
-function staysInside(title: string): boolean {
+/** Whether a name is a relative path, written in the one way that there is, of what lies below the folder. */
+export function staysInside(title: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (/[\\\u0000-\u001f\u007f]/.test(title)) return false;
   return title.split("/").every((part) => part !== "" && part !== "." && part !== "..");
