@@ -150,6 +150,12 @@ describe("a misdeclared field is named with its fix:", () => {
     ["a schema without a JSON side", { input: "z.object({ x: z.date() })" }, ["input.x: JSON has no dates"]],
     ["an example that does not fit", { example: '{ x: "1" }' }, ["example.x: ", "expected number"]],
     ["weights that are not there", { weights: '"none.pt"' }, ["none.pt is not a file"]],
+    [
+      "weights outside of the folder",
+      { weights: '"../lab.pt"' },
+      ['"../lab.pt" is not written as a file of', "a link"],
+    ],
+    ["an asset with a dot before it", { assets: '["./model.ts"]' }, ['"./model.ts" is not', 'without "./" and "../"']],
     ["an asset that is not there", { assets: '["vocab.txt"]' }, ["vocab.txt is not a file"]],
   ])("%s", async (_, change, parts) => {
     const line = await refusalOf(modelText(change));

@@ -215,6 +215,14 @@ test("`serve FILE` leaves the tag latest of another model that has the file's na
   expect((await store.resolve(repository)).digest).toBe(other.digest);
 });
 
+test("a file of another program is refused with what is expected in its place", async () => {
+  await using dir = await tempDir();
+  await Bun.write(dir.join("net.onnx"), "\b\u0007 another format");
+  const { code, stderr } = await build(dir.join("net.onnx"));
+  expect(code).toBe(1);
+  expect(stderr).toContain("net.onnx: it is no archive that PyTorch wrote; expected an exported program");
+});
+
 test("options of weights alone are refused for a folder, and --weights for a file", async () => {
   const folder = join(import.meta.dir, "models/lab");
   expect((await build(folder, "--input", "x=float32[N]")).stderr).toContain("are for weights alone");

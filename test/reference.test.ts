@@ -51,7 +51,7 @@ describe("a misspelled reference", () => {
     ["", "the name is empty"],
     [":v1", "the name is empty"],
     ["digits:", "leave the colon out"],
-    ["Digits:v1", 'did you mean "digits"?'],
+    ["Digits:v1", 'did you mean "digits:v1"?'],
     ["digits v1", "a name is made of a-z and 0-9"],
     ["-digits", "a name is made of"],
     ["digits-", "a name is made of"],

@@ -111,7 +111,8 @@ export function faultsOf({ issues }: z.ZodError): string {
   return z.prettifyError(new z.ZodError(issues.slice(0, maxFaults))).replaceAll("\n", " ");
 }
 
-function staysInside(title: string): boolean {
+/** Whether a name is a relative path, written in the one way that there is, of what lies below the folder. */
+export function staysInside(title: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (/[\\\u0000-\u001f\u007f]/.test(title)) return false;
   return title.split("/").every((part) => part !== "" && part !== "." && part !== "..");

@@ -73,7 +73,7 @@ export function checkRepository(repository: string, given: string = repository):
   if (repositoryPattern.test(repository)) return repository;
   const lower = repository.toLowerCase();
   if (lower !== repository && repositoryPattern.test(lower)) {
-    throw misspelled(given, `names are in lower case; did you mean "${lower}"?`);
+    throw misspelled(given, `names are in lower case; did you mean "${given.replace(repository, lower)}"?`);
   }
   throw misspelled(
     given,

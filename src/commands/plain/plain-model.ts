@@ -28,6 +28,9 @@ export interface PlainOptions {
 
 const MAX_BATCH_SIZE = 32;
 
+const notOfTorch =
+  "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
+
 /** The weights themselves, or what an exported program is compiled to: where that is asked for, and where nothing else runs it. */
 export async function runnableWeights(path: string, isCompiled = false): Promise<string> {
   if (!Archive.open(path)?.has(programFile)) return path;
@@ -49,8 +52,7 @@ export async function runnableWeights(path: string, isCompiled = false): Promise
  */
 export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<string[]> {
   const archive = Archive.open(path);
-  const kind =
-    archive === undefined ? (describeFile(path) ?? "it is no archive that PyTorch wrote") : describeFile(path);
+  const kind = describeFile(path) ?? (archive === undefined ? notOfTorch : undefined);
   const program = archive?.text(programFile);
   if (kind !== undefined && program === undefined)
     throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);

@@ -11,7 +11,7 @@ import type { TensorSpecs } from "../../model/tensor.ts";
 import { wireSchema } from "../../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../../native/binding.ts";
 import { decodeExample, parseExample, type SetUpOptions } from "../../serving/set-up.ts";
-import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi } from "../../store/manifest.ts";
+import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi, staysInside } from "../../store/manifest.ts";
 import { runnableWeights } from "../plain/plain-model.ts";
 import { dataUriOf } from "../predict/input-file.ts";
 import { TimeLimit } from "./time-limit.ts";
@@ -107,6 +107,14 @@ function named(specs: TensorSpecs): ModelConfig["inputs"] {
 }
 
 function requireFile(dir: string, name: string): void {
+  if (!staysInside(name)) {
+    const fix =
+      'expected the path of a file below it, as "weights/net.pt2", without "./" and "../"; a link there may lead elsewhere';
+    throw new SconceError(
+      "model_invalid",
+      `the model is declared wrongly: "${name}" is not written as a file of ${dir}: ${fix}`,
+    );
+  }
   if (existsSync(join(dir, name))) return;
   throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
 }
