@@ -7,6 +7,7 @@ import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig } from "./helpers/model-content.ts";
+import { rawServer } from "./helpers/raw-server.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -330,6 +331,15 @@ describe("a host that is no registry", () => {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^sconce: [^\p{Cc}\p{Bidi_Control}]{10,1000}\n$/u);
   });
+
+  test("that asks for a login in one long word is told as one whose challenge is not known", async () => {
+    const challenge = "a".repeat(200_000);
+    await using site = await rawServer((socket) => {
+      socket.end(`HTTP/1.1 401 \r\nWWW-Authenticate: ${challenge}\r\nContent-Length: 0\r\n\r\n`);
+    });
+    const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`));
+    expect(message).toContain("(401 without a challenge that sconce knows: Basic or Bearer)");
+  }, 20_000);
 
   test("that refuses connections, or closes them, is one line with the fix", async () => {
     const closed = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
