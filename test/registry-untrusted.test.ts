@@ -244,11 +244,14 @@ describe("what a registry sends", () => {
     expect(message).toContain("registry_corrupt: digits.pt of");
   });
 
-  test("is not asked for where the disk has no room for the size that the manifest gives", async () => {
+  test("is not asked for where the disk has no room for the size that the manifest gives, nor is another download given up for it", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
     await using registry = fakeRegistry(vast);
     const store = emptyStore();
+    const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
+    await Bun.write(begun, "of another model");
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
+    expect(await begun.exists()).toBe(true);
     expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
     expect(message).toEndWith("where 909.5 TiB are needed; make some, or remove models with `sconce rm`");
     expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
