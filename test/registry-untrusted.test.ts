@@ -7,6 +7,7 @@ import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig } from "./helpers/model-content.ts";
+import { rawServer } from "./helpers/raw-server.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -243,11 +244,14 @@ describe("what a registry sends", () => {
     expect(message).toContain("registry_corrupt: digits.pt of");
   });
 
-  test("is not asked for where the disk has no room for the size that the manifest gives", async () => {
+  test("is not asked for where the disk has no room for the size that the manifest gives, nor is another download given up for it", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
     await using registry = fakeRegistry(vast);
     const store = emptyStore();
+    const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
+    await Bun.write(begun, "of another model");
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
+    expect(await begun.exists()).toBe(true);
     expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
     expect(message).toEndWith("where 909.5 TiB are needed; make some, or remove models with `sconce rm`");
     expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
@@ -330,6 +334,15 @@ describe("a host that is no registry", () => {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^sconce: [^\p{Cc}\p{Bidi_Control}]{10,1000}\n$/u);
   });
+
+  test("that asks for a login in one long word is told as one whose challenge is not known", async () => {
+    const challenge = "a".repeat(200_000);
+    await using site = await rawServer((socket) => {
+      socket.end(`HTTP/1.1 401 \r\nWWW-Authenticate: ${challenge}\r\nContent-Length: 0\r\n\r\n`);
+    });
+    const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`));
+    expect(message).toContain("(401 without a challenge that sconce knows: Basic or Bearer)");
+  }, 20_000);
 
   test("that refuses connections, or closes them, is one line with the fix", async () => {
     const closed = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });

@@ -55,6 +55,12 @@ test("a requirement is what METADATA says that holds with the extras that are as
   expect(requirementsOf(metadata, ["cupti"]).map(({ name, specifiers }) => name + specifiers)).toEqual(["a>=1", "c<2"]);
 });
 
+test("a line of blanks or of one long name is read in a time that grows as its length does", () => {
+  expect(parseRequirement(`torch${" ".repeat(1_000_000)}@`)).toBeUndefined();
+  expect(parseRequirement(`${"a".repeat(1_000_000)}@`)).toBeUndefined();
+  expect(parseRequirement(` torch [ x ] ( >=2.11${" ".repeat(1_000_000)}) `)).toMatchObject({ specifiers: ">=2.11" });
+});
+
 describe("pip's configuration", () => {
   test("comes from its files in their order, then from variables", async () => {
     await using home = await tempDir();

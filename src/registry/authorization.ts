@@ -133,11 +133,11 @@ function basicHeader({ username, password }: { readonly username: string; readon
   return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }
 
-/** `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). */
+/** `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). Words are looked at from their beginnings alone: a header may be one long word. */
 function parseChallenges(text: string): Challenge[] {
   const challenges: { scheme: string; parameters: Record<string, string> }[] = [];
   for (const [, scheme, name, quoted, plain] of text.matchAll(
-    /([A-Za-z][\w-]*)\s+(?=[A-Za-z_]+\s*=)|([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/g,
+    /(?<![\w-])([A-Za-z][\w-]*)\s+(?=[A-Za-z_]+\s*=)|(?<![A-Za-z_])([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/g,
   )) {
     if (scheme !== undefined) challenges.push({ scheme: scheme.toLowerCase(), parameters: {} });
     const current = challenges.at(-1);

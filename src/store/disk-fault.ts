@@ -17,10 +17,13 @@ export function isFull(error: unknown): boolean {
 /** Left free for what else is written there. */
 const SPARE_BYTES = 16 * 1024 * 1024;
 
-/** @throws SconceError `store_unwritable` where so many bytes would fill the disk */
-export function requireRoom(home: string, bytes: number): void {
+/**
+ * @param spareableBytes that could be removed before
+ * @throws SconceError `store_unwritable` where so many bytes would fill the disk
+ */
+export function requireRoom(home: string, bytes: number, spareableBytes = 0): void {
   const { blocks, bavail, bsize } = statfsSync(home);
-  const freeBytes = Math.max(0, bavail * bsize - SPARE_BYTES);
+  const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
   // A file system without blocks does not say how large it is.
   if (bytes <= freeBytes || blocks === 0) return;
   throw new SconceError(

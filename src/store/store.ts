@@ -330,7 +330,7 @@ export class ModelStore {
   }
 
   /**
-   * Gives up downloads that nobody goes on with where the disk has too little room beside them.
+   * Gives up downloads that nobody goes on with where the disk has too little room beside them, and enough without them.
    *
    * @throws SconceError `store_unwritable`
    */
@@ -339,6 +339,8 @@ export class ModelStore {
       requireRoom(this.home, bytes);
     } catch {
       using _lock = this.#lock();
+      const [, downloads] = this.#workspaces;
+      requireRoom(this.home, bytes, Workspace.sizeOf(downloads));
       this.#sweep(0);
       requireRoom(this.home, bytes);
     }

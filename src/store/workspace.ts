@@ -51,6 +51,15 @@ export class Workspace implements Disposable {
     this.#lock?.release();
   }
 
+  /** Bytes of the files in all folders inside `parent`. */
+  static sizeOf(parent: string): number {
+    const folders = readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const files = folders.flatMap(({ name }) =>
+      readdirSync(join(parent, name)).map((file) => join(parent, name, file)),
+    );
+    return files.reduce((sum, file) => sum + statSync(file).size, 0);
+  }
+
   /**
    * Removes what dead processes left inside `parent`; the caller holds the store's lock. The kernel has given back the lock of
    * a process that was killed, so a lock that can be had marks a folder that nobody uses.

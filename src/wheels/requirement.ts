@@ -18,9 +18,11 @@ export function normalizedName(name: string): string {
 /** `cuda-toolkit[cudart,cupti]==13.0.3; platform_system == "Linux"`; undefined for an option, a comment or a URL. */
 export function parseRequirement(line: string): Requirement | undefined {
   const [text = "", marker = ""] = line.replace(/(^|\s)#.*$/, "").split(";", 2);
-  const [, name, extras = "", specifiers = ""] =
-    /^\s*([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?\s*\(?([^()@]*)\)?\s*$/.exec(text) ?? [];
-  if (name === undefined) return undefined;
+  // In two steps, each without parts that could share the same characters: a line from elsewhere may be a million blanks.
+  const [, name, extras = "", rest = ""] =
+    /^([A-Za-z0-9][\w.-]*)(?![\w.-])\s*(?:\[([^\]]*)\])?(.*)$/s.exec(text.trim()) ?? [];
+  const [, specifiers] = /^\(?([^()@]*)\)?$/.exec(rest.trim()) ?? [];
+  if (name === undefined || specifiers === undefined) return undefined;
   return {
     name: normalizedName(name),
     extras: extras.split(",").map((extra) => normalizedName(extra.trim())),
