@@ -305,6 +305,15 @@ test("of a batch of many predictions the bad one is found in log2 runs, and the 
   for (const part of parts) expect(part.length).toBe(4 * new Set(part.map(({ lane }) => lane)).size);
 });
 
+test("items of a great many predictions that fail come to their ends one after the other, however many wait behind them", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16 });
+  for (let i = 0; i < 400; i++) simulation.add({}, 4, { isBad: true });
+  await simulation.clock.advanceTo(2000);
+  // A batch of so many predictions takes 31 runs until each of its items is alone, and two batches are parted at a time.
+  expect(simulation.batches.length).toBeLessThanOrEqual(202);
+  expect(simulation.lost.length).toBeGreaterThan(200 * (16 / 31) - 2 * 16);
+});
+
 test("predictions that fail go last, with others' turns between, and come to their end", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);

@@ -1,6 +1,7 @@
 /** The flow of items lets others have their turn, however long the model's code takes for each input. */
 import { expect, spyOn, test } from "bun:test";
 import type { Engine } from "../src/engine/engine.ts";
+import { SconceError } from "../src/errors.ts";
 import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { Fetcher } from "../src/fetching/fetcher.ts";
 import { z } from "../src/index.ts";
@@ -342,5 +343,31 @@ test("items that go behind all others leave these their room, and have a quarter
     engine.listener?.dispatched(batch);
     for (const item of batch) engine.listener?.finished(item, {});
   }
+  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
+});
+
+test("so do those of lists of which one has failed in its batch", () => {
+  // As above.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
+  const come = (count: number) => {
+    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} });
+    flow.run(list);
+    return list;
+  };
+  const failing = Array.from({ length: 30 }, () => come(20));
+
+  expect(flow.ready.items).toBeGreaterThanOrEqual(3 * 128);
+  for (const list of failing) {
+    const [first] = engine.items.filter(({ lane }) => lane === list);
+    if (first === undefined) throw new Error("none was begun");
+    engine.listener?.dispatched([first]);
+    engine.listener?.failed(first, new SconceError("run_failed", "bad"));
+  }
+  const good = come(200);
+  expect(engine.items.filter(({ lane }) => lane === good)).toHaveLength(200);
+  for (const list of [...failing, good]) flow.end(list);
   expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });

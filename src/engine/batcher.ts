@@ -9,6 +9,9 @@ import { LateItems } from "./late-items.ts";
 import { LeadTime } from "./lead-time.ts";
 import { MadeBatches } from "./made-batches.ts";
 
+/** Batches that failed whose items wait for their parts to be run, before others are let in. */
+const MOST_PARTED = 2;
+
 /** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
 export interface BatchListener<T, R> {
   /** They wait no more, or behind all others: there is room for as many. An item may be told of again. */
@@ -160,11 +163,20 @@ export class Batcher<T extends Queued, R> {
   #next(): T[] | undefined {
     const late = this.#takeLate();
     if (late !== undefined) return late;
-    const due = this.#wasPart || this.#parts.length === 0 ? this.#due() : undefined;
+    const due = this.#isDueNext ? this.#due() : undefined;
     const batch = due ?? this.#parts.shift();
     this.#wasPart = due === undefined && batch !== undefined;
     if (this.#wasPart) this.#cause = "part";
     return batch ?? this.#takeLateIfIdle();
+  }
+
+  /**
+   * Whether one of those that wait has its turn. While batches fail faster than bad items are found, as many of a great many new lanes do, none has: parts
+   * would become ever more, and no item of theirs would end.
+   */
+  get #isDueNext(): boolean {
+    if (this.#parts.length === 0) return true;
+    return this.#wasPart && this.#parts.length < MOST_PARTED * this.#options.maxBatchSize;
   }
 
   #takeLate(): T[] | undefined {

@@ -93,6 +93,22 @@ export class FlowRoom {
     return isLate ? this.#late : this.#usual;
   }
 
+  /** A list's items go behind all others from now on. */
+  putBehind(list: ItemList): void {
+    if (list.isLate) return;
+    this.#count(list, -1);
+    list.isLate = true;
+    this.#count(list, 1);
+  }
+
+  #count(list: ItemList, change: 1 | -1): void {
+    const held = this.#of(list);
+    held.ready += change * list.ready;
+    if (list.ready > 0) held.lists += change;
+    held.preparing += change * list.preparing;
+    held.bytes += change * list.bytes;
+  }
+
   /** An item waits for a batch. */
   enter({ lane, bytes, tensorBytes }: ListItem): void {
     const held = this.#of(lane);
@@ -153,12 +169,11 @@ export class FlowRoom {
 
   /** Forgets all that a list has. */
   clear(list: ItemList): void {
-    const held = this.#of(list);
-    held.ready -= list.ready;
-    if (list.ready > 0) held.lists -= 1;
-    held.preparing -= list.preparing;
-    this.hold(list, -list.bytes, -list.tensorBytes);
+    this.#count(list, -1);
+    this.#charge.grow(-list.tensorBytes);
     list.ready = 0;
     list.preparing = 0;
+    list.bytes = 0;
+    list.tensorBytes = 0;
   }
 }

@@ -185,6 +185,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.suspects.ended(lane.client, true);
     this.#room.leave(item);
     this.#room.ended(item);
+    // As the engine has it.
+    this.#room.putBehind(lane);
     this.counts.ended(lane, !isWaiting);
     lane.failed(item.index, error);
   }
