@@ -170,7 +170,7 @@ export class FlowRoom {
   /** Forgets all that a list has. */
   clear(list: ItemList): void {
     this.#count(list, -1);
-    this.#charge.grow(-list.tensorBytes);
+    this.#charge.grow(-HELD_PER_TENSOR_BYTE * list.tensorBytes);
     list.ready = 0;
     list.preparing = 0;
     list.bytes = 0;
