@@ -7,7 +7,7 @@ import { loadModel } from "./model/load.ts";
 import { surviveStrayErrors } from "./model/stray-errors.ts";
 import type { Role } from "./processes/link.ts";
 import { roleStart } from "./role-start.ts";
-import { fetcherFor, fileCapsOf, maxPaddedBytesOf } from "./serve-limits.ts";
+import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
 import { stampsSchema } from "./store/verification.ts";
 
@@ -37,7 +37,6 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       example: packaged.config.example,
       settings: settingsOf(config),
       fetcher,
-      fileCaps: fileCapsOf(config),
       onShrink: logShrink,
     });
     const { runners, facts, maxQueueDelayMs, latencyTarget } = warm;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { inRole, until } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -97,6 +98,16 @@ test("weights that changed are loaded", async () => {
     copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
   );
   expect(loaded).not.toContain("its weights stayed");
+  expect(await predicted()).toBe("bye first 3");
+});
+
+test("weights that do not work leave those that did; ones that work are served from then on", async () => {
+  const weights = dir.join("model", "lab.pt");
+  const line = await next("ERROR", () => Bun.write(weights, "no weights"));
+  expect(line).toContain("the last one that worked is served");
+  await next("is served anew", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
+  // The one before has ended, and taken away what it had.
+  await until(async () => (await inRole(dev.pid, "front")).length === 1);
   expect(await predicted()).toBe("bye first 3");
 });
 

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(120_000);
@@ -12,10 +12,20 @@ setDefaultTimeout(120_000);
 let store: TestStore;
 
 beforeAll(async () => {
-  store = await storeWith("lab");
+  store = await storeWith("lab", "picture");
 });
 
 afterAll(() => store[Symbol.asyncDispose]());
+
+test.each([["maxFileBytes", 10] as const, ["maxPixels", 0] as const])(
+  "%s of the operator holds for the files of clients, not for the example that a model is warmed up with",
+  async (name, most) => {
+    await using server = await store.serve("picture", { [name]: most });
+    const image = `data:image/png;base64,${(await Bun.file(`${modelFolder("picture")}/white.png`).bytes()).toBase64()}`;
+    const { errors } = await server.client.predict([{ image }]);
+    expect(errors).toEqual([{ index: 0, message: expect.stringContaining(`${most} `) }]);
+  },
+);
 
 describe("batches", () => {
   test("are shared by predictions that wait at the same time, up to the maximum", async () => {

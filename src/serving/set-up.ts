@@ -178,7 +178,8 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
     const made =
       example === undefined
         ? undefined
-        : await slowStep("Preparing the example", prepareExample(model, pipeline, example));
+        : // The operator's caps are for the files of clients, not for the author's.
+          await slowStep("Preparing the example", prepareExample(model, new ItemPipeline(model, fetcher), example));
     return { runners, pipeline, item: made?.tensors, devices };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));

@@ -21,6 +21,8 @@ const COUNT = 2;
 const MOST_LOAD_S = 60;
 
 interface Generation {
+  /** Its place among the fronts, which one that follows must not take: this one may go on. */
+  readonly index: number;
   readonly facts: DeclaredFacts;
   readonly front: Supervised;
   readonly door: FrontDoor;
@@ -169,7 +171,8 @@ export class DevServer {
     const engine = keeps ? before.engine : this.#newEngine(facts);
     // The one whose place this one takes.
     await this.#retired?.stop(0);
-    const index = this.#generations++ % COUNT;
+    const index = before === undefined ? 0 : (before.index + 1) % COUNT;
+    this.#generations++;
     const unix = this.#folder.join(`port-${index}.sock`);
     const front = this.#newFront(facts, { engine, index, unix });
     this.#next = front;
@@ -182,7 +185,7 @@ export class DevServer {
       if (!keeps) await engine.stop();
       throw error;
     }
-    this.#current = { facts, front, engine, door: new FrontDoor(unix) };
+    this.#current = { index, facts, front, engine, door: new FrontDoor(unix) };
     this.#port.door = this.#current.door;
     const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
     if (before === undefined) log.info(`Listening on ${this.#port.url.origin}, and watching ${this.#dir} (${took})`);
