@@ -43,6 +43,12 @@ async function checked(file: string, change: Record<string, string> = {}, flags:
 test.each([
   ["drops.pt", {}, /^training mode, or /, "net.eval()"],
   ["mixes.pt", {}, "softmax over the batch", "softmax(dim=1)"],
+  [
+    "averages.pt",
+    { tensors: '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32(1) } }' },
+    "padding taken for content",
+    "mask.sum(1)",
+  ],
   ["firstrow.pt", {}, "fixed batch", 'dynamic_shapes={"x": {0: torch.export.Dim("batch"'],
   ["total.pt", {}, "no batch dimension", "dim=1"],
   ["double.pt", {}, "dtype of an output", "y.float()"],

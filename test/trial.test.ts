@@ -66,6 +66,28 @@ describe("outputs of an example", () => {
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
   });
 
+  const padded = (size: number) => ({
+    tensors: '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32(1) } }',
+    preprocess: `() => ({ x: tensor(new Float32Array(${size}).fill(1), [${size}]) })`,
+  });
+
+  test.each([3, 7])(
+    "that differ beside a longer item are refused, also of %d elements where eight are most",
+    async (size) => {
+      expect(await refusal("averages.pt", padded(size))).toMatch(
+        /^model_invalid: output "y" differs by up to 0\.\d+ when the example runs beside a longer item: .*--allow-random$/,
+      );
+    },
+  );
+
+  test.each([
+    ["what fills up is left out", "totals.pt", 3],
+    ["no item is longer", "averages.pt", 8],
+  ])("are packaged where %s", async (_, file, size) => {
+    const env = { SCONCE_HOME: dir.join("home") };
+    expect(await cli(["build", await folderOf(file, padded(size))], { env })).toMatchObject({ code: 0, stderr: "" });
+  });
+
   test("that lack a row for each item of a batch are refused with what was tried", async () => {
     expect(await refusal("firstrow.pt")).toStartWith(
       "weights_invalid: forward failed with a batch of 4 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",

@@ -158,14 +158,15 @@ async function requireSteady(
   { running, example, isRandom }: { running: Trying; example: unknown; isRandom: boolean },
 ): Promise<void> {
   const { runners, pipeline, facts } = running;
-  const { inputs, outputs } = model.tensors;
+  const { tensors } = model;
   const prepared = () => prepareExample(model, pipeline, example);
   const examples = [await prepared(), await prepared()] as const;
-  const [item, again] = examples.map(({ tensors }) => exampleOrZeros(inputs, tensors));
+  const [item, again] = examples.map((each) => exampleOrZeros(tensors.inputs, each.tensors));
   const [runner] = runners;
   if (runner === undefined || item === undefined || again === undefined) return;
-  const { maxBatchSize } = facts;
-  const tried = await tryOutputs(runner, { outputs, items: [item, again], maxBatchSize });
+  const { maxBatchSize, devices } = facts;
+  const isOnCpu = devices.includes("cpu");
+  const tried = await tryOutputs(runner, { tensors, items: [item, again], maxBatchSize, isOnCpu });
   const unsteady = await tryPostprocess({ model, pipeline, examples, results: await runner.run([item]) });
   const faults = [...tried.map(({ fault }) => fault?.message), unsteady].filter((fault) => fault !== undefined);
   if (faults.length === 0) return;

@@ -69,9 +69,10 @@ function report({ stages, batches, differences, weightsBytes, device, threads, f
     );
   }
   if (differences !== undefined) {
-    const { again, together } = differences;
+    const { again, together, padded } = differences;
     const batched = together === undefined ? "" : `, in a batch by up to ${differenceText(together)}`;
-    parts.push(`Run again, the outputs differ by up to ${differenceText(again)}${batched}.`);
+    const filled = padded === undefined ? "" : `, beside a longer item by up to ${differenceText(padded)}`;
+    parts.push(`Run again, the outputs differ by up to ${differenceText(again)}${batched}${filled}.`);
   }
   const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
   const colour: typeof colorize = (name, text) => (isColoured ? colorize(name, text) : String(text));

@@ -77,6 +77,11 @@ export const exportMistakes = {
     name: "softmax over the batch",
     python: () => "y = y.softmax(dim=1)  # dim=0 is the batch",
   },
+  padding: {
+    name: "padding taken for content",
+    python: () =>
+      "y = (x * mask).sum(1) / mask.sum(1)  # the mask an input of the same pad(…), of ones: it is filled up with zeros",
+  },
   mixed: {
     name: "training mode, or items mixed",
     python: () =>

@@ -1,11 +1,11 @@
-/** Trial runs of a model's example: whether it gets the same outputs again, and in a batch with another item. */
-
+/** Trial runs of a model's example: whether it gets the same outputs again, in a batch with another item, and beside a longer one. */
 import { itemCheck } from "../engine/item-check.ts";
 import { rowParting } from "../engine/rows.ts";
 import type { Runner } from "../engine/runner.ts";
 import type { Model } from "../model/define.ts";
 import { elements } from "../model/elements.ts";
-import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, countOf, type DType, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { setAt } from "../model/tensor-memory.ts";
 import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
 import type { PreparedExample } from "./set-up.ts";
 
@@ -28,10 +28,12 @@ const LEAST_DIFFERENCE = 1e-6;
 const ONE_DIFFERENCE = 0.01;
 
 export interface Trial {
-  readonly outputs: TensorSpecs;
+  readonly tensors: Model["tensors"];
   /** The tensors of the example, made twice. */
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
   readonly maxBatchSize: number;
+  /** Elsewhere an item that is too long for the weights would end all that comes after it. */
+  readonly isOnCpu: boolean;
 }
 
 export interface TriedOutput {
@@ -40,30 +42,47 @@ export interface TriedOutput {
   readonly again: number;
   /** And when it runs in a batch; undefined where there are none. */
   readonly together: number | undefined;
+  /** And beside an item that is longer; undefined where nothing is padded, or the weights take none. */
+  readonly padded: number | undefined;
   /** What a client could not count on; undefined where the differences may come of rounding. */
-  readonly fault: { readonly kind: "random" | "mixed" | "batchSoftmax"; readonly message: string } | undefined;
+  readonly fault:
+    | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
+    | undefined;
 }
 
 /** @throws SconceError of a run */
-export async function tryOutputs(runner: Runner, { outputs, items, maxBatchSize }: Trial): Promise<TriedOutput[]> {
+export async function tryOutputs(
+  runner: Runner,
+  { tensors, items, maxBatchSize, isOnCpu }: Trial,
+): Promise<TriedOutput[]> {
+  const { inputs, outputs } = tensors;
   const [item, again] = items;
   const alone = await runner.run([item]);
   const second = await runner.run([again]);
   const batch = maxBatchSize < 3 ? [other(item), item] : [item, other(item), item];
   const together =
     maxBatchSize === 1 ? undefined : await runner.run(batch).catch(() => runner.run(batch.map(() => item)));
+  const besideLonger = maxBatchSize > 1 && isOnCpu ? await runBesideLonger(runner, inputs, item) : undefined;
+  const part = rowParting(outputs);
+  const { padded: sizes } = itemCheck(inputs)(named(inputs, item));
+  const [own, padded] = [alone, besideLonger].map((given) => given && part(structuredClone(given), 0, sizes));
   return Object.keys(outputs).map((name, i): TriedOutput => {
     const expected = alone[i];
     const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
     const random = differenceOf(expected, [rowOf(second[i], 0)]);
     const mixed = differenceOf(expected, rows);
-    const told = { name, again: random, together: together && mixed };
+    const filled = padded && differenceOf(own?.[name], [padded[name]]);
+    const told = { name, again: random, together: together && mixed, padded: filled };
     const isOff = beyondRounding(expected);
     if (isOff(random)) {
       const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
       return { ...told, fault: { kind: "random", message } };
     }
-    if (!isOff(mixed)) return { ...told, fault: undefined };
+    if (!isOff(mixed)) {
+      if (filled === undefined || !isOff(filled)) return { ...told, fault: undefined };
+      const message = `output "${name}" differs by up to ${text(filled)} when the example runs beside a longer item: the weights take what fills it up for a part of it (a mean over all of a padded dimension, attention without a mask?)`;
+      return { ...told, fault: { kind: "padding", message } };
+    }
     const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)`;
     return { ...told, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
@@ -99,6 +118,42 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
 /** An item of the same sizes, all zero: equal rows would hide much of what batches mix. */
 function other(item: readonly Tensor[]): readonly Tensor[] {
   return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
+}
+
+function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<string, Tensor>> {
+  return Object.fromEntries(Object.keys(specs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : [])));
+}
+
+/** How much longer: as a rule twice; where the weights have a largest size and the example is near it, by one. */
+const growths: readonly ((size: number) => number)[] = [(size) => Math.max(1, 2 * size), (size) => size + 1];
+
+/** Runs an item with one that is longer in every padded dimension. */
+async function runBesideLonger(
+  runner: Runner,
+  inputs: TensorSpecs,
+  item: readonly Tensor[],
+): Promise<readonly Tensor[] | undefined> {
+  if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return undefined;
+  for (const grow of growths) {
+    const result = await runner.run([item, grown(inputs, item, grow)]).catch(() => undefined);
+    if (result !== undefined) return result;
+  }
+  return undefined;
+}
+
+/** Of the same elements again and again: others may be none that the weights know. */
+function grown(inputs: TensorSpecs, item: readonly Tensor[], grow: (size: number) => number): Tensor[] {
+  return Object.values(inputs).flatMap(({ dims }, i) => {
+    const tensor = item[i];
+    if (tensor === undefined) return [];
+    const { dtype, shape, data } = tensor;
+    const sizes = shape.map((size, at) => (typeof dims[at] === "object" ? grow(size) : size));
+    const made = new arrayTypes[dtype](countOf(sizes));
+    for (let at = 0; data.length > 0 && at < made.length; at += data.length) {
+      setAt(made, data.subarray(0, made.length - at), at);
+    }
+    return [{ dtype, shape: sizes, data: made }];
+  });
 }
 
 function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {

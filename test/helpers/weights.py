@@ -323,6 +323,18 @@ class Mixes(nn.Module):
         return x.softmax(0)
 
 
+class Averages(nn.Module):
+    """A mean over all of a padded dimension, with what fills it up; of at most eight."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x + torch.zeros(8)[: x.shape[1]]).mean(1, keepdim=True)
+
+
+class Totals(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum(1, keepdim=True)
+
+
 class Deep(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return ((x * 2) * 2) * 2 + 1
@@ -418,7 +430,7 @@ def torchscript(folder: str) -> Dict[str, dict]:
 
     modules = [
         Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, Total, FirstRow, Double, Raises, Mismatch,
-        Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Drops, Mixes,
+        Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Drops, Mixes, Averages, Totals,
         Deep, Wide, Hungry,
     ]  # fmt: skip
     for kind in modules:

@@ -17,7 +17,7 @@ import { Archive } from "../../native/archive.ts";
 import { batchStacker } from "../../native/binding.ts";
 import { ItemPipeline } from "../../serving/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../serving/set-up.ts";
-import { tryOutputs, tryPostprocess } from "../../serving/trial.ts";
+import { type TriedOutput, tryOutputs, tryPostprocess } from "../../serving/trial.ts";
 import { inputsOfSource } from "../plain/package-source.ts";
 import { deviceHere, type SourceModel } from "../try-out/source-model.ts";
 import { peakMemory } from "./peak-memory.ts";
@@ -37,11 +37,17 @@ export interface BatchTimes {
   readonly peakBytes: number | undefined;
 }
 
+/** Largest difference of two elements of an output: run again, in a batch, and beside a longer item; undefined where that was not run. */
+interface Differences {
+  readonly again: number;
+  readonly together: number | undefined;
+  readonly padded: number | undefined;
+}
+
 export interface Examination {
   readonly stages: { readonly stage: string; readonly ms: number }[];
   readonly batches: BatchTimes[];
-  /** Largest difference of two elements of an output: run again, and run in a batch. */
-  differences: { again: number; together: number | undefined } | undefined;
+  differences: Differences | undefined;
   weightsBytes: number | undefined;
   device: string | undefined;
   threads: number | undefined;
@@ -206,12 +212,22 @@ class Stages {
   }
 
   async #steadiness(runner: Runner, item: readonly Tensor[], again: readonly Tensor[]): Promise<void> {
-    const { outputs } = this.#source.model.tensors;
+    const { tensors } = this.#source.model;
     const maxBatchSize = this.#told.batches.at(-1)?.size ?? 1;
-    const tried = await tryOutputs(runner, { outputs, items: [item, again], maxBatchSize });
+    const tried = await tryOutputs(runner, {
+      tensors,
+      items: [item, again],
+      maxBatchSize,
+      isOnCpu: this.#told.device === "cpu",
+    });
+    const largest = (of: (output: TriedOutput) => number | undefined) => {
+      const differences = tried.flatMap((output) => of(output) ?? []);
+      return differences.length === 0 ? undefined : Math.max(...differences);
+    };
     this.#told.differences = {
-      again: Math.max(...tried.map((each) => each.again)),
-      together: maxBatchSize === 1 ? undefined : Math.max(...tried.map(({ together = 0 }) => together)),
+      again: largest((output) => output.again) ?? 0,
+      together: largest((output) => output.together),
+      padded: largest((output) => output.padded),
     };
     for (const { fault } of tried) if (fault !== undefined) this.#find(exportMistakes[fault.kind], fault.message);
   }
