@@ -50,6 +50,16 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim("-", 10);
 
+  test("counts the replicas that run predictions, also before their first one, until they leave", async () => {
+    using one = await worker("counted", "a");
+    using other = await worker("counted", "b");
+    expect(await one.queue.tend("0-0", true)).toMatchObject({ workers: 1 });
+    expect(await other.queue.tend("0-0", false)).toMatchObject({ workers: 1 });
+    expect(await other.queue.tend("0-0", true)).toMatchObject({ workers: 2 });
+    await one.queue.leave();
+    expect(await other.queue.tend("0-0", false)).toMatchObject({ workers: 1 });
+  });
+
   test("keeps the outcome that came first, whoever has the prediction", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
@@ -62,7 +72,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await second.queue.finish([endOf('"outputs":[2]')]);
     const record = await second.queue.read("p", { isAwaited: false });
     expect(record).toMatchObject({ itemsDone: 1, outcome: { status: "success", members: '"outputs":[1]' } });
-    expect(await first.queue.tend("0-0")).toMatchObject({ items: 0, bytes: 0, endedItems: 1, waiting: 0, taken: 0 });
+    expect(await first.queue.tend("0-0", false)).toMatchObject({
+      items: 0,
+      bytes: 0,
+      endedItems: 1,
+      waiting: 0,
+      taken: 0,
+    });
   });
 
   test("gives a prediction to two workers and no third, and counts none that lost its answer or gave it back", async () => {
@@ -110,7 +126,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await kept()).toEqual(["q", "r"]);
     await end("s", JSON.stringify("x".repeat(1000)));
     expect(await kept()).toEqual(["s"]);
-    expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, kept: 1, endedItems: 4 });
+    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, kept: 1, endedItems: 4 });
   });
 
   test("gives a large body with its prediction, and keeps it no longer than that runs", async () => {
@@ -128,7 +144,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
-    while ((await one.queue.tend("0-0")).endedItems === 0);
+    while ((await one.queue.tend("0-0", false)).endedItems === 0);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
     // Those that were read are not in the order of anything any more.
@@ -161,8 +177,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(JSON.stringify(taken)).toContain("_AAAAp");
     await redis.client.del("sconce:4:{expired}:p:AAAA", "sconce:4:{expired}:p:BBBB");
     await reclaim(one);
-    while ((await one.queue.tend("0-0")).waiting > 0);
-    expect(await one.queue.tend("0-0")).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
+    while ((await one.queue.tend("0-0", false)).waiting > 0);
+    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
     expect(await redis.client.exists("sconce:4:{expired}:hooks")).toBe(0);
   });
 

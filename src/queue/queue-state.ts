@@ -28,6 +28,8 @@ export class QueueState {
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #onTick: Set<() => void> = new Set();
   #isLooking = false;
+  /** Whether this replica runs predictions. */
+  isWorker: () => boolean = () => false;
   facts = none;
   /** Whether the queue answered when it was looked at last; undefined before that. */
   #answered: boolean | undefined;
@@ -63,7 +65,7 @@ export class QueueState {
     this.#isLooking = true;
     try {
       const before = this.facts;
-      this.facts = await this.#queue.tend(this.#mailbox.lastId);
+      this.facts = await this.#queue.tend(this.#mailbox.lastId, this.isWorker());
       const now = performance.now();
       const { items, endedItems } = this.facts;
       // The counter began anew with the queue.

@@ -39,6 +39,7 @@ export class QueueWorker {
   readonly #options: QueueWorkerOptions;
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #isStopping = false;
+  #hasLeft = false;
   /** Of one entry, of late. */
   #meanShare = 1;
   #room = Promise.withResolvers<void>();
@@ -61,6 +62,12 @@ export class QueueWorker {
     this.#working = this.#work();
   }
 
+  /** Whether it takes predictions, or has some. */
+  get isThere(): boolean {
+    const { engine, taken } = this.#options;
+    return !this.#hasLeft && (engine.isReady || taken.unfinished.length > 0);
+  }
+
   /** Takes nothing new, gives back what has not begun, and after `maxMs` what has not ended. */
   async stop(maxMs: number): Promise<void> {
     const { queue, link, taken } = this.#options;
@@ -79,6 +86,7 @@ export class QueueWorker {
     if (left > 0) log.warn(`${left} predictions go back to the queue: they have not ended in time`);
     await this.#giveBack(true);
     await Promise.race([taken.flush(), Bun.sleep(FLUSH_MS)]);
+    this.#hasLeft = true;
     await queue.leave().catch(() => {});
     for (const timer of this.#timers) clearInterval(timer);
   }

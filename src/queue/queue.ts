@@ -238,9 +238,14 @@ export class Queue {
     return entriesOf(await link.call("xread", "COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after));
   }
 
-  /** Ends what is late, of all replicas. @param lastMail may be forgotten, and all before it */
-  async tend(lastMail: string): Promise<QueueFacts> {
-    const facts = listOf(await this.#run(scripts.tendScript, [lastMail, this.leaseMs, this.#timeoutMs])).map(numberOf);
+  /**
+   * Ends what is late, of all replicas.
+   * @param lastMail may be forgotten, and all before it
+   * @param isWorker whether this replica runs predictions
+   */
+  async tend(lastMail: string, isWorker: boolean): Promise<QueueFacts> {
+    const args = [lastMail, this.leaseMs, this.#timeoutMs, isWorker ? 1 : 0];
+    const facts = listOf(await this.#run(scripts.tendScript, args)).map(numberOf);
     const [nowMs = 0, items = 0, bytes = 0, endedItems = 0, waiting = 0, taken = 0, ageMs = 0, ...more] = facts;
     const [workers = 0, kept = 0, keptBytes = 0] = more;
     this.#aheadMs = nowMs - performance.now();

@@ -137,7 +137,7 @@ export class Replica implements Disposable {
   /** Runs predictions, whichever replica accepted them. */
   work(service: PredictionService, engine: Engine): void {
     const { memory, metrics } = this.#options;
-    this.#worker = new QueueWorker({
+    const worker = new QueueWorker({
       queue: this.#queue,
       link: this.#blockingLink(),
       mailbox: this.#mailbox,
@@ -147,6 +147,8 @@ export class Replica implements Disposable {
       memory,
       metrics,
     });
+    this.#worker = worker;
+    this.#state.isWorker = () => worker.isThere;
   }
 
   /** Resolves when the queue is there; soon where it is not, as it may come at any time. */

@@ -15,6 +15,7 @@
  * - `totals`: `items` and `bytes` of all that has not ended, items `ended` so far, ended predictions `kept`, `keptBytes`
  * - `hooks`: a hash of webhooks by the id of their prediction, each behind when that was created, until they were told its end
  * - `due`: a sorted set of those that have ended, by when another node is to tell them than the one that does
+ * - `signs`: a sorted set of the nodes that run predictions, by when they last said so
  * - `mail:NODE`: a stream that a node reads: ends that it waits for, cancelled predictions that it has
  *
  * What a script costs is its commands, and keys, members and texts that it makes: there are few for each prediction. Times are those of Redis, in
@@ -45,6 +46,7 @@ export const NO_LIMIT = 1e15;
 export const prelude = `
 local base, me = string.sub(KEYS[1], 1, -5), ARGV[2]
 local work, soon, kept, totals, hooks, due = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals', base .. 'hooks', base .. 'due'
+local signs = base .. 'signs'
 local retainMs, maxKept, maxKeptBytes, tellMs = string.match(ARGV[1], '(%S+) (%S+) (%S+) (%S+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -196,6 +196,7 @@ return 0
 
 /** Forgets a worker that has nothing more. */
 export const leaveScript = script(`
+redis.call('ZREM', signs, me)
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
   if consumer[2] == me and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', me) end
 end
@@ -265,7 +266,8 @@ return 0
 `);
 
 /**
- * Last mail of this node, lease, longest time limit: ends what is late, forgets workers that are gone and mail that was read.
+ * Last mail of this node, lease, longest time limit, whether this node runs predictions: ends what is late, forgets workers that are gone and mail that
+ * was read.
  * @returns the time now, items, bytes, items ended so far, entries that wait, entries that workers have, age of the oldest that waits, workers,
  * ended predictions that are kept, their bytes
  */
@@ -290,7 +292,7 @@ settle(${MAX_FORGOTTEN})
 redis.call('XTRIM', base .. 'mail:' .. me, 'MINID', ARGV[3])
 local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept', 'keptBytes')
 for i = 1, 5 do total[i] = tonumber(total[i] or 0) end
-local waiting, taken, age, workers, delivered = redis.call('XLEN', work), 0, 0, 0, '0-0'
+local waiting, taken, age, delivered = redis.call('XLEN', work), 0, 0, '0-0'
 local groups = redis.pcall('XINFO', 'GROUPS', work)
 if not groups.err and groups[1] then
   local group = {}
@@ -300,13 +302,16 @@ if not groups.err and groups[1] then
   delivered = group['last-delivered-id']
   for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
     local name, pending, idle = consumer[2], consumer[4], consumer[6]
-    if idle < math.max(5000, tonumber(ARGV[4])) then workers = workers + 1
-    elseif pending == 0 and idle > ${MAIL_MS} then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name) end
+    if pending == 0 and idle > math.max(${MAIL_MS}, tonumber(ARGV[4])) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name) end
   end
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
-for _, key in ipairs({ work, soon, kept, totals, hooks, due }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
+-- A read that waits is a sign for Redis from 7.2 on only.
+if ARGV[6] == '1' then redis.call('ZADD', signs, nowText, me) end
+redis.call('ZREMRANGEBYSCORE', signs, '-inf', textOf(now - math.max(5000, tonumber(ARGV[4]))))
+local workers = redis.call('ZCARD', signs)
+for _, key in ipairs({ work, soon, kept, totals, hooks, due, signs }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
 return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5] }
 `);
 
