@@ -26,8 +26,9 @@ export class OutputMemory implements Disposable {
     // What the model made is another copy.
     memory.dropped(bytes);
     if (this.#bytes > maxBytes) {
-      const message = `The outputs have more than ${Math.floor(maxBytes)} bytes; send fewer inputs in one request`;
-      return { message, reason: "size" };
+      const is = this.#live.count === 1 ? "The output has" : "The outputs have";
+      const fix = this.#live.count === 1 ? "" : "; send fewer inputs in one request";
+      return { message: `${is} more than ${Math.floor(maxBytes)} bytes${fix}`, reason: "size" };
     }
     this.#charge ??= memory.add("outputs", 0);
     const held = HELD_PER_OUTPUT_BYTE * bytes;
