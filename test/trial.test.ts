@@ -88,6 +88,13 @@ describe("outputs of an example", () => {
     expect(await cli(["build", await folderOf(file, padded(size))], { env })).toMatchObject({ code: 0, stderr: "" });
   });
 
+  test("that are longer themselves beside a longer item, and otherwise the same, are packaged", async () => {
+    const tensors = '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32("steps") } }';
+    const env = { SCONCE_HOME: dir.join("home") };
+    const folder = await folderOf("identity.pt", { ...padded(3), tensors });
+    expect(await cli(["build", folder], { env })).toMatchObject({ code: 0, stderr: "" });
+  });
+
   test("that lack a row for each item of a batch are refused with what was tried", async () => {
     expect(await refusal("firstrow.pt")).toStartWith(
       "weights_invalid: forward failed with a batch of 4 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",

@@ -4,7 +4,7 @@ import { rowParting } from "../engine/rows.ts";
 import type { Runner } from "../engine/runner.ts";
 import type { Model } from "../model/define.ts";
 import { elements } from "../model/elements.ts";
-import { arrayTypes, countOf, type DType, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { arrayTypes, countOf, type DType, pad, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { setAt } from "../model/tensor-memory.ts";
 import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
 import type { PreparedExample } from "./set-up.ts";
@@ -63,8 +63,8 @@ export async function tryOutputs(
   const together =
     maxBatchSize === 1 ? undefined : await runner.run(batch).catch(() => runner.run(batch.map(() => item)));
   const besideLonger = maxBatchSize > 1 && isOnCpu ? await runBesideLonger(runner, inputs, item) : undefined;
-  const part = rowParting(outputs);
-  const { padded: sizes } = itemCheck(inputs)(named(inputs, item));
+  const part = rowParting(cutToOwn(outputs));
+  const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
   const [own, padded] = [alone, besideLonger].map((given) => given && part(structuredClone(given), 0, sizes));
   return Object.keys(outputs).map((name, i): TriedOutput => {
     const expected = alone[i];
@@ -118,6 +118,32 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
 /** An item of the same sizes, all zero: equal rows would hide much of what batches mix. */
 function other(item: readonly Tensor[]): readonly Tensor[] {
   return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
+}
+
+/**
+ * Outputs whose free dimensions are cut as padded ones are: where the weights make fewer numbers of a padded dimension (strided convolutions do), there are
+ * more of them beside a longer item, and `postprocess` knows how many are the item's.
+ */
+function cutToOwn(outputs: TensorSpecs): TensorSpecs {
+  const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
+    const named = dims.map((dim, at) => (typeof dim === "string" ? pad(freeName(name, at), 0) : dim));
+    return [name, { dtype, dims: named }] as const;
+  };
+  return Object.fromEntries(Object.entries(outputs).map(cut));
+}
+
+/** The sizes of these dimensions, by name. */
+function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, number][] {
+  return Object.entries(outputs).flatMap(([name, { dims }], i) =>
+    dims.flatMap((dim, at): [string, number][] =>
+      typeof dim === "string" ? [[freeName(name, at), alone[i]?.shape[at + 1] ?? 0]] : [],
+    ),
+  );
+}
+
+/** Of no dimension that was declared. */
+function freeName(output: string, at: number): string {
+  return `${output}[${at}]`;
 }
 
 function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<string, Tensor>> {
