@@ -82,7 +82,7 @@ export interface FrontOptions {
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
 
-/** How long the last answers may take to be sent at least once all that was accepted has ended; then connections are closed. */
+/** How long requests that still come, and the ends of answers, may take once nothing large is sent any more; then connections are closed. */
 const LAST_ANSWERS_MS = 2000;
 
 export interface Front {
@@ -250,12 +250,22 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     if (replica !== undefined) await replica.leaveWebhooks(1000 * linger);
     else await Promise.all([service?.allRead(1000 * linger), webhooks?.settled(1000 * linger)]);
     await options.othersDone?.();
-    // Of an answer that is being read the rest can still be read, too.
-    const lastMs = Math.max(LAST_ANSWERS_MS, lingersUntilMs - performance.now());
-    await Promise.race([listener?.stop(), Bun.sleep(lastMs)]);
+    const closed = listener?.stop();
+    // Of an answer that is being read the rest can still be read, too. A request that is still on its way is only refused.
+    await Promise.race([closed, answersSent(memory, lingersUntilMs - performance.now())]);
+    await Promise.race([closed, Bun.sleep(LAST_ANSWERS_MS)]);
     await resources.disposeAsync();
   };
   return { url, stop: () => (stopped ??= stop()) };
+}
+
+/** Resolves when no large answer is being sent, or after about `maxMs`. */
+async function answersSent(memory: MemoryAccount, maxMs: number): Promise<void> {
+  const late = Bun.sleep(Math.max(0, maxMs)).then(() => true);
+  while (memory.parts.answers > 0) {
+    const isLate = await Promise.race([late, new Promise<boolean>((resolve) => memory.onceRoom(() => resolve(false)))]);
+    if (isLate) return;
+  }
 }
 
 /** Finishes what was accepted, within the time for it. */

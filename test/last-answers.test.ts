@@ -1,4 +1,4 @@
-/** A server that stops lets answers that are being read be read to their end, for as long as it lingers. */
+/** A server that stops lets answers that are being read be read to their end, for as long as it lingers, and waits for nothing else. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
 import { storeWith, type TestServer } from "./helpers/server.ts";
@@ -46,3 +46,18 @@ test("answers are sent for as long as ended predictions can be read, however slo
   expect(torn).not.toEndWith("\r\n0\r\n\r\n");
   await stopped;
 });
+
+test("a request that never comes to its end does not hold up a stop for as long as the server lingers", async () => {
+  await using store = await storeWith("greedy");
+  await using server = await store.serve("greedy", { linger: 600 });
+  const answered = Promise.withResolvers<void>();
+  const socket = connect({ host: server.url.hostname, port: Number(server.url.port) });
+  socket.on("data", () => answered.resolve());
+  socket.on("error", () => {});
+  const head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n";
+  socket.write(`${head}Expect: 100-continue\r\n\r\n[`);
+  // The server has the head of the request.
+  await answered.promise;
+  await server.stop();
+  socket.destroy();
+}, 60_000);
