@@ -1,8 +1,10 @@
 /** Registries that lie, break the protocol, or are none: what they send never gets a name in the store. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { truncate, writeFile } from "node:fs/promises";
 import { digestOf } from "../src/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
+import { Workspace } from "../src/store/workspace.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
@@ -242,6 +244,21 @@ describe("what a registry sends", () => {
     await using registry = fakeRegistry(short);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("registry_corrupt: digits.pt of");
+  });
+
+  test("takes no other download with it where those that are under way have the room", async () => {
+    const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3e12 }] });
+    await using registry = fakeRegistry(vast);
+    const store = emptyStore();
+    const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
+    await Bun.write(begun, "of another model");
+    using other = Workspace.reopen(`${store.home}/.partial`, "2".repeat(64));
+    const large = `${other?.folder}/${"3".repeat(64)}`;
+    await writeFile(large, "");
+    // Of holes: the disk need not be as large.
+    await truncate(large, 4e12);
+    expect(await failure(pullFrom(store, `${registry.host}/digits:v1`))).toStartWith("store_unwritable: ");
+    expect(await begun.exists()).toBe(true);
   });
 
   test("is not asked for where the disk has no room for the size that the manifest gives, nor is another download given up for it", async () => {

@@ -340,7 +340,7 @@ export class ModelStore {
     } catch {
       using _lock = this.#lock();
       const [, downloads] = this.#workspaces;
-      requireRoom(this.home, bytes, Workspace.sizeOf(downloads));
+      requireRoom(this.home, bytes, Workspace.unusedBytes(downloads));
       this.#sweep(0);
       requireRoom(this.home, bytes);
     }

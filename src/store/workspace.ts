@@ -51,30 +51,43 @@ export class Workspace implements Disposable {
     this.#lock?.release();
   }
 
-  /** Bytes of the files in all folders inside `parent`. */
-  static sizeOf(parent: string): number {
-    const folders = readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    const files = folders.flatMap(({ name }) =>
-      readdirSync(join(parent, name)).map((file) => join(parent, name, file)),
-    );
-    return files.reduce((sum, file) => sum + statSync(file).size, 0);
+  /** Bytes of the files that a sweep of `parent` would remove; the caller holds the store's lock. */
+  static unusedBytes(parent: string): number {
+    let bytes = 0;
+    for (const folder of unused(parent)) {
+      for (const file of readdirSync(folder)) bytes += statSync(join(folder, file)).size;
+    }
+    return bytes;
   }
 
   /**
-   * Removes what dead processes left inside `parent`; the caller holds the store's lock. The kernel has given back the lock of
-   * a process that was killed, so a lock that can be had marks a folder that nobody uses.
+   * Removes what dead processes left inside `parent`; the caller holds the store's lock.
    *
    * @param maxAgeMs keeps what holds a file that was written to since then
    */
   static sweep(parent: string, maxAgeMs = 0): void {
-    for (const entry of readdirSync(parent, { withFileTypes: true })) {
-      // What a file manager left there is none of ours.
-      if (!entry.isDirectory()) continue;
-      const folder = join(parent, entry.name);
+    for (const folder of unused(parent)) {
       if (maxAgeMs > 0 && ageOf(folder) < maxAgeMs) continue;
-      const lockPath = join(folder, lockName);
-      const lock = existsSync(lockPath) ? tryLock(lockPath) : undefined;
-      if (lock || !existsSync(lockPath)) rmSync(folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+}
+
+/**
+ * The folders inside `parent` that no process uses, each locked until the next one. The kernel has given back the lock of a process that was killed,
+ * so a lock that can be had marks a folder that nobody uses.
+ */
+function* unused(parent: string): Generator<string> {
+  for (const entry of readdirSync(parent, { withFileTypes: true })) {
+    // What a file manager left there is none of ours.
+    if (!entry.isDirectory()) continue;
+    const folder = join(parent, entry.name);
+    const lockPath = join(folder, lockName);
+    const lock = existsSync(lockPath) ? tryLock(lockPath) : undefined;
+    if (lock === undefined && existsSync(lockPath)) continue;
+    try {
+      yield folder;
+    } finally {
       lock?.release();
     }
   }
