@@ -346,6 +346,31 @@ test("items that go behind all others leave these their room, and have a quarter
   expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });
 
+test("items that go behind all others pass by as many that the model's code never makes ready as others do", () => {
+  // As above.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  const model = defineModel({
+    ...numbers,
+    name: "hangs",
+    tensors,
+    preprocess: ({ x }) => (x === 0 ? { x: tensor(Float32Array.of(x), []) } : new Promise<never>(() => {})),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const [good, bad, unlucky] = ["good", "bad", "unlucky"].map((address) => ({ address, name: "" }));
+  for (let i = 0; i < 10; i++) for (const client of [bad, unlucky]) flow.suspects.ended(client, true);
+  const come = (client: typeof good, x: number, count: number) => {
+    const all = Array.from({ length: count }, () => ({ x }));
+    flow.run(new ItemList(new ReadyInputs(all), { succeeded() {}, failed() {} }, { client }));
+  };
+  come(good, 0, 1);
+  for (let i = 0; i < 15; i++) come(bad, 1, 32);
+  come(unlucky, 0, 1);
+  expect(engine.items.filter(({ lane }) => lane.client === unlucky)).toHaveLength(1);
+});
+
 test("so do those of lists of which one has failed in its batch", () => {
   // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);

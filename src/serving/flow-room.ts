@@ -67,8 +67,6 @@ export class FlowRoom {
     const { ready, lists, preparing, bytes } = this.#usual;
     if ((isFirst ? lists : ready) >= maxReady || preparing >= MAX_PREPARING) return false;
     if (ready + preparing + this.#finishing === 0) return true;
-    // Before the first of its kind is ready nobody knows how large they are.
-    if (this.#expectedBytes === undefined && preparing >= maxReady) return false;
     return this.#fits(preparing, bytes + this.#rowBytes, maxReadyBytes);
   }
 
@@ -76,12 +74,15 @@ export class FlowRoom {
   get isThereForLate(): boolean {
     const { maxReady, maxReadyBytes } = this.#options;
     const { ready, preparing, bytes } = this.#late;
+    if (ready >= maxReady || preparing >= MAX_PREPARING) return false;
     if (ready + preparing === 0) return true;
-    return ready + preparing < maxReady && this.#fits(preparing, bytes, LATE_SHARE * maxReadyBytes);
+    return this.#fits(preparing, bytes, LATE_SHARE * maxReadyBytes);
   }
 
   #fits(preparing: number, bytes: number, maxBytes: number): boolean {
-    const { memory, onRoom } = this.#options;
+    const { maxReady, memory, onRoom } = this.#options;
+    // Before the first of its kind is ready nobody knows how large they are.
+    if (this.#expectedBytes === undefined && preparing >= maxReady) return false;
     const coming = preparing * (this.#expectedBytes ?? 0);
     if (bytes + coming >= maxBytes) return false;
     if (memory.hasRoom("tensors", HELD_PER_TENSOR_BYTE * (coming + (this.#expectedBytes ?? 0)))) return true;
