@@ -106,6 +106,20 @@ describe("a thread that dies", () => {
     await store.close();
   });
 
+  test("has what it could not keep, and retention has forgotten since, kept when it is sent again", async () => {
+    await using dir = await tempDir();
+    using _warn = spyOn(log, "warn").mockImplementation(silent);
+    const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
+    const store = await open(dir, { newWorker, retention: { ...keepAll, maxCount: 1 } });
+    const kept = ["ax", "ay"].map((id) => store.create(requestOf(id)));
+    for (const id of ["ax", "ay"]) store.finish(endOf(id, { logs: "die now" }));
+    for (const each of kept) expect((await failureOf(each)).code).toBe("predictions_unwritable");
+    expect(await store.get("ax")).toBeUndefined();
+    await store.create(requestOf("ax"));
+    expect(await store.get("ax")).toMatchObject({ id: "ax", outcome: undefined });
+    await store.close();
+  });
+
   test("refuses what it was to keep, and is followed by another that writes what had ended", async () => {
     await using dir = await tempDir();
     const warn = spyOn(log, "warn").mockImplementation(silent);

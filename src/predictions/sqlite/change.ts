@@ -59,8 +59,10 @@ export function merged(earlier: Change | undefined, later: Change): Change {
   const { number } = earlier;
   switch (earlier.op) {
     case "end":
-    case "drop":
       return earlier;
+    case "drop":
+      // Its client sent it again, as it could be read no longer.
+      return later.op === "create" ? { ...later, number } : earlier;
     case "begun":
       return { ...later, number };
     case "create":
