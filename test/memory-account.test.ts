@@ -58,6 +58,14 @@ describe("what can be refused", () => {
     expect(account.hasRoom("bodies", 1)).toBe(false);
   });
 
+  test("is kept out at last where outputs are many, however small they are", () => {
+    const account = new MemoryAccount({ maxBytes: 1e6 });
+    account.add("bodies", 1e6);
+    const outputs = account.add("outputs", 0);
+    while (account.hasRoom("outputs", 10) && outputs.bytes < account.maxBytes) outputs.grow(10);
+    expect(outputs.bytes).toBeLessThan(account.maxBytes / 16);
+  });
+
   test("is kept out by what was added", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     using outputs = account.add("outputs", 10);

@@ -40,7 +40,10 @@ type Asking = keyof typeof fullAt;
  */
 const OF_FREE = 1 / 256;
 
-/** What is left at least for small outputs: for a moment more may be held than the account has, by a body that is checked, and what was accepted is to end all the same. */
+/**
+ * What outputs have at least together, for small ones: for a moment more may be held than the account has, by a body that is checked, and what was accepted
+ * is to end all the same.
+ */
 const FREE_FOR_OUTPUTS = 1 / 16;
 
 /** Bytes of memory that a byte of an output is counted with: its text, of two bytes a character where one of them needs it, and its copy in bytes while it is sent. */
@@ -155,8 +158,8 @@ export class MemoryAccount {
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
     // Others are not refused, but have their turns.
     if (part === "files" || part === "tensors") return false;
-    const free = Math.max(this.maxBytes - used, part === "outputs" ? FREE_FOR_OUTPUTS * this.maxBytes : 0);
-    return bytes <= OF_FREE * free;
+    const ofOutputs = (FREE_FOR_OUTPUTS * this.maxBytes) / this.#processes - this.#parts.outputs;
+    return bytes <= OF_FREE * Math.max(this.maxBytes - used, part === "outputs" ? ofOutputs : 0);
   }
 
   /** @returns undefined where there is no room: then nothing was taken */
