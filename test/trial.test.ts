@@ -95,6 +95,18 @@ describe("outputs of an example", () => {
     expect(await cli(["build", folder], { env })).toMatchObject({ code: 0, stderr: "" });
   });
 
+  test("are tried beside no longer item than one that may share a batch with the example", async () => {
+    const predict = `({ x: { shape: [rows, length] } }) => {
+      console.error("length " + length);
+      return { y: tensor(new Float32Array(rows), [rows, 1]) };
+    }`;
+    const folder = await folderOf("totals.pt", { ...padded(100), predict });
+    const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: dir.join("home") } });
+    expect(code).toBe(0);
+    const lengths = [...stderr.matchAll(/length (\d+)/g)].map(([, length]) => Number(length));
+    expect(Math.max(...lengths)).toBeWithin(101, 142);
+  });
+
   test("that lack a row for each item of a batch are refused with what was tried", async () => {
     expect(await refusal("firstrow.pt")).toStartWith(
       "weights_invalid: forward failed with a batch of 4 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",

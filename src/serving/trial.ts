@@ -150,8 +150,14 @@ function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<str
   return Object.fromEntries(Object.keys(specs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : [])));
 }
 
-/** How much longer: as a rule twice; where the weights have a largest size and the example is near it, by one. */
-const growths: readonly ((size: number) => number)[] = [(size) => Math.max(1, 2 * size), (size) => size + 1];
+/**
+ * How much longer: as an item may be that shares a batch with it (length-steps.ts), so that the trial takes no more memory than serving does. Where the
+ * weights have a largest size and the example is near it, by one.
+ */
+const growths: readonly ((size: number) => number)[] = [
+  (size) => Math.max(size + 1, Math.floor(Math.SQRT2 * size)),
+  (size) => size + 1,
+];
 
 /** Runs an item with one that is longer in every padded dimension. */
 async function runBesideLonger(
