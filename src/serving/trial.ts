@@ -126,13 +126,13 @@ function other(item: readonly Tensor[]): readonly Tensor[] {
  */
 function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
-    const named = dims.map((dim, at) => (typeof dim === "string" ? pad(freeName(name, at), 0) : dim));
-    return [name, { dtype, dims: named }] as const;
+    const paddedDims = dims.map((dim, at) => (typeof dim === "string" ? pad(freeName(name, at), 0) : dim));
+    return [name, { dtype, dims: paddedDims }] as const;
   };
   return Object.fromEntries(Object.entries(outputs).map(cut));
 }
 
-/** The sizes of these dimensions, by name. */
+/** The sizes that these dimensions have where the item is alone. */
 function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, number][] {
   return Object.entries(outputs).flatMap(([name, { dims }], i) =>
     dims.flatMap((dim, at): [string, number][] =>
@@ -141,7 +141,7 @@ function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, num
   );
 }
 
-/** Of no dimension that was declared. */
+/** What a free dimension is cut by: several outputs may have one of the same name, and of other sizes. */
 function freeName(output: string, at: number): string {
   return `${output}[${at}]`;
 }
