@@ -94,10 +94,14 @@ export function isLogged(level: LogLevel): boolean {
 export function configureLog({ level, format }: LogOptions): void {
   log.level = consolaLevels[level];
   current = { level, format };
-  if (format !== "json") return;
-  log.setReporters([jsonReporter]);
-  // A model's code writes to standard error, too.
-  for (const method of ["warn", "error", "trace"] as const) {
-    console[method] = (...values: unknown[]) => log.warn(formatted(...values));
-  }
+  if (format === "json") log.setReporters([jsonReporter]);
+}
+
+// A model's code writes to standard error, too. Once and for all, so that it stays behind what catches the console of a demo.
+for (const method of ["warn", "error", "trace"] as const) {
+  const original = console[method].bind(console);
+  console[method] = (...values: unknown[]) => {
+    if (current.format === "json") log.warn(formatted(...values));
+    else original(...values);
+  };
 }

@@ -43,7 +43,7 @@ describe("tag", () => {
 
   test.each([
     [2, ["digits"], "missing argument TARGET"],
-    [2, ["digits", "Digits:v1"], 'did you mean "digits"?'],
+    [2, ["digits", "Digits:v1"], 'did you mean "digits:v1"?'],
     [2, ["digits", "digits:v 1"], "a tag is 1 to 128 of"],
     [2, ["digits", `digits@sha256:${"0".repeat(64)}`], "is a digest; expected name[:tag]"],
     [1, ["digit", "digits:v1"], 'no model "digit" in the store; did you mean "digits"?'],

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { configureLog, log } from "../src/log.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
@@ -91,6 +92,17 @@ describe("a demo prediction", () => {
     ]);
     expect(body.logs).not.toContain("theirs");
     expect(body.logs.match(/preparing mine/g)?.length).toBe(20);
+  });
+
+  test("has what its code writes in its logs also where the server's are JSON lines from then on", async () => {
+    const { reporters } = log.options;
+    configureLog({ level: "error", format: "json" });
+    try {
+      expect((await demo([{ x: 1 }])).logs).toContain("begin 1\nsaid nothing\nnothing again\n");
+    } finally {
+      log.setReporters(reporters);
+      configureLog({ level: "error", format: "text" });
+    }
   });
 
   test("that throws is failed and keeps its logs", async () => {
