@@ -77,6 +77,20 @@ describe.skipIf(lacking.length > 0)(
       expect((await stat(dir.join("home/sconce-greeter"))).mtimeMs).toBe(mtimeMs);
     });
 
+    test("have beside them what they look for there, though the system has it", async () => {
+      const installed =
+        "Status: install ok installed\nMaintainer: nobody <nobody@example.com>\nDescription: for a test";
+      await Bun.write(
+        dir.join("installed"),
+        `Package: libsconcegreeting\nVersion: 1.0-1\nArchitecture: all\n${installed}\n`,
+      );
+      const { apt, ...at } = options("beside");
+      const here = { ...at, apt: [...apt, "-o", `Dir::State::status=${dir.join("installed")}`] };
+      const own = { "sconce-greeter": ["libsconcegreeting"] };
+      expect(await fetchDebianTools(["sconce-greeter"], { ...here, own })).toBeUndefined();
+      expect((await readdir(dir.join("beside/sconce-greeter/usr"))).sort()).toEqual(["bin", "lib"]);
+    });
+
     test("that there are not are said, and leave nothing", async () => {
       expect(await fetchDebianTools(["sconce-absent"], options("absent"))).toContain(
         "Unable to locate package sconce-absent",

@@ -11,6 +11,8 @@ import { state } from "../../scripts/setup/step.ts";
 
 /** Named alike as packages and as programs. */
 export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell", "nginx"] as const;
+/** Packages whose files a tool looks for beside itself: to have them in the system is of no use to it. */
+const ownPackages: Readonly<Record<string, readonly string[]>> = { "chromium-headless-shell": ["chromium-common"] };
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {
@@ -27,6 +29,8 @@ export interface DebianToolOptions {
   readonly ignoreSystem?: boolean;
   /** Further options of apt-get. */
   readonly apt?: readonly string[];
+  /** Packages that are unpacked with a tool even where the system has them. */
+  readonly own?: Readonly<Record<string, readonly string[]>>;
 }
 
 const defaultHome = join(state, "debian");
@@ -69,7 +73,7 @@ export async function fetchDebianTools(
 async function fetchAll(
   names: readonly string[],
   isMissing: (name: string) => boolean,
-  { home = defaultHome, apt: further = [] }: DebianToolOptions,
+  { home = defaultHome, apt: further = [], own = ownPackages }: DebianToolOptions,
 ): Promise<void> {
   const missing = names.filter(isMissing);
   if (missing.length === 0) return;
@@ -80,7 +84,7 @@ async function fetchAll(
     for (const part of ["lists/partial", "cache/archives/partial"]) await mkdir(join(work, part), { recursive: true });
     await run([...apt, "update"], { verbose: false });
     for (const name of missing) {
-      const packages = await packagesOf(name, apt);
+      const packages = await packagesOf([name, ...(own[name] ?? [])], apt);
       const [archives, folder] = [join(work, "archives", name), join(work, "unpacked", name)];
       await mkdir(archives, { recursive: true });
       await mkdir(folder, { recursive: true });
@@ -111,9 +115,9 @@ function aptIn(work: string, further: readonly string[]): string[] {
   return ["apt-get", "-qq", ...settings.flatMap((setting) => ["-o", setting]), ...further];
 }
 
-/** The tool's package and those that installing it would install with it, as `name=version`. */
-async function packagesOf(name: string, apt: readonly string[]): Promise<string[]> {
-  const command = [...apt, "install", "--simulate", "--reinstall", "--no-install-recommends", name];
+/** These packages and those that installing them would install with them, as `name=version`. */
+async function packagesOf(names: readonly string[], apt: readonly string[]): Promise<string[]> {
+  const command = [...apt, "install", "--simulate", "--reinstall", "--no-install-recommends", ...names];
   const child = Bun.spawn(command, {
     stdin: "ignore",
     stdout: "pipe",
@@ -124,7 +128,7 @@ async function packagesOf(name: string, apt: readonly string[]): Promise<string[
   // For example `Inst skopeo [1.9.2] (1.9.3+ds1-1+b10 Debian:12.5/stable [amd64])`.
   const packages = [...output.matchAll(/^Inst (\S+) .*?\((\S+) /gm)].map(([, each, version]) => `${each}=${version}`);
   if (code === 0 && packages.length > 0) return packages;
-  throw new Failure([errors.trim().split("\n").at(-1) ?? "", `apt-get cannot install ${name}`]);
+  throw new Failure([errors.trim().split("\n").at(-1) ?? "", `apt-get cannot install ${names.join(" ")}`]);
 }
 
 /** The folder itself and those of it that are named for an architecture. */
