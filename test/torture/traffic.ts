@@ -56,6 +56,8 @@ export class Traffic {
   retried = 0;
   readonly #options: TrafficOptions;
   readonly #told: Told[] = [];
+  /** Looked at now, and what the last answer was. */
+  readonly #looking = new Map<Told, string>();
   /** Inputs so far: each has a number of its own, also when it is sent again, so that no output can be taken for another. */
   #inputs = 0;
   #isStopped = false;
@@ -171,7 +173,22 @@ export class Traffic {
     }
   }
 
-  async #verifyOne({ at, xs, status, toldMs }: Told): Promise<void> {
+  /** What is being looked at, and what was answered last, for whoever waits in vain. */
+  get underWay(): string {
+    const looked = [...this.#looking].map(([{ at, toldMs }, last]) => {
+      return `${at}, told ${((performance.now() - toldMs) / 1000).toFixed(0)} s ago: ${last}`;
+    });
+    return `${this.#told.length} told and not looked at; ${looked.join("\n") || "none is looked at"}`;
+  }
+
+  async #verifyOne(told: Told): Promise<void> {
+    this.#looking.set(told, "not answered yet");
+    await this.#look(told);
+    this.#looking.delete(told);
+  }
+
+  async #look(told: Told): Promise<void> {
+    const { at, xs, status, toldMs } = told;
     const { url, tally, lastLines } = this.#options;
     let last = "nobody answered";
     let record: ReadRecord | undefined;
@@ -183,6 +200,7 @@ export class Traffic {
         });
         const text = await response.text();
         last = `${response.status} ${text.slice(0, 300)}`;
+        this.#looking.set(told, last);
         if (response.status === 503) return false;
         if (response.status === 200) record = recordSchema.parse(JSON.parse(text));
         return record === undefined || record.status === "success" || record.status === "failed";

@@ -111,7 +111,10 @@ export const replicas: Fault = {
         await tally.inject(async () => {
           const before = traffic.done;
           await events[name]?.(replica);
-          await until(() => traffic.done >= before + 20, `predictions after ${name}\n${lastLines()}`);
+          await until(
+            () => traffic.done >= before + 20,
+            () => `predictions after ${name}\n${traffic.underWay}\n${lastLines()}`,
+          );
           await until(
             async () => (await replica.server.readiness()) === 200,
             `the replica after ${name}\n${lastLines()}`,
