@@ -80,18 +80,11 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
       return new Response();
     });
     await using server = await serve({ queueName: "again", retainCount: 1 });
-    const put = async (id: string, x: number, headers: Readonly<Record<string, string>> = {}) => {
-      const response = await server.client.fetch(`/predictions/${id}`, {
-        method: "PUT",
-        headers: { "Content-Type": "application/json", Prefer: "wait", ...headers },
-        body: JSON.stringify([{ x }]),
-      });
-      expect(response.status).toBe(200);
-    };
-    await put("an-id-that-is-taken-again", 1, told(to.url("/earlier")));
+    const { client } = server;
+    await client.put("an-id-that-is-taken-again", [{ x: 1 }], told(to.url("/earlier")));
     await to.until(1);
-    await put("another-id-of-a-prediction", 1);
-    await put("an-id-that-is-taken-again", 2, told(to.url("/new")));
+    await client.put("another-id-of-a-prediction", [{ x: 1 }]);
+    await client.put("an-id-that-is-taken-again", [{ x: 2 }], told(to.url("/new")));
     expect(await isTold.promise).toMatchObject([{ y: 5 }]);
     await forgotten("again");
   });

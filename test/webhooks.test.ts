@@ -149,21 +149,14 @@ describe("an id that is taken again once its prediction can be read no longer", 
       return new Response();
     });
     await using forgetful = await store.serve("lab", { ...signing, retainCount: 1 });
-    const put = async (id: string, x: number, headers: Readonly<Record<string, string>> = {}) => {
-      const response = await forgetful.client.fetch(`/predictions/${id}`, {
-        method: "PUT",
-        headers: { "Content-Type": "application/json", Prefer: "wait", ...headers },
-        body: JSON.stringify([{ x }]),
-      });
-      expect(response.status).toBe(200);
-    };
-    await put("an-id-that-is-taken-again", 1, told(to.url("/earlier")));
+    const { client } = forgetful;
+    await client.put("an-id-that-is-taken-again", [{ x: 1 }], told(to.url("/earlier")));
     await to.until(1);
-    await put("another-id-of-a-prediction", 1);
-    await put("an-id-that-is-taken-again", 2, told(to.url("/new")));
+    await client.put("another-id-of-a-prediction", [{ x: 1 }]);
+    await client.put("an-id-that-is-taken-again", [{ x: 2 }], told(to.url("/new")));
     expect(await isTold.promise).toMatchObject([{ y: 5 }]);
-    await until(async () => (await forgetful.client.metric("sconce_waiting_webhooks")) === 0);
-    expect(await forgetful.client.metric('sconce_webhooks_total{result="given_up"}')).toBe(1);
+    await until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
+    expect(await client.metric('sconce_webhooks_total{result="given_up"}')).toBe(1);
   });
 });
 

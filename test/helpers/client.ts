@@ -53,6 +53,15 @@ export class Client {
     return this.create(inputs, { Prefer: "wait", ...headers });
   }
 
+  /** A prediction with an id of the client's choice, to its end. */
+  put(id: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
+    return this.fetch(`/predictions/${id}`, {
+      method: "PUT",
+      headers: { "Content-Type": "application/json", Prefer: "wait", ...headers },
+      body: JSON.stringify(inputs),
+    }).then(bodyOf<PredictionBody>);
+  }
+
   read(id: string, headers: Headers = {}): Promise<PredictionBody> {
     return this.fetch(`/predictions/${id}`, { headers }).then(bodyOf<PredictionBody>);
   }
