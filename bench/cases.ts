@@ -62,6 +62,12 @@ const inOneFile = { compared: "one executable file, of `serve`" };
 /** By name, in the order of the table. */
 const own: Cases = {
   raw: row({ ...busy, subject: "mlp, raw loop" }, raw(64), rawInPython(64)),
+  "raw-packed": row({ ...busy, subject: "mlp, raw loop, layers packed" }, raw(64, { isPacked: true }), raw(64)),
+  "raw-images": row(
+    { network: resnetByUrl, connections: 64, slow: 5, subject: "ResNet-18, raw loop, layers packed, 1 thread" },
+    raw(16, { isPacked: true }),
+    raw(16),
+  ),
   "mlp-256": row(busy, sconce(), raw(64), atLeast(0.95)),
   "mlp-binary": row(
     { ...busy, network: mlpInBytes, subject: "mlp, inputs as bytes, 256 connections" },

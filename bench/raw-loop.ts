@@ -1,6 +1,7 @@
 /**
- * raw-loop.ts MODEL INPUTS THREADS DEVICE: a session of the addon with nothing around it, which runs what the packaged model's own
- * `preprocess` made beforehand of the inputs in a file. Answers the requests of raw.ts.
+ * raw-loop.ts MODEL INPUTS THREADS DEVICE LAYERS: a session of the addon with nothing around it, which runs what the packaged model's own
+ * `preprocess` made beforehand of the inputs in a file. Layers are "packed", as
+ * a server has them, or "plain", as libtorch has them by itself. Answers the requests of raw.ts.
  */
 import { rowParting } from "../src/engine/rows.ts";
 import { decodeDataUrl } from "../src/model/data-url.ts";
@@ -17,7 +18,7 @@ import { rawRequestSchema } from "./raw.ts";
 const LARGEST_WARM_UP = 64;
 const WARM_UP_MS = 50;
 
-const [name = "", path = "", threads = "", device = ""] = process.argv.slice(2);
+const [name = "", path = "", threads = "", device = "", layers = ""] = process.argv.slice(2);
 const packaged = await new ModelStore().resolve(name);
 const model = await loadModel(await packaged.code(), packaged.digest);
 const [weights] = packaged.layersOf(mediaTypes.weights);
@@ -31,7 +32,13 @@ for (const wire of z.array(z.unknown()).parse(await Bun.file(path).json())) {
   items.push({ input, tensors: Object.keys(model.tensors.inputs).flatMap((each) => tensors[each] ?? []) });
 }
 const elements = (tensors: readonly Tensor[]) => sum(tensors.map(({ data }) => data.length));
-const session = await openSession({ path: weights.path, device, threads: Number(threads), ...model.tensors });
+const session = await openSession({
+  path: weights.path,
+  device,
+  threads: Number(threads),
+  pack: layers === "packed",
+  ...model.tensors,
+});
 
 /** Two batches under way, so that the next is there when one ends: what a server that is never idle could reach at best. */
 async function perSecond(rows: number, ms: number): Promise<number> {

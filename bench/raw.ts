@@ -19,13 +19,20 @@ const rateSchema = z.object({
 });
 const outputsSchema = z.object({ outputs: z.array(outputSchema) });
 
+interface RawOptions {
+  readonly threads?: number;
+  readonly device?: string;
+  /** Whether layers have their weights as the server's have them; else libtorch does all by itself. */
+  readonly isPacked?: boolean;
+}
+
 /**
  * In this program's own addon, batches of so many rows, or of those of several that are the fastest: of all inputs, sorted by their
  * size, as often as the time allows and at least once, two under way.
  */
-export function raw(rows: number | readonly number[], { threads = 1, device = "cpu" } = {}): Start {
+export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {
   return async (network) => {
-    const loop = await addonLoop(network, threads, device);
+    const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
     // The likeliest last, so that it does not pay for what is done once.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
@@ -47,17 +54,19 @@ export function rawInPython(rows: number, device = "cpu"): Start {
 
 /** What the addon makes of each input, alone. */
 export async function rawOutputs(network: Network): Promise<Output[]> {
-  await using loop = await addonLoop(network, 1, "cpu");
+  await using loop = await addonLoop(network);
   return outputsSchema.parse(await loop.ask({ outputs: "all" })).outputs;
 }
 
-async function addonLoop(network: Network, threads: number, device: string): Promise<Child> {
+async function addonLoop(network: Network, options: RawOptions = {}): Promise<Child> {
+  const { threads = 1, device = "cpu", isPacked = false } = options;
   const { name, folder, inputs } = network;
   const file = join(folder, "inputs.json");
   await Bun.write(file, JSON.stringify(inputs));
   const script = join(import.meta.dir, "raw-loop.ts");
   const env = { ...storeEnv, ...keptMemory };
-  return new Child([process.execPath, script, name, file, String(threads), device], { env });
+  const layers = isPacked ? "packed" : "plain";
+  return new Child([process.execPath, script, name, file, String(threads), device, layers], { env });
 }
 
 const run = async (loop: Child, rows: number, seconds: number) =>

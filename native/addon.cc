@@ -110,7 +110,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, callable, instances, share, program, keepMs}) → Promise of a session. */
+/** open({path, device, threads, inputs, outputs, callable, instances, share, program, keepMs, pack}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
   const auto given = Napi::Value(env, argument).As<Napi::Object>();
@@ -123,6 +123,7 @@ napi_value Open(napi_env env, napi_callback_info info) {
   options.callable = given.Get("callable").As<Napi::Boolean>();
   options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
   options.keep = std::chrono::milliseconds(given.Get("keepMs").As<Napi::Number>().Int64Value());
+  options.pack = given.Get("pack").As<Napi::Boolean>();
   const Napi::Value share = given.Get("share");
   if (!share.IsUndefined()) options.share = session_from_js(env, share);
   const Napi::Value program = given.Get("program");

@@ -177,6 +177,7 @@ void Session::load() {
     wanted.outputs = names_of(options_.outputs);
     wanted.callable = options_.callable;
     wanted.instances = options_.instances * transport_->depth();
+    wanted.pack = options_.pack;
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     // Sessions that share the weights have streams of their own, which do not wait for this one.

@@ -41,6 +41,8 @@ struct SessionOptions {
   std::shared_ptr<Session> share;
   /** How long memory is kept that batches no longer need. */
   std::chrono::milliseconds keep{0};
+  /** Whether layers may get their weights as oneDNN reads them. */
+  bool pack = true;
 };
 
 /** Its methods are called on the JS thread; `done` is not. */

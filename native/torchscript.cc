@@ -11,6 +11,8 @@
 #include <optional>
 
 #include "error.h"
+#include "graph.h"
+#include "layer_packing.h"
 #include "tensor.h"
 #include "weights.h"
 
@@ -49,25 +51,6 @@ std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const s
     }
   }
   return arguments;
-}
-
-/** In blocks within blocks too. */
-bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test) {
-  for (auto* node : block->nodes()) {
-    if (test(node)) return true;
-    for (auto* inner : node->blocks()) {
-      if (any_node(inner, test)) return true;
-    }
-  }
-  return false;
-}
-
-bool writes(torch::jit::Node* node) {
-  const auto* schema = node->maybeSchema();
-  if (schema == nullptr) return false;
-  const auto& arguments = schema->arguments();
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [](const auto& argument) { return argument.alias_info() && argument.alias_info()->isWrite(); });
 }
 
 bool is_no_scalar(const c10::TypePtr& type) {
@@ -279,6 +262,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
       module = torch::jit::freeze(module);
       const auto forward = module.get_method("forward");
       forget_inlined_methods(forward, forward.graph());
+      if (options.pack) pack_layers(module);
     } catch (const c10::Error&) {
       // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
     }

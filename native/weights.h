@@ -26,6 +26,8 @@ struct WeightsOptions {
   bool callable = false;
   /** How many batches will be under way at once on these weights; more of them wait for each other. */
   size_t instances = 1;
+  /** Whether layers may get their weights as oneDNN reads them, see `pack_layers`. */
+  bool pack = true;
 };
 
 /** Shared by the sessions that run on them; `run` may be called from several threads at once. */

@@ -37,6 +37,7 @@ export interface Addon {
     share: Handle | undefined;
     program: Program | undefined;
     keepMs: number;
+    pack: boolean;
   }): Promise<Handle>;
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
   /** Stacks and pads a batch into new arrays, as `run` does into memory of its own. */

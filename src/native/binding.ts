@@ -31,6 +31,11 @@ export interface SessionOptions {
   readonly share?: NativeSession;
   /** Memory that batches needed is kept for the next ones, and given back once none needed half as much for so many milliseconds (default 10,000). */
   readonly keepMs?: number;
+  /**
+   * Whether layers of a TorchScript module or an exported program may get their weights as the processor reads them (default true): outputs then
+   * differ from PyTorch's as those of another processor do, by the rounding of sums.
+   */
+  readonly pack?: boolean;
 }
 
 const KEEP_MS = 10_000;
@@ -52,7 +57,7 @@ export class NativeSession {
 
   /** As `openSession`. */
   static async open(options: SessionOptions): Promise<NativeSession> {
-    const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS } = options;
+    const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
     const addon = loadNative();
     return told(async () => {
       // Kept until the weights are loaded; shared ones are not read again.
@@ -68,6 +73,7 @@ export class NativeSession {
         share: share === undefined ? undefined : share.#handle,
         program: share === undefined ? readProgram(file.path) : undefined,
         keepMs,
+        pack,
       });
       const handle = await opening.catch((error: unknown) => {
         const { code } = coded(error);

@@ -1,0 +1,216 @@
+#include "layer_packing.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/remove_mutation.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "graph.h"
+#include "packed_layers.h"
+
+namespace sconce {
+namespace {
+
+using torch::jit::Graph;
+using torch::jit::Node;
+
+/** Of layers with fewer the call of oneDNN (10 µs) takes longer than what it saves. */
+constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 16;
+constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
+
+/** What a layer is called with, by the names of its arguments, if it is constant. */
+class Arguments {
+ public:
+  explicit Arguments(const Node* node) : node_(node) {}
+
+  std::optional<c10::IValue> constant(const char* name) const {
+    const auto place = node_->schema().argumentIndexWithName(name);
+    if (!place) return std::nullopt;
+    return torch::jit::toIValue(node_->input(*place));
+  }
+
+  bool is(const char* name, bool expected) const {
+    const auto value = constant(name);
+    return value && value->isBool() && value->toBool() == expected;
+  }
+
+  std::optional<Pair> pair(const char* name) const {
+    const auto value = constant(name);
+    if (!value || !value->isIntList()) return std::nullopt;
+    const auto numbers = value->toIntVector();
+    if (numbers.size() == 1) return Pair{numbers[0], numbers[0]};
+    if (numbers.size() == 2) return Pair{numbers[0], numbers[1]};
+    return std::nullopt;
+  }
+
+  std::optional<int64_t> number(const char* name) const {
+    const auto value = constant(name);
+    if (!value || !value->isInt()) return std::nullopt;
+    return value->toInt();
+  }
+
+ private:
+  const Node* node_;
+};
+
+bool is_float_on_cpu(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided && tensor.device().is_cpu();
+}
+
+struct Constants {
+  at::Tensor weight;
+  std::optional<at::Tensor> bias;
+};
+
+/** Weights with so many dimensions and elements, and the bias if there is one. */
+std::optional<Constants> constants(const Arguments& arguments, int64_t dimensions, int64_t least) {
+  const auto weight = arguments.constant("weight");
+  const auto bias = arguments.constant("bias");
+  if (!weight || !weight->isTensor() || !bias) return std::nullopt;
+  const at::Tensor& given = weight->toTensor();
+  if (!is_float_on_cpu(given) || given.dim() != dimensions || given.numel() < least) return std::nullopt;
+  if (bias->isNone()) return Constants{given, std::nullopt};
+  if (!bias->isTensor()) return std::nullopt;
+  const at::Tensor& added = bias->toTensor();
+  if (!is_float_on_cpu(added) || added.dim() != 1 || added.size(0) != given.size(0)) return std::nullopt;
+  return Constants{given, added};
+}
+
+c10::intrusive_ptr<PackedLinear> packed_linear(const Node* node) {
+  const auto given = constants(Arguments(node), 2, LEAST_LINEAR_WEIGHTS);
+  if (!given) return {};
+  return c10::make_intrusive<PackedLinear>(given->weight, given->bias);
+}
+
+c10::intrusive_ptr<PackedConvolution> packed_convolution(const Node* node) {
+  const Arguments arguments(node);
+  const auto given = constants(arguments, 4, LEAST_CONVOLUTION_WEIGHTS);
+  const auto stride = arguments.pair("stride");
+  const auto padding = arguments.pair("padding");
+  const auto dilation = arguments.pair("dilation");
+  const auto groups = arguments.number("groups");
+  if (!given || !stride || !padding || !dilation || !groups) return {};
+  // As tracing and exporting write them; what scripting writes has none.
+  if (node->kind() != c10::aten::conv2d && !arguments.is("transposed", false)) return {};
+  return c10::make_intrusive<PackedConvolution>(given->weight, given->bias,
+                                                ConvolutionShape{*stride, *padding, *dilation, *groups});
+}
+
+/** The same layer, packed, in the place of `node`. */
+template <class Layer>
+void replace(torch::jit::Module& module, Node* node, const c10::intrusive_ptr<Layer>& layer) {
+  auto* const graph = node->owningGraph();
+  // An attribute, as packed layers of quantized modules are: passes over graphs compare constants and fold them, which these cannot be.
+  const std::string name = "packed_" + std::to_string(module.type()->numAttributes());
+  module.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(layer));
+  const torch::jit::WithInsertPoint before(node);
+  auto* const attribute = graph->insertGetAttr(graph->inputs()[0], name);
+  auto* const packed = graph->insertNode(graph->create(c10::Symbol::fromQualString(Layer::OPERATOR), {node->input(0), attribute}));
+  if (const auto stack = node->callstack()) packed->setCallStack(*stack);
+  packed->setSourceRange(node->sourceRange());
+  node->output()->replaceAllUsesWith(packed->output());
+  auto* const weight = node->input(1);
+  node->destroy();
+  // Freed before the next ones are packed, so that no more than a layer is there twice.
+  if (!weight->hasUses()) weight->node()->destroy();
+}
+
+bool is_convolution(const Node* node) {
+  const auto kind = node->kind();
+  return kind == c10::aten::conv2d || kind == c10::aten::_convolution || kind == c10::aten::convolution;
+}
+
+std::vector<Node*> all(Graph& graph, bool (*test)(const Node*)) {
+  std::vector<Node*> found;
+  any_node(graph.block(), [&](Node* node) {
+    if (test(node)) found.push_back(node);
+    return false;
+  });
+  return found;
+}
+
+bool is_packed_convolution(const Node* node) { return node->kind().toQualString() == std::string_view(PackedConvolution::OPERATOR); }
+
+/** Whether the tensors that a node gives mean the same however those that it takes lie in memory. */
+bool keeps_layout(const Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {
+      "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
+      "aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::adaptive_max_pool2d",
+      "aten::upsample_nearest2d", "aten::upsample_bilinear2d", "aten::upsample_bicubic2d", "aten::pixel_shuffle",
+      "aten::relu", "aten::relu6", "aten::leaky_relu", "aten::prelu", "aten::elu", "aten::gelu", "aten::silu", "aten::mish",
+      "aten::hardtanh", "aten::hardswish", "aten::hardsigmoid", "aten::sigmoid", "aten::tanh", "aten::softplus",
+      "aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::dropout",
+      "aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::neg", "aten::abs", "aten::exp", "aten::sqrt",
+      "aten::pow", "aten::mean", "aten::cat"};
+  if (node->kind() == c10::prim::ListConstruct) {
+    const auto& uses = node->output()->uses();
+    return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return use.user->kind() == c10::aten::cat; });
+  }
+  return kinds.count(node->kind().toQualString()) != 0;
+}
+
+/** Has what packed convolutions give laid out anew for whoever might ask how it lies. */
+class LayoutKeeper {
+ public:
+  explicit LayoutKeeper(Graph& graph) : graph_(graph) {}
+
+  void visit(torch::jit::Block* block) {
+    // Nodes are put in between while they are gone through.
+    std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
+    nodes.push_back(block->return_node());
+    for (auto* node : nodes) {
+      for (auto* inner : node->blocks()) visit(inner);
+      const auto inputs = node->inputs();
+      const bool has = std::any_of(inputs.begin(), inputs.end(), [&](torch::jit::Value* value) { return changed_.count(value) != 0; });
+      if (is_packed_convolution(node) || (has && keeps_layout(node))) {
+        for (auto* output : node->outputs()) changed_.insert(output);
+      } else if (has) {
+        for (size_t i = 0; i < node->inputs().size(); ++i) {
+          if (changed_.count(node->input(i)) != 0) node->replaceInput(i, restored(node, node->input(i)));
+        }
+      }
+    }
+  }
+
+ private:
+  torch::jit::Value* restored(Node* node, torch::jit::Value* value) {
+    const torch::jit::WithInsertPoint before(node);
+    auto* const format = graph_.insertConstant(static_cast<int64_t>(at::MemoryFormat::Contiguous));
+    return graph_.insertNode(graph_.create(c10::aten::contiguous, {value, format}))->output();
+  }
+
+  Graph& graph_;
+  /** Those that may not lie as they would have. */
+  std::unordered_set<torch::jit::Value*> changed_;
+};
+
+void pack_convolutions(torch::jit::Module& module, const std::shared_ptr<Graph>& graph) {
+  std::vector<std::pair<Node*, c10::intrusive_ptr<PackedConvolution>>> layers;
+  if (all(*graph, is_convolution).empty()) return;
+  torch::jit::RemoveTensorMutation(graph);
+  // What is laid out anew is another tensor: who writes into it, or into a view of it, would not be heard.
+  if (any_node(graph->block(), writes)) return;
+  for (auto* node : all(*graph, is_convolution)) {
+    if (const auto layer = packed_convolution(node)) replace(module, node, layer);
+  }
+  LayoutKeeper(*graph).visit(graph->block());
+}
+
+}  // namespace
+
+void pack_layers(torch::jit::Module& frozen) {
+  if (!can_pack()) return;
+  const auto graph = frozen.get_method("forward").graph();
+  for (auto* node : all(*graph, [](const Node* node) { return node->kind() == c10::aten::linear; })) {
+    if (const auto layer = packed_linear(node)) replace(frozen, node, layer);
+  }
+  pack_convolutions(frozen, graph);
+}
+
+}  // namespace sconce
