@@ -247,6 +247,12 @@ napi_value MostRows(napi_env env, napi_callback_info info) {
   return Napi::Number::New(env, rows ? static_cast<double>(*rows) : std::numeric_limits<double>::infinity());
 }
 
+/** packedLayers(session): see Weights. */
+napi_value PackedLayers(napi_env env, napi_callback_info info) {
+  const auto [handle] = arguments_of<1>(env, info);
+  return Napi::Number::New(env, static_cast<double>(session_from_js(env, handle)->weights()->packed_layers()));
+}
+
 napi_value Settle(napi_env env, napi_callback_info) {
   host_of(env)->settle_finished();
   return nullptr;
@@ -293,6 +299,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("compiledDevice", guarded<CompiledDevice>);
   add("keepsState", guarded<KeepsState>);
   add("mostRows", guarded<MostRows>);
+  add("packedLayers", guarded<PackedLayers>);
   add("settle", guarded<Settle>);
   add("close", guarded<Close>);
   add("closeAll", guarded<CloseAll>);

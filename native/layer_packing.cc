@@ -68,10 +68,9 @@ struct Constants {
   std::optional<at::Tensor> bias;
 };
 
-/** Weights with so many dimensions and elements, and the bias if there is one. */
-std::optional<Constants> constants(const Arguments& arguments, int64_t dimensions, int64_t least) {
-  const auto weight = arguments.constant("weight");
-  const auto bias = arguments.constant("bias");
+/** Weights with so many dimensions and elements, the outputs first, and the bias if there is one. */
+std::optional<Constants> constants(const std::optional<c10::IValue>& weight, const std::optional<c10::IValue>& bias,
+                                   int64_t dimensions, int64_t least) {
   if (!weight || !weight->isTensor() || !bias) return std::nullopt;
   const at::Tensor& given = weight->toTensor();
   if (!is_float_on_cpu(given) || given.dim() != dimensions || given.numel() < least) return std::nullopt;
@@ -82,15 +81,41 @@ std::optional<Constants> constants(const Arguments& arguments, int64_t dimension
   return Constants{given, added};
 }
 
-c10::intrusive_ptr<PackedLinear> packed_linear(const Node* node) {
-  const auto given = constants(Arguments(node), 2, LEAST_LINEAR_WEIGHTS);
-  if (!given) return {};
-  return c10::make_intrusive<PackedLinear>(given->weight, given->bias);
+/** A layer, and which arguments of its node are its input and its weights. */
+template <class Layer>
+struct Packed {
+  c10::intrusive_ptr<Layer> layer;
+  const char* input;
+  const char* weight;
+};
+
+/** A product with a matrix, whose columns are the outputs, is a linear layer whose weights are written the other way round. */
+std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) {
+  if (!matrix || !matrix->isTensor() || matrix->toTensor().dim() != 2) return std::nullopt;
+  return c10::IValue(matrix->toTensor().t());
 }
 
-c10::intrusive_ptr<PackedConvolution> packed_convolution(const Node* node) {
+Packed<PackedLinear> packed_linear(const Node* node) {
   const Arguments arguments(node);
-  const auto given = constants(arguments, 4, LEAST_CONVOLUTION_WEIGHTS);
+  const auto layer = [](const auto& weight, const auto& bias) -> c10::intrusive_ptr<PackedLinear> {
+    const auto given = constants(weight, bias, 2, LEAST_LINEAR_WEIGHTS);
+    return given ? c10::make_intrusive<PackedLinear>(given->weight, given->bias) : c10::intrusive_ptr<PackedLinear>();
+  };
+  const std::optional<c10::IValue> none = c10::IValue();
+  if (node->kind() == c10::aten::linear) {
+    return {layer(arguments.constant("weight"), arguments.constant("bias")), "input", "weight"};
+  }
+  // What exported programs have in their place that were decomposed, and some networks by themselves.
+  if (node->kind() == c10::aten::mm) return {layer(transposed(arguments.constant("mat2")), none), "self", "mat2"};
+  if (node->kind() == c10::aten::matmul) return {layer(transposed(arguments.constant("other")), none), "self", "other"};
+  const bool is_plain_sum = arguments.number("beta") == 1 && arguments.number("alpha") == 1;
+  if (!is_plain_sum) return {};
+  return {layer(transposed(arguments.constant("mat2")), arguments.constant("self")), "mat1", "mat2"};
+}
+
+Packed<PackedConvolution> packed_convolution(const Node* node) {
+  const Arguments arguments(node);
+  const auto given = constants(arguments.constant("weight"), arguments.constant("bias"), 4, LEAST_CONVOLUTION_WEIGHTS);
   const auto stride = arguments.pair("stride");
   const auto padding = arguments.pair("padding");
   const auto dilation = arguments.pair("dilation");
@@ -98,24 +123,24 @@ c10::intrusive_ptr<PackedConvolution> packed_convolution(const Node* node) {
   if (!given || !stride || !padding || !dilation || !groups) return {};
   // As tracing and exporting write them; what scripting writes has none.
   if (node->kind() != c10::aten::conv2d && !arguments.is("transposed", false)) return {};
-  return c10::make_intrusive<PackedConvolution>(given->weight, given->bias,
-                                                ConvolutionShape{*stride, *padding, *dilation, *groups});
+  const ConvolutionShape shape{*stride, *padding, *dilation, *groups};
+  return {c10::make_intrusive<PackedConvolution>(given->weight, given->bias, shape), "input", "weight"};
 }
 
 /** The same layer, packed, in the place of `node`. */
 template <class Layer>
-void replace(torch::jit::Module& module, Node* node, const c10::intrusive_ptr<Layer>& layer) {
+void replace(torch::jit::Module& module, Node* node, const Packed<Layer>& by) {
   auto* const graph = node->owningGraph();
   // An attribute, as packed layers of quantized modules are: passes over graphs compare constants and fold them, which these cannot be.
   const std::string name = "packed_" + std::to_string(module.type()->numAttributes());
-  module.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(layer));
+  module.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(by.layer));
   const torch::jit::WithInsertPoint before(node);
   auto* const attribute = graph->insertGetAttr(graph->inputs()[0], name);
-  auto* const packed = graph->insertNode(graph->create(c10::Symbol::fromQualString(Layer::OPERATOR), {node->input(0), attribute}));
+  auto* const packed = graph->insertNode(graph->create(c10::Symbol::fromQualString(Layer::OPERATOR), {node->namedInput(by.input), attribute}));
   if (const auto stack = node->callstack()) packed->setCallStack(*stack);
   packed->setSourceRange(node->sourceRange());
   node->output()->replaceAllUsesWith(packed->output());
-  auto* const weight = node->input(1);
+  auto* const weight = node->namedInput(by.weight);
   node->destroy();
   // Freed before the next ones are packed, so that no more than a layer is there twice.
   if (!weight->hasUses()) weight->node()->destroy();
@@ -190,27 +215,46 @@ class LayoutKeeper {
   std::unordered_set<torch::jit::Value*> changed_;
 };
 
-void pack_convolutions(torch::jit::Module& module, const std::shared_ptr<Graph>& graph) {
-  std::vector<std::pair<Node*, c10::intrusive_ptr<PackedConvolution>>> layers;
-  if (all(*graph, is_convolution).empty()) return;
+bool is_linear(const Node* node) {
+  const auto kind = node->kind();
+  return kind == c10::aten::linear || kind == c10::aten::mm || kind == c10::aten::matmul || kind == c10::aten::addmm;
+}
+
+/** Those of the kind that are worth it. */
+template <class Layer>
+size_t pack_all(torch::jit::Module& module, bool (*is_of_kind)(const Node*), Packed<Layer> (*pack)(const Node*)) {
+  size_t count = 0;
+  for (auto* node : all(*module.get_method("forward").graph(), is_of_kind)) {
+    try {
+      const auto packed = pack(node);
+      if (!packed.layer) continue;
+      replace(module, node, packed);
+      count += 1;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception&) {
+      // What oneDNN does not take stays as it is.
+    }
+  }
+  return count;
+}
+
+size_t pack_convolutions(torch::jit::Module& module) {
+  const auto graph = module.get_method("forward").graph();
+  if (all(*graph, is_convolution).empty()) return 0;
   torch::jit::RemoveTensorMutation(graph);
   // What is laid out anew is another tensor: who writes into it, or into a view of it, would not be heard.
-  if (any_node(graph->block(), writes)) return;
-  for (auto* node : all(*graph, is_convolution)) {
-    if (const auto layer = packed_convolution(node)) replace(module, node, layer);
-  }
+  if (any_node(graph->block(), writes)) return 0;
+  const size_t count = pack_all(module, is_convolution, packed_convolution);
   LayoutKeeper(*graph).visit(graph->block());
+  return count;
 }
 
 }  // namespace
 
-void pack_layers(torch::jit::Module& frozen) {
-  if (!can_pack()) return;
-  const auto graph = frozen.get_method("forward").graph();
-  for (auto* node : all(*graph, [](const Node* node) { return node->kind() == c10::aten::linear; })) {
-    if (const auto layer = packed_linear(node)) replace(frozen, node, layer);
-  }
-  pack_convolutions(frozen, graph);
+size_t pack_layers(torch::jit::Module& frozen) {
+  if (!can_pack()) return 0;
+  return pack_all(frozen, is_linear, packed_linear) + pack_convolutions(frozen);
 }
 
 }  // namespace sconce

@@ -12,7 +12,9 @@ namespace sconce {
  * widest instructions. Convolutions go to oneDNN, which arranges weights and pictures anew, for each layer and each batch. oneDNN takes
  * weights that were arranged once, for both; and pictures that stay as it wants them from one layer to the next, which nodes that are
  * known to take them so (`keeps_layout`) pass on and all others get as they always did. Sums are the same but for the order of their terms.
+ *
+ * @returns how many there are
  */
-void pack_layers(torch::jit::Module& frozen);
+size_t pack_layers(torch::jit::Module& frozen);
 
 }  // namespace sconce

@@ -110,9 +110,10 @@ void forget_inlined_methods(const torch::jit::Method& forward, const std::shared
 
 class TorchScript final : public Weights {
  public:
-  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state)
+  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state, size_t packed_layers)
       : module_(std::move(module)),
         keeps_state_(keeps_state),
+        packed_layers_(packed_layers),
         forward_(module_.find_method("forward")),
         device_(options.device),
         outputs_(options.outputs),
@@ -159,6 +160,7 @@ class TorchScript final : public Weights {
 
   bool keeps_state() const override { return keeps_state_; }
   std::optional<int64_t> most_rows() const override { return most_rows_; }
+  size_t packed_layers() const override { return packed_layers_; }
 
  private:
   std::string methods_text() const {
@@ -234,6 +236,7 @@ class TorchScript final : public Weights {
 
   torch::jit::Module module_;
   bool keeps_state_;
+  size_t packed_layers_;
   std::optional<torch::jit::Method> forward_;
   c10::Device device_;
   std::vector<std::string> outputs_;
@@ -254,6 +257,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
       options.instances > 1 && std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
         return (options.callable || method.name() == "forward") && writes_attributes(method);
       });
+  size_t packed_layers = 0;
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
@@ -262,12 +266,12 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
       module = torch::jit::freeze(module);
       const auto forward = module.get_method("forward");
       forget_inlined_methods(forward, forward.graph());
-      if (options.pack) pack_layers(module);
+      if (options.pack) packed_layers = pack_layers(module);
     } catch (const c10::Error&) {
       // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
     }
   }
-  return std::make_shared<TorchScript>(options, std::move(module), keeps_state);
+  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers);
 }
 
 }  // namespace sconce

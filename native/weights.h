@@ -48,6 +48,8 @@ class Weights {
   virtual bool keeps_state() const = 0;
   /** The most rows of a batch, where the weights say so; `run` with more throws. */
   virtual std::optional<int64_t> most_rows() const { return std::nullopt; }
+  /** How many layers have packed weights. */
+  virtual size_t packed_layers() const { return 0; }
 };
 
 /** Tells the format by the file's content, unless it is an exported program. Throws `weights_invalid` where it is none or its names differ. */

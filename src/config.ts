@@ -80,6 +80,12 @@ export const serveOptions = {
     described: "the model's, else decided at warm-up",
     ...count(1, 1024),
   }),
+  packLayers: option({
+    description:
+      "Arrange weights for this processor once, when they are loaded; --no-pack-layers has libtorch do all, which is slower",
+    default: true,
+    parse: flag,
+  }),
   maxQueueDelay: openOption<number>({
     description: "Milliseconds that a ready item may wait for a fuller batch",
     described: "the model's, else 0",

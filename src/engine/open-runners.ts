@@ -20,6 +20,8 @@ export interface OpenOptions {
   readonly threads: number;
   /** How many runners are opened side by side on each device; they share the weights, but for those that keep a state. */
   readonly instances: number;
+  /** As a session's. */
+  readonly pack?: boolean | undefined;
 }
 
 /**
@@ -58,18 +60,18 @@ export async function openRunners(options: OpenOptions): Promise<Runner[]> {
 type Open = (options: SessionOptions) => Promise<NativeSession>;
 
 async function openOn(device: string, options: OpenOptions, open: Open): Promise<readonly Runner[]> {
-  const { weights, predict, inputs, outputs, threads, instances } = options;
+  const { weights, predict, inputs, outputs, threads, instances, pack } = options;
   if (predict === undefined) {
     const [path, another] = Object.values(weights);
     // defineModel has refused it.
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    return sharing({ path, inputs, outputs, device, threads }, instances, open);
+    return sharing({ path, inputs, outputs, device, threads, pack }, instances, open);
   }
   const sessions: Record<string, NativeSession>[] = Array.from({ length: instances }, () => ({}));
   for (const [name, path] of Object.entries(weights)) {
-    const shared = await sharing({ path, device, threads }, instances, open);
+    const shared = await sharing({ path, device, threads, pack }, instances, open);
     for (const [i, session] of shared.entries()) Object.assign(sessions[i] ?? {}, { [name]: session });
   }
   return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs }));

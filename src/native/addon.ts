@@ -53,6 +53,8 @@ export interface Addon {
   keepsState(session: Handle): boolean;
   /** The most rows of a batch that its weights take; Infinity where they do not say. */
   mostRows(session: Handle): number;
+  /** How many of its layers were packed. */
+  packedLayers(session: Handle): number;
   /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
   settle(): void;
   close(session: Handle): Promise<void>;
@@ -145,6 +147,7 @@ const functions = [
   "setThreads",
   "keepsState",
   "mostRows",
+  "packedLayers",
   "settle",
   "close",
   "closeAll",

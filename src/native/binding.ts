@@ -35,7 +35,7 @@ export interface SessionOptions {
    * Whether layers of a TorchScript module or an exported program may get their weights as the processor reads them (default true): outputs then
    * differ from PyTorch's as those of another processor do, by the rounding of sums.
    */
-  readonly pack?: boolean;
+  readonly pack?: boolean | undefined;
 }
 
 const KEEP_MS = 10_000;
@@ -121,6 +121,11 @@ export class NativeSession {
   /** Of one opened for several `instances`: whether a run may write what the next one reads, so that another must not share the weights. */
   get keepsState(): boolean {
     return this.#addon.keepsState(this.#handle);
+  }
+
+  /** How many layers have their weights as the processor reads them. */
+  get packedLayers(): number {
+    return this.#addon.packedLayers(this.#handle);
   }
 
   get mostRows(): number {

@@ -31,7 +31,7 @@ export interface SetUpOptions {
   /** One input as it comes over the wire, its files as data URIs; undefined when the author declared none. */
   readonly example: unknown;
   /** What the operator asked for; the model's own settings stand for what is undefined. */
-  readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined };
+  readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined } & Pick<OpenOptions, "pack">;
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
   /** Is told which of the model's functions runs. */
@@ -93,6 +93,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     device: settings.device,
     threads: threads ?? 1,
     instances,
+    pack: settings.pack,
   });
   try {
     const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
@@ -130,6 +131,7 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
     device: config.device,
     instances: config.instances,
     threads: config.threads,
+    pack: config.packLayers,
   };
 }
 
@@ -149,6 +151,8 @@ export interface OpenOptions
   readonly device: string | undefined;
   readonly threads: number;
   readonly instances: number;
+  /** As a session's. */
+  readonly pack?: boolean | undefined;
 }
 
 /** A model that is loaded; who opened it disposes of its runners. */
@@ -163,11 +167,11 @@ export interface OpenModel {
 
 /** @throws SconceError as `setUp` */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
-  const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances } = options;
+  const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
   const [opened, prepared] = await Promise.allSettled([
-    openWeights(model, { pathOf, devices, threads, instances }),
+    openWeights(model, { pathOf, devices, threads, instances, pack }),
     runSetup(model, pathOf),
   ]);
   if (opened.status === "rejected") throw opened.reason;
@@ -190,7 +194,10 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
 /** @throws SconceError `weights_invalid` with the usual cause, and others of a load */
 export function openWeights(
   { weights, operators, predict, tensors }: Model,
-  { pathOf, ...where }: Pick<OpenOptions, "pathOf" | "threads" | "instances"> & { readonly devices: readonly string[] },
+  {
+    pathOf,
+    ...where
+  }: Pick<OpenOptions, "pathOf" | "threads" | "instances" | "pack"> & { readonly devices: readonly string[] },
 ): Promise<Runner[]> {
   const opening = openRunners({
     weights: Object.fromEntries(Object.entries(weights).map(([name, file]) => [name, pathOf(file)])),

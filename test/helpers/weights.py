@@ -485,6 +485,7 @@ def enlarged(folder: str) -> dict:
 
 
 def generate(folder: str) -> None:
+    import layers
     import programs  # which imports this module
 
     warnings.simplefilter("ignore")
@@ -492,6 +493,7 @@ def generate(folder: str) -> None:
     entries = torchscript(folder)
     # In this process, as importing torch takes seconds.
     programs.main(os.path.join(folder, "programs"))
+    layers.main(os.path.join(folder, "layers"))
     for dtype, arity, container in COMPILED:
         name, made = aotinductor(folder, dtype, arity, container)
         entries[name] = made

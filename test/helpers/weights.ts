@@ -30,7 +30,7 @@ export function fixtures(): Promise<Fixtures> {
 }
 
 const script = join(import.meta.dir, "weights.py");
-const sources = [join(import.meta.dir, "programs.py")];
+const sources = ["layers.py", "programs.py"].map((file) => join(import.meta.dir, file));
 let making: Promise<Fixtures> | undefined;
 
 const dtypeNames = z.enum([

@@ -1,0 +1,139 @@
+"""Networks with layers that are packed when they are loaded, and with what must not be done to them; weights.py makes them."""
+
+import json
+import os
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Block(nn.Module):
+    """Writes into what it has, as networks of pictures do."""
+
+    def __init__(self, before: int, after: int, stride: int):
+        super().__init__()
+        self.first = nn.Conv2d(before, after, 3, stride, 1, bias=False)
+        self.norm = nn.BatchNorm2d(after)
+        self.second = nn.Conv2d(after, after, 3, 1, 1)
+        self.shortcut = nn.Conv2d(before, after, 1, stride)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = self.second(self.relu(self.norm(self.first(x))))
+        y += self.shortcut(x)
+        return self.relu(y)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1), Block(32, 32, 1), Block(32, 64, 2),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 10, bias=False),
+        )  # fmt: skip
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Shapes(nn.Module):
+    """Strides, dilations and groups that differ, and pictures alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.tall = nn.Conv2d(3, 32, (5, 3), stride=(2, 1), padding=(0, 2), dilation=(1, 2))
+        self.grouped = nn.Conv2d(32, 48, 3, padding=1, groups=4)
+        self.each = nn.Conv2d(48, 96, 3, padding=1, groups=48)
+
+    def forward(self, x):
+        return torch.cat([self.each(self.grouped(self.tall(x))), self.each(self.grouped(self.tall(x[0]))).expand(x.size(0), -1, -1, -1)], 1)
+
+
+class Viewed(nn.Module):
+    """Asks how the tensors lie that a convolution gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+        self.linear = nn.Linear(32 * 8 * 8, 64)
+
+    def forward(self, x):
+        y = self.convolution(x)
+        rows, steps = y.size(0), torch.tensor(y.stride(), dtype=torch.float32)
+        flat = self.linear(y.view(rows, -1))
+        parts = y.as_strided((rows, 4, 4), (y.stride(0), 64, 1))
+        return {"flat": flat, "picture": y, "last": y.permute(0, 2, 3, 1), "parts": parts, "steps": steps.expand(rows, 4)}
+
+
+class Written(nn.Module):
+    """Writes into a view of what a convolution gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+
+    def forward(self, x):
+        y = self.convolution(x)
+        y.view(y.size(0), -1)[:, 0] = 7.0
+        return y
+
+
+class Products(nn.Module):
+    """Linear layers that are written otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(192, 384) / 16)
+        self.bias = nn.Parameter(torch.randn(384))
+
+    def forward(self, x):
+        flat = x.flatten(1)
+        product, scaled = torch.mm(flat, self.weight), torch.addmm(self.bias, flat, self.weight, beta=0.5)
+        return product + torch.addmm(self.bias, flat, self.weight) + (x.flatten(2)[:, None] @ self.weight[:64]).mean((1, 2)) + scaled
+
+
+class Branches(nn.Module):
+    """Layers in branches and loops."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 32, 3, padding=1)
+        self.second = nn.Conv2d(32, 32, 3, padding=1)
+        self.linear = nn.Linear(512, 512)
+
+    def forward(self, x):
+        y = self.first(x)
+        if bool(x.sum() > 0):
+            z = self.second(y).view(x.size(0), -1)
+        else:
+            z = torch.cat([y, self.second(y)], 1).view(x.size(0), -1)
+        for _ in range(x.size(0)):
+            y = F.relu(self.second(y)) + 1
+        return self.linear(y.view(y.size(0), -1)[:, :512]) + z[:, :512]
+
+
+NETWORKS = [Residual, Shapes, Viewed, Written, Products, Branches]
+
+
+def main(folder: str) -> None:
+    os.makedirs(folder)
+    known = {}
+    for kind in NETWORKS:
+        torch.manual_seed(5)
+        network, x = kind().eval(), torch.randn(4, 3, 8, 8)
+        with torch.inference_mode():
+            given = network(x)
+        given = given if isinstance(given, dict) else {"y": given}
+        known[kind.__name__] = {name: {"shape": list(each.shape), "data": each.flatten().tolist()} for name, each in given.items()}
+        known[kind.__name__]["x"] = {"shape": list(x.shape), "data": x.flatten().tolist()}
+        torch.jit.script(network).save(os.path.join(folder, f"{kind.__name__}.pt"))
+    torch.manual_seed(5)
+    network, x = Residual().eval(), torch.randn(4, 3, 8, 8)
+    torch.jit.trace(network, x).save(os.path.join(folder, "traced.pt"))
+    free = {0: torch.export.Dim("rows", min=1, max=64)}
+    program = torch.export.export(network, (x,), dynamic_shapes={"x": free})
+    torch.export.save(program, os.path.join(folder, "exported.pt2"))
+    torch.export.save(program.run_decompositions(), os.path.join(folder, "decomposed.pt2"))
+    with open(os.path.join(folder, "layers.json"), "w") as out:
+        json.dump(known, out)

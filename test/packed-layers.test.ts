@@ -1,0 +1,101 @@
+/** Layers whose weights are arranged for the processor when they are loaded give what PyTorch gives, whatever is around them. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { float32, type TensorSpecs, tensor } from "../src/model/tensor.ts";
+import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { failure } from "./helpers/failure.ts";
+import { fixtures } from "./helpers/weights.ts";
+
+const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
+type Known = z.infer<typeof tensorSchema>;
+
+let folder: string;
+let known: Record<string, Record<string, Known>>;
+const opened = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  folder = (await fixtures()).path("layers");
+  const schema = z.record(z.string(), z.record(z.string(), tensorSchema));
+  known = schema.parse(await Bun.file(join(folder, "layers.json")).json());
+}, 120_000);
+
+afterAll(() => opened.disposeAsync());
+
+/** A file of weights and the network that it has, with as many layers as can be packed. */
+const files = [
+  { file: "Residual.pt", network: "Residual", packed: 8 },
+  { file: "traced.pt", network: "Residual", packed: 8 },
+  { file: "exported.pt2", network: "Residual", packed: 8 },
+  { file: "decomposed.pt2", network: "Residual", packed: 8 },
+  { file: "Shapes.pt", network: "Shapes", packed: 6 },
+  { file: "Viewed.pt", network: "Viewed", packed: 2 },
+  { file: "Products.pt", network: "Products", packed: 2 },
+  { file: "Branches.pt", network: "Branches", packed: 5 },
+  { file: "Written.pt", network: "Written", packed: 0 },
+];
+
+async function open(file: string, network: string, pack?: boolean): Promise<NativeSession> {
+  const { x, ...outputs } = known[network] ?? {};
+  const specs = (tensors: Record<string, Known | undefined>): TensorSpecs =>
+    Object.fromEntries(Object.entries(tensors).map(([name, each]) => [name, float32(...(each?.shape.slice(1) ?? []))]));
+  const path = join(folder, file);
+  const session = await openSession({
+    path,
+    device: "cpu",
+    threads: 1,
+    inputs: specs({ x }),
+    outputs: specs(outputs),
+    pack,
+  });
+  opened.defer(() => session.dispose());
+  return session;
+}
+
+/** Each of the inputs that PyTorch was given. */
+function items(network: string) {
+  const { shape = [], data = [] } = known[network]?.x ?? {};
+  const size = data.length / (shape[0] ?? 1);
+  return Array.from({ length: shape[0] ?? 0 }, (_, i) => [
+    tensor(Float32Array.from(data.slice(i * size, (i + 1) * size)), shape.slice(1)),
+  ]);
+}
+
+describe.each(files)("$file", ({ file, network, packed }) => {
+  test("gives what PyTorch gives, packed and not, also once libtorch has compiled it", async () => {
+    const sessions = [await open(file, network), await open(file, network, false)];
+    expect(sessions.map(({ packedLayers }) => packedLayers)).toEqual([packed, 0]);
+    const { x: _, ...outputs } = known[network] ?? {};
+    for (const session of sessions) {
+      for (let pass = 0; pass < 4; pass++) {
+        const given = await session.run(items(network));
+        for (const [at, { shape, data }] of Object.values(outputs).entries()) {
+          expect(given[at]?.shape).toEqual(shape);
+          const most = Math.max(...data.map((value, i) => Math.abs(value - Number(given[at]?.data[i]))));
+          expect(most).toBeLessThan(1e-4);
+        }
+      }
+    }
+  });
+});
+
+describe("an input that layers do not take", () => {
+  const strange = [
+    { what: "other channels", shape: [2, 8, 8] },
+    { what: "a picture smaller than the kernel", shape: [3, 2, 1] },
+    { what: "no pixels", shape: [3, 0, 8] },
+  ];
+  test.each(strange)("is refused as libtorch refuses it: $what", async ({ shape }) => {
+    const told = [];
+    for (const pack of [true, false]) {
+      const inputs = { x: float32("channels", "height", "width") };
+      const outputs = { y: float32("channels", "height", "width") };
+      const path = join(folder, "Shapes.pt");
+      const session = await openSession({ path, device: "cpu", threads: 1, inputs, outputs, pack });
+      opened.defer(() => session.dispose());
+      const size = shape.reduce((product, each) => product * each);
+      told.push(await failure(session.run([[tensor(new Float32Array(size), shape)]])));
+    }
+    expect(told[0]).toBe(told[1] ?? "");
+  });
+});
