@@ -59,8 +59,10 @@ class Arguments {
   const Node* node_;
 };
 
-bool is_float_on_cpu(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided && tensor.device().is_cpu();
+/** float16 is left to libtorch: few processors compute with it. */
+bool can_be_packed(const at::Tensor& tensor) {
+  const auto type = tensor.scalar_type();
+  return (type == at::kFloat || type == at::kBFloat16) && tensor.layout() == at::kStrided && tensor.device().is_cpu();
 }
 
 struct Constants {
@@ -73,11 +75,11 @@ std::optional<Constants> constants(const std::optional<c10::IValue>& weight, con
                                    int64_t dimensions, int64_t least) {
   if (!weight || !weight->isTensor() || !bias) return std::nullopt;
   const at::Tensor& given = weight->toTensor();
-  if (!is_float_on_cpu(given) || given.dim() != dimensions || given.numel() < least) return std::nullopt;
+  if (!can_be_packed(given) || given.dim() != dimensions || given.numel() < least) return std::nullopt;
   if (bias->isNone()) return Constants{given, std::nullopt};
   if (!bias->isTensor()) return std::nullopt;
   const at::Tensor& added = bias->toTensor();
-  if (!is_float_on_cpu(added) || added.dim() != 1 || added.size(0) != given.size(0)) return std::nullopt;
+  if (added.scalar_type() != given.scalar_type() || added.dim() != 1 || added.size(0) != given.size(0)) return std::nullopt;
   return Constants{given, added};
 }
 
@@ -233,7 +235,7 @@ size_t pack_all(torch::jit::Module& module, bool (*is_of_kind)(const Node*), Pac
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      // What oneDNN does not take stays as it is.
+      // What oneDNN does not take, here or on this processor, stays as it is.
     }
   }
   return count;

@@ -33,8 +33,8 @@ c10::OperatorHandle find(const char* name) { return c10::Dispatcher::singleton()
 const c10::IValue none_after("none");
 c10::IValue no_scalars() { return c10::List<std::optional<at::Scalar>>(); }
 
-bool is_dense_float(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.numel() > 0;
+bool is_dense(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.scalar_type() == type && tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.numel() > 0;
 }
 
 std::vector<int64_t> list(const Pair& pair) { return {pair[0], pair[1]}; }
@@ -64,7 +64,8 @@ PackedLinear::PackedLinear(const at::Tensor& weight, std::optional<at::Tensor> b
 
 at::Tensor PackedLinear::run(const at::Tensor& input) const {
   static const auto function = find(RUN_LINEAR);
-  if (!is_dense_float(input) || input.dim() == 0 || input.size(-1) != columns_) return at::linear(input, weight_.to_dense(), bias_);
+  const bool fits = is_dense(input, weight_.scalar_type()) && input.dim() > 0 && input.size(-1) == columns_;
+  if (!fits) return at::linear(input, weight_.to_dense(), bias_);
   return call(function, {input, weight_, bias_, none_after, no_scalars(), ""});
 }
 
@@ -76,7 +77,7 @@ PackedConvolution::PackedConvolution(const at::Tensor& weight, std::optional<at:
       bias_(std::move(bias)) {}
 
 bool PackedConvolution::fits(const at::Tensor& input) const {
-  if (!is_dense_float(input) || input.dim() != 4 || input.size(1) != sizes_[1] * shape_.groups) return false;
+  if (!is_dense(input, weight_.scalar_type()) || input.dim() != 4 || input.size(1) != sizes_[1] * shape_.groups) return false;
   for (const size_t i : {0, 1}) {
     const int64_t kernel = shape_.dilation[i] * (sizes_[2 + i] - 1) + 1;
     if (input.size(2 + i) + 2 * shape_.padding[i] < kernel) return false;

@@ -37,6 +37,17 @@ class Residual(nn.Module):
         return self.body(x)
 
 
+class Halves(nn.Module):
+    """In bfloat16."""
+
+    def __init__(self):
+        super().__init__()
+        self.residual = Residual().bfloat16()
+
+    def forward(self, x):
+        return self.residual(x.to(torch.bfloat16)).to(torch.float32)
+
+
 class Shapes(nn.Module):
     """Strides, dilations and groups that differ, and pictures alone."""
 
@@ -113,7 +124,7 @@ class Branches(nn.Module):
         return self.linear(y.view(y.size(0), -1)[:, :512]) + z[:, :512]
 
 
-NETWORKS = [Residual, Shapes, Viewed, Written, Products, Branches]
+NETWORKS = [Residual, Halves, Shapes, Viewed, Written, Products, Branches]
 
 
 def main(folder: str) -> None:
