@@ -164,7 +164,15 @@ std::vector<Node*> all(Graph& graph, bool (*test)(const Node*)) {
 
 bool is_packed_convolution(const Node* node) { return node->kind().toQualString() == std::string_view(PackedConvolution::OPERATOR); }
 
-/** Whether the tensors that a node gives mean the same however those that it takes lie in memory. */
+/** Of a list of tensors: whether nobody has it but nodes that keep the layout of the tensors in it. */
+bool is_taken_apart(const torch::jit::Value* list) {
+  const auto& uses = list->uses();
+  return std::all_of(uses.begin(), uses.end(), [](const auto& use) {
+    return use.user->kind() == c10::aten::cat || use.user->kind() == c10::prim::ListUnpack;
+  });
+}
+
+/** Whether a node gives tensors that mean the same however those that it takes lie in memory. */
 bool keeps_layout(const Node* node) {
   static const std::unordered_set<std::string_view> kinds = {
       "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
@@ -174,11 +182,19 @@ bool keeps_layout(const Node* node) {
       "aten::hardtanh", "aten::hardswish", "aten::hardsigmoid", "aten::sigmoid", "aten::tanh", "aten::softplus",
       "aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::dropout",
       "aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::neg", "aten::abs", "aten::exp", "aten::sqrt",
-      "aten::pow", "aten::mean", "aten::cat"};
-  if (node->kind() == c10::prim::ListConstruct) {
-    const auto& uses = node->output()->uses();
-    return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return use.user->kind() == c10::aten::cat; });
-  }
+      "aten::pow", "aten::mean", "aten::cat", "aten::slice", "aten::narrow", "aten::chunk", "aten::split", "aten::split_with_sizes",
+      "aten::unbind", "aten::conv_transpose2d", "prim::ListConstruct", "prim::ListUnpack"};
+  if (kinds.count(node->kind().toQualString()) == 0) return false;
+  const auto outputs = node->outputs();
+  return std::all_of(outputs.begin(), outputs.end(), [](const torch::jit::Value* output) {
+    return !output->type()->isSubtypeOf(*c10::ListType::ofTensors()) || is_taken_apart(output);
+  });
+}
+
+/** Whether a node may give another result for tensors that lie otherwise, though contiguous ones. */
+bool asks_for_layout(Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
+                                                             "aten::storage_offset"};
   return kinds.count(node->kind().toQualString()) != 0;
 }
 
@@ -246,7 +262,7 @@ size_t pack_convolutions(torch::jit::Module& module) {
   if (all(*graph, is_convolution).empty()) return 0;
   torch::jit::RemoveTensorMutation(graph);
   // What is laid out anew is another tensor: who writes into it, or into a view of it, would not be heard.
-  if (any_node(graph->block(), writes)) return 0;
+  if (any_node(graph->block(), [](Node* node) { return writes(node) || asks_for_layout(node); })) return 0;
   const size_t count = pack_all(module, is_convolution, packed_convolution);
   LayoutKeeper(*graph).visit(graph->block());
   return count;

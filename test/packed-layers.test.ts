@@ -37,6 +37,7 @@ const files: readonly { file: string; network: string; packed: number; most?: nu
   { file: "Viewed.pt", network: "Viewed", packed: 2 },
   { file: "Products.pt", network: "Products", packed: 2 },
   { file: "Branches.pt", network: "Branches", packed: 5 },
+  { file: "Strided.pt", network: "Strided", packed: 0 },
   { file: "Written.pt", network: "Written", packed: 0 },
 ];
 

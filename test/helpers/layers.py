@@ -62,7 +62,7 @@ class Shapes(nn.Module):
 
 
 class Viewed(nn.Module):
-    """Asks how the tensors lie that a convolution gave."""
+    """Views, and parts, of what a convolution gave."""
 
     def __init__(self):
         super().__init__()
@@ -71,10 +71,24 @@ class Viewed(nn.Module):
 
     def forward(self, x):
         y = self.convolution(x)
-        rows, steps = y.size(0), torch.tensor(y.stride(), dtype=torch.float32)
-        flat = self.linear(y.view(rows, -1))
-        parts = y.as_strided((rows, 4, 4), (y.stride(0), 64, 1))
-        return {"flat": flat, "picture": y, "last": y.permute(0, 2, 3, 1), "parts": parts, "steps": steps.expand(rows, 4)}
+        flat = self.linear(y.view(y.size(0), -1))
+        first, second = y.chunk(2, 1)
+        halves = torch.split(y, [8, 24], 1)
+        joined = torch.cat([second[:, :, 1:], first[:, :, 1:]], 1)
+        return {"flat": flat, "picture": y, "last": y.permute(0, 2, 3, 1), "joined": joined, "half": halves[0] + first[:, 8:]}
+
+
+class Strided(nn.Module):
+    """Asks how the tensors lie that a convolution gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+
+    def forward(self, x):
+        y = self.convolution(x)
+        parts = y.chunk(2, 1)[1].as_strided((y.size(0), 4, 4), (y.stride(0), 64, 1))
+        return {"parts": parts, "picture": y}
 
 
 class Written(nn.Module):
@@ -124,7 +138,7 @@ class Branches(nn.Module):
         return self.linear(y.view(y.size(0), -1)[:, :512]) + z[:, :512]
 
 
-NETWORKS = [Residual, Halves, Shapes, Viewed, Written, Products, Branches]
+NETWORKS = [Residual, Halves, Shapes, Viewed, Strided, Written, Products, Branches]
 
 
 def main(folder: str) -> None:
