@@ -94,6 +94,12 @@ bool writes_attributes(const torch::jit::Method& method) {
   });
 }
 
+/** Whether a module that is called has nothing but weights and a `forward` that leaves them as they are. */
+bool is_all_constant(const torch::jit::Module& module) {
+  const auto methods = module.get_methods();
+  return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
+}
+
 /**
  * Freezing frees the methods of the module that `forward` called. Its nodes still point to them, for whoever asks where an error was thrown
  * (InterpreterStateImpl::callstack), which is each error: they get `forward` in the place of these.
@@ -110,11 +116,13 @@ void forget_inlined_methods(const torch::jit::Method& forward, const std::shared
 
 class TorchScript final : public Weights {
  public:
-  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state, size_t packed_layers)
+  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state, size_t packed_layers,
+              std::optional<c10::FunctionSchema> schema)
       : module_(std::move(module)),
         keeps_state_(keeps_state),
         packed_layers_(packed_layers),
         forward_(module_.find_method("forward")),
+        schema_(std::move(schema)),
         device_(options.device),
         outputs_(options.outputs),
         most_rows_(options.program ? options.program->most_rows : std::nullopt) {
@@ -139,7 +147,7 @@ class TorchScript final : public Weights {
   Value call(const std::string& name, const std::vector<Value>& given) override {
     const auto method = module_.find_method(name);
     if (!method) throw CodedError("run_failed", "the weights have no method " + name + "; they have " + methods_text());
-    const auto& schema = method->function().getSchema();
+    const auto& schema = schema_ && name == "forward" ? *schema_ : method->function().getSchema();
     const auto& wanted = schema.arguments();  // with self
     if (given.size() >= wanted.size()) throw CodedError("tensor_invalid", counted(schema, given.size()));
     torch::jit::Stack stack;
@@ -238,6 +246,8 @@ class TorchScript final : public Weights {
   bool keeps_state_;
   size_t packed_layers_;
   std::optional<torch::jit::Method> forward_;
+  /** Of `forward` as it was loaded. */
+  std::optional<c10::FunctionSchema> schema_;
   c10::Device device_;
   std::vector<std::string> outputs_;
   std::optional<int64_t> most_rows_;
@@ -257,11 +267,15 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
       options.instances > 1 && std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
         return (options.callable || method.name() == "forward") && writes_attributes(method);
       });
-  size_t packed_layers = 0;
+  // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
-    // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
+  }
+  size_t packed_layers = 0;
+  std::optional<c10::FunctionSchema> forward;
+  if (const auto method = module.find_method("forward")) forward = method->function().getSchema();
+  if (!options.callable || is_all_constant(module)) {
     try {
       module = torch::jit::freeze(module);
       const auto forward = module.get_method("forward");
@@ -271,7 +285,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
       // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
     }
   }
-  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers);
+  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(forward));
 }
 
 }  // namespace sconce

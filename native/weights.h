@@ -21,8 +21,8 @@ struct WeightsOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
-  /** For `call` only: names are not compared, and `run` is not used. Else a TorchScript module is frozen: that folds constants in, and
-   *  drops every method but `forward`. */
+  /** For `call` only: names are not compared, and `run` is not used. Else a TorchScript module is frozen, which folds constants in and drops
+   *  every method but `forward`; for `call` one that has no others, and leaves its attributes as they are. */
   bool callable = false;
   /** How many batches will be under way at once on these weights; more of them wait for each other. */
   size_t instances = 1;

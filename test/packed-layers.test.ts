@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { float32, type TensorSpecs, tensor } from "../src/model/tensor.ts";
+import { float32, type Tensor, type TensorSpecs, tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -41,6 +41,21 @@ const files: readonly { file: string; network: string; packed: number; most?: nu
   { file: "Written.pt", network: "Written", packed: 0 },
 ];
 
+test("a module whose forward is all that can be called has its layers packed for calls too", async () => {
+  const { x, y } = known.Residual ?? {};
+  for (const [file, packed] of [
+    ["traced.pt", 8],
+    ["exported.pt2", 8],
+  ] as const) {
+    const session = await openSession({ path: join(folder, file), device: "cpu", threads: 1 });
+    opened.defer(() => session.dispose());
+    expect(session.packedLayers).toBe(packed);
+    const given = await session.call("forward", [tensor(Float32Array.from(x?.data ?? []), x?.shape ?? [])]);
+    expect(given).toMatchObject({ dtype: "float32", shape: y?.shape });
+    expect(apart(y?.data ?? [], given as Tensor)).toBeLessThan(1e-4);
+  }
+});
+
 async function open(file: string, network: string, pack?: boolean): Promise<NativeSession> {
   const { x, ...outputs } = known[network] ?? {};
   const specs = (tensors: Record<string, Known | undefined>): TensorSpecs =>
@@ -77,13 +92,17 @@ describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
         const given = await session.run(items(network));
         for (const [at, { shape, data }] of Object.values(outputs).entries()) {
           expect(given[at]?.shape).toEqual(shape);
-          const apart = data.map((value, i) => Math.abs(value - Number(given[at]?.data[i])));
-          expect(Math.max(...apart)).toBeLessThan(most);
+          expect(apart(data, given[at])).toBeLessThan(most);
         }
       }
     }
   });
 });
+
+/** The most that two numbers differ by. */
+function apart(expected: readonly number[], given: Tensor | undefined): number {
+  return Math.max(...expected.map((value, i) => Math.abs(value - Number(given?.data[i]))));
+}
 
 describe("an input that layers do not take", () => {
   const strange = [
