@@ -13,7 +13,9 @@ if (path !== undefined && libtorch !== undefined) {
 
 /** TorchScript, AOTInductor and exported programs, as the torch of the set-up wrote them. */
 export async function tryAddon(addon: string, folder: string): Promise<void> {
-  const tests = ["native", "native-call", "native-programs", "packed-layers"].map((name) => join(root, "test", `${name}.test.ts`));
+  const tests = ["native", "native-call", "native-programs", "packed-layers"].map((name) =>
+    join(root, "test", `${name}.test.ts`),
+  );
   await run([process.execPath, "--no-install", "test", "--preload", import.meta.path, ...tests], {
     verbose: false,
     env: { SCONCE_TRIED_ADDON: addon, SCONCE_TRIED_LIBTORCH: folder },
