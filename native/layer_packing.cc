@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "free_memory.h"
 #include "graph.h"
 #include "packed_layers.h"
 
@@ -27,6 +28,9 @@ using torch::jit::Node;
 /** Of layers with fewer the call of oneDNN (10 µs) takes longer than what it saves. */
 constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 16;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
+
+/** So many bytes of weights are freed before they are given back: packed ones, which lie at whole pages, do not fit into their places. */
+constexpr size_t MOST_FREED_BYTES = 64 << 20;
 
 /** What a layer is called with, by the names of its arguments, if it is constant. */
 class Arguments {
@@ -191,8 +195,16 @@ class Packer {
     node->output()->replaceAllUsesWith(packed->output());
     auto* const weight = node->namedInput(found.weight);
     node->destroy();
-    // Freed before the next ones are packed, so that no more than a layer is there twice.
-    if (!weight->hasUses()) weight->node()->destroy();
+    if (weight->hasUses()) return;
+    // Freed before the next ones are packed, so that not all are there twice.
+    weight->node()->destroy();
+    freed_bytes_ += found.constants.weight.nbytes();
+  }
+
+  void give_back_memory() {
+    if (freed_bytes_ < MOST_FREED_BYTES) return;
+    freed_bytes_ = 0;
+    give_back_free_memory();
   }
 
  private:
@@ -224,6 +236,7 @@ class Packer {
 
   torch::jit::Module& module_;
   std::vector<Known> known_;
+  size_t freed_bytes_ = 0;
 };
 
 std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
@@ -247,6 +260,7 @@ size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(
     } catch (const std::exception&) {
       // It stays as it is.
     }
+    packer.give_back_memory();
   }
   return packer.count();
 }

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
+import { keptMemory } from "../src/engine/libtorch-env.ts";
 import { float32, float64, type TensorSpecs, tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
@@ -109,3 +110,16 @@ describe("an input that layers do not take", () => {
     expect(told[0]).toBe(told[1] ?? "");
   });
 });
+
+test("packed weights are freed with their session, and the memory is given back", async () => {
+  const script = require.resolve("./helpers/packed-memory-child.ts");
+  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
+    // As libtorch's process has it.
+    env: { ...process.env, ...keptMemory },
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const { opened, disposed } = await child.stdout.json();
+  expect(opened).toBeGreaterThan(64_000_000);
+  expect(disposed).toBeLessThan(opened / 2);
+}, 60_000);

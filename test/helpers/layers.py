@@ -203,8 +203,19 @@ class TooLarge(nn.Module):
         return y
 
 
+class Vast(nn.Module):
+    """Large once it is packed, which its file is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(1).expand(4096, 4096))
+
+    def forward(self, x):
+        return F.linear(x, self.weight)
+
+
 NETWORKS = [Residual, Shapes, Viewed, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Given]
-REFUSED = [Stopped, TooLarge]
+ALONE = [Stopped, TooLarge, Vast]
 
 
 def main(folder: str) -> None:
@@ -219,7 +230,7 @@ def main(folder: str) -> None:
         known[kind.__name__] = {name: {"shape": list(each.shape), "data": each.flatten().tolist()} for name, each in given.items()}
         known[kind.__name__]["x"] = {"shape": list(x.shape), "data": x.flatten().tolist()}
         torch.jit.script(network).save(os.path.join(folder, f"{kind.__name__}.pt"))
-    for kind in REFUSED:
+    for kind in ALONE:
         torch.jit.script(kind().eval()).save(os.path.join(folder, f"{kind.__name__}.pt"))
     torch.manual_seed(5)
     network, x = Residual().eval(), torch.randn(4, 3, 8, 8)
