@@ -304,6 +304,12 @@ bool makes_order(const Node* node) {
   return has(kinds, node);
 }
 
+/** Whether a node takes an input for its sizes and the like alone. */
+bool asks_for_sizes(const Node* node, size_t input) {
+  static const std::unordered_set<std::string_view> kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
+  return has(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
+}
+
 /** Whether a value of this type is or has tensors. */
 bool has_tensors(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::TensorType) return true;
@@ -352,7 +358,7 @@ class LayoutKeeper {
     }
     if (keeps_layout(node) && knows_all) return is_as_ever ? Lies::in_order : Lies::freed;
     for (size_t i = 0; i < node->inputs().size(); ++i) {
-      if (lies(node->input(i)) == Lies::freed) node->replaceInput(i, in_order(node, node->input(i)));
+      if (lies(node->input(i)) == Lies::freed && !asks_for_sizes(node, i)) node->replaceInput(i, in_order(node, node->input(i)));
     }
     return makes_order(node) || (keeps_order(node) && knows_all) ? Lies::in_order : Lies::somehow;
   }
