@@ -371,7 +371,8 @@ class LayoutKeeper {
   template <class Test>
   bool all_inputs(const Node* node, const Test& test) const {
     const auto inputs = node->inputs();
-    return std::all_of(inputs.begin(), inputs.end(), [&](const torch::jit::Value* input) { return !has_tensors(input->type()) || test(lies(input)); });
+    return std::all_of(inputs.begin(), inputs.end(),
+                       [&](const torch::jit::Value* input) { return !has_tensors(input->type()) || test(lies(input)); });
   }
 
   static bool is_in_order(const Node* constant) {
