@@ -26,7 +26,7 @@ using torch::jit::Graph;
 using torch::jit::Node;
 
 /** Of layers with fewer the call of oneDNN (10 µs) takes longer than what it saves. */
-constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 16;
+constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 17;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
 
 /** So many bytes of weights are freed before they are given back: packed ones, which lie at whole pages, do not fit into their places. */

@@ -30,7 +30,7 @@ class Residual(nn.Module):
         super().__init__()
         self.body = nn.Sequential(
             nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1), Block(32, 32, 1), Block(32, 64, 2),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 10, bias=False),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 10, bias=False),
         )  # fmt: skip
 
     def forward(self, x):
@@ -84,8 +84,8 @@ class Products(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(192, 384) / 16)
-        self.bias = nn.Parameter(torch.randn(384))
+        self.weight = nn.Parameter(torch.randn(192, 768) / 16)
+        self.bias = nn.Parameter(torch.randn(768))
 
     def forward(self, x):
         flat = x.flatten(1)
@@ -139,8 +139,8 @@ class Strided(nn.Module):
     def __init__(self):
         super().__init__()
         for name, of in {
-            "weight": torch.randn(192, 384).t() / 16, "each": torch.randn(768, 384)[::2, ::2] / 16, "same": torch.randn(384, 1).expand(-1, 192) / 16,
-            "bias": torch.randn(768)[::2], "one": torch.randn(1).expand(384), "pixel": torch.randn(3, 3, 3, 64).permute(3, 2, 1, 0)[::2] / 4,
+            "weight": torch.randn(192, 768).t() / 16, "each": torch.randn(1536, 384)[::2, ::2] / 16, "same": torch.randn(768, 1).expand(-1, 192) / 16,
+            "bias": torch.randn(1536)[::2], "one": torch.randn(1).expand(768), "pixel": torch.randn(3, 3, 3, 64).permute(3, 2, 1, 0)[::2] / 4,
         }.items():  # fmt: skip
             self.register_buffer(name, of)
 
@@ -171,10 +171,10 @@ class Given(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(192, 384) / 16)
+        self.weight = nn.Parameter(torch.randn(192, 768) / 16)
 
     def forward(self, x):
-        y = torch.zeros(x.size(0), 384)
+        y = torch.zeros(x.size(0), 768)
         torch.mm(x.flatten(1), self.weight, out=y)
         return y
 
