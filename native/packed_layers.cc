@@ -3,8 +3,14 @@
 #include <ATen/Config.h>
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/strides.h>
 #include <torch/library.h>
 
 #include <utility>
@@ -39,13 +45,36 @@ bool is_dense(const at::Tensor& tensor, at::ScalarType type) {
 
 std::vector<int64_t> list(const Pair& pair) { return {pair[0], pair[1]}; }
 
-TORCH_LIBRARY(sconce, library) {
+std::optional<at::Tensor> contiguous(const std::optional<at::Tensor>& tensor) {
+  return tensor ? std::optional(tensor->contiguous()) : std::nullopt;
+}
+
+at::Tensor in_order(const at::Tensor& tensor) {
+  if (!tensor.is_contiguous()) return tensor.contiguous();
+  const auto strides = c10::contiguous_strides(tensor.sizes());
+  return tensor.strides() == c10::IntArrayRef(strides) ? tensor : tensor.as_strided(tensor.sizes(), strides);
+}
+
+at::Tensor as_written(const at::Tensor& result, const at::Tensor& into) {
+  TORCH_CHECK(result.sizes() == into.sizes(), "output with shape ", into.sizes(), " doesn't match the broadcast shape ", result.sizes());
+  if (result.scalar_type() == into.scalar_type()) return result;
+  TORCH_CHECK(c10::canCast(result.scalar_type(), into.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", into.scalar_type());
+  return result.to(into.scalar_type());
+}
+
+// A fragment, so that a model's own operators may have this name, too.
+TORCH_LIBRARY_FRAGMENT(sconce, library) {
   library.class_<PackedLinear>("PackedLinear");
   library.class_<PackedConvolution>("PackedConvolution");
   library.def("packed_linear(Tensor input, __torch__.torch.classes.sconce.PackedLinear layer) -> Tensor",
               [](const at::Tensor& input, const c10::intrusive_ptr<PackedLinear>& layer) { return layer->run(input); });
-  library.def("packed_convolution(Tensor input, __torch__.torch.classes.sconce.PackedConvolution layer) -> Tensor",
-              [](const at::Tensor& input, const c10::intrusive_ptr<PackedConvolution>& layer) { return layer->run(input); });
+  library.def("packed_convolution(Tensor input, __torch__.torch.classes.sconce.PackedConvolution layer, bool is_free) -> Tensor",
+              [](const at::Tensor& input, const c10::intrusive_ptr<PackedConvolution>& layer, bool is_free) {
+                return layer->run(input, is_free);
+              });
+  library.def("in_order(Tensor(a) tensor) -> Tensor(a)", &in_order);
+  library.def("as_written(Tensor(a) result, Tensor into) -> Tensor(a)", &as_written);
 }
 
 }  // namespace
@@ -57,42 +86,69 @@ bool can_pack() {
          has(RUN_CONVOLUTION);
 }
 
-PackedLinear::PackedLinear(const at::Tensor& weight, std::optional<at::Tensor> bias)
-    : columns_(weight.size(1)),
+PackedLinear::PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product)
+    : product_(product),
+      columns_(weight.size(1)),
       weight_(call(find(PACK_LINEAR), {weight.contiguous(), PACKED_FOR_ROWS})),
-      bias_(std::move(bias)) {}
+      bias_(contiguous(bias)) {}
+
+bool PackedLinear::fits(const at::Tensor& input) const {
+  const bool takes_matrices_only = product_ == Product::mm || product_ == Product::addmm;
+  if (!is_dense(input, weight_.scalar_type()) || input.dim() == 0 || (takes_matrices_only && input.dim() != 2)) return false;
+  return input.size(-1) == columns_;
+}
+
+at::Tensor PackedLinear::run_unpacked(const at::Tensor& input) const {
+  const auto weight = weight_.to_dense();
+  switch (product_) {
+    case Product::linear: return at::linear(input, weight, bias_);
+    case Product::matmul: return at::matmul(input, weight.t());
+    case Product::mm: break;
+    // TorchScript makes two of it.
+    case Product::addmm: return at::mm(input, weight.t()).add(*bias_);
+  }
+  return at::mm(input, weight.t());
+}
 
 at::Tensor PackedLinear::run(const at::Tensor& input) const {
   static const auto function = find(RUN_LINEAR);
-  const bool fits = is_dense(input, weight_.scalar_type()) && input.dim() > 0 && input.size(-1) == columns_;
-  if (!fits) return at::linear(input, weight_.to_dense(), bias_);
+  if (!fits(input)) return run_unpacked(input);
   return call(function, {input, weight_, bias_, none_after, no_scalars(), ""});
 }
 
-PackedConvolution::PackedConvolution(const at::Tensor& weight, std::optional<at::Tensor> bias, const ConvolutionShape& shape)
+PackedConvolution::PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form)
     : sizes_(weight.sizes().vec()),
-      shape_(shape),
-      weight_(call(find(PACK_CONVOLUTION), {weight.contiguous(), list(shape.padding), list(shape.stride), list(shape.dilation),
-                                            shape.groups, c10::IValue()})),
-      bias_(std::move(bias)) {}
+      form_(form),
+      is_channels_last_(weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast),
+      weight_(call(find(PACK_CONVOLUTION),
+                   {weight.contiguous(), list(form.padding), list(form.stride), list(form.dilation), form.groups, c10::IValue()})),
+      bias_(contiguous(bias)) {}
 
 bool PackedConvolution::fits(const at::Tensor& input) const {
-  if (!is_dense(input, weight_.scalar_type()) || input.dim() != 4 || input.size(1) != sizes_[1] * shape_.groups) return false;
+  if (!is_dense(input, weight_.scalar_type()) || input.dim() != 4 || input.size(1) != sizes_[1] * form_.groups) return false;
   for (const size_t i : {0, 1}) {
-    const int64_t kernel = shape_.dilation[i] * (sizes_[2 + i] - 1) + 1;
-    if (input.size(2 + i) + 2 * shape_.padding[i] < kernel) return false;
+    const int64_t kernel = form_.dilation[i] * (sizes_[2 + i] - 1) + 1;
+    if (input.size(2 + i) + 2 * form_.padding[i] < kernel) return false;
   }
   return true;
 }
 
-at::Tensor PackedConvolution::run(const at::Tensor& input) const {
+at::Tensor PackedConvolution::run_unpacked(const at::Tensor& input) const {
+  const auto weight = weight_.to_dense().reshape(sizes_);
+  const auto& [stride, padding, dilation, groups, takes_single_pictures] = form_;
+  if (takes_single_pictures) return at::conv2d(input, weight, bias_, stride, padding, dilation, groups);
+  return at::convolution(input, weight, bias_, stride, padding, dilation, false, {0, 0}, groups);
+}
+
+at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) const {
   static const auto function = find(RUN_CONVOLUTION);
-  if (input.dim() == 3) return run(input.unsqueeze(0)).squeeze(0);
-  const auto [stride, padding, dilation, groups] = shape_;
-  if (!fits(input)) {
-    return at::conv2d(input, weight_.to_dense().reshape(sizes_), bias_, stride, padding, dilation, groups);
-  }
-  return call(function, {input, weight_, bias_, list(padding), list(stride), list(dilation), groups, none_after, no_scalars(), ""});
+  if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
+  if (!fits(input)) return run_unpacked(input);
+  const auto& [stride, padding, dilation, groups, _] = form_;
+  const auto output =
+      call(function, {input, weight_, bias_, list(padding), list(stride), list(dilation), groups, none_after, no_scalars(), ""});
+  const bool lies_so = is_free || is_channels_last_ || input.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  return lies_so ? output : in_order(output);
 }
 
 }  // namespace sconce

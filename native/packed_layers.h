@@ -12,15 +12,23 @@ namespace sconce {
 /** Whether this libtorch has what packed layers are run with. */
 bool can_pack();
 
-/** `aten::linear` with constant weights; what does not fit them gets the error that it gets there. */
+/** What a linear layer is written as; they take other inputs, and tell in other words what they do not take. */
+enum class Product { linear, mm, addmm, matmul };
+
+/** A linear layer with constant weights, the outputs first; what does not fit them gets the error that it gets from libtorch. */
 class PackedLinear final : public torch::CustomClassHolder {
  public:
   static constexpr const char* OPERATOR = "sconce::packed_linear";
+  using Form = Product;
 
-  PackedLinear(const at::Tensor& weight, std::optional<at::Tensor> bias);
+  PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product);
   at::Tensor run(const at::Tensor& input) const;
 
  private:
+  bool fits(const at::Tensor& input) const;
+  at::Tensor run_unpacked(const at::Tensor& input) const;
+
+  Product product_;
   int64_t columns_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
@@ -29,28 +37,50 @@ class PackedLinear final : public torch::CustomClassHolder {
 /** Of the two dimensions of a picture. */
 using Pair = std::array<int64_t, 2>;
 
-struct ConvolutionShape {
+struct ConvolutionForm {
   Pair stride;
   Pair padding;
   Pair dilation;
   int64_t groups;
+  /** As `aten::conv2d` does, which `aten::convolution` does not. */
+  bool takes_single_pictures;
+
+  bool operator==(const ConvolutionForm& other) const {
+    return stride == other.stride && padding == other.padding && dilation == other.dilation && groups == other.groups &&
+           takes_single_pictures == other.takes_single_pictures;
+  }
 };
 
-/** `aten::conv2d` with constant weights. What it gives has the channels of a pixel together: `at::MemoryFormat::ChannelsLast`. */
+/** A convolution over pictures with constant weights. */
 class PackedConvolution final : public torch::CustomClassHolder {
  public:
   static constexpr const char* OPERATOR = "sconce::packed_convolution";
+  using Form = ConvolutionForm;
 
-  PackedConvolution(const at::Tensor& weight, std::optional<at::Tensor> bias, const ConvolutionShape& shape);
-  at::Tensor run(const at::Tensor& input) const;
+  PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form);
+  /**
+   * oneDNN is fastest where the channels of a pixel lie together (`at::MemoryFormat::ChannelsLast`), and gives its results so.
+   * @param is_free whether what this gives may always lie so; else it lies as libtorch would have it
+   */
+  at::Tensor run(const at::Tensor& input, bool is_free) const;
+  /** Whether libtorch, too, gives what lies so, whatever the input. */
+  bool is_channels_last() const { return is_channels_last_; }
 
  private:
   bool fits(const at::Tensor& input) const;
+  at::Tensor run_unpacked(const at::Tensor& input) const;
 
   std::vector<int64_t> sizes_;
-  ConvolutionShape shape_;
+  ConvolutionForm form_;
+  bool is_channels_last_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
 };
+
+/** A tensor that lies in the order of its dimensions: as `aten::contiguous`, and the strides of sizes of 1 are the usual ones, too. */
+constexpr const char* IN_ORDER = "sconce::in_order";
+
+/** The result of `x.add(y)` as `x.add_(y)` would have left it in `x`: of its dtype, and refused where it does not have its shape. */
+constexpr const char* AS_WRITTEN = "sconce::as_written";
 
 }  // namespace sconce

@@ -2,9 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <malloc.h>
 
 #include "device.h"
+#include "free_memory.h"
 
 namespace sconce {
 namespace {
@@ -107,7 +107,7 @@ void Session::work() {
     job = std::move(closing_job_);
   }
   weights.reset();
-  pool_.clear();
+  let_go_of_memory();
   if (job) done_(std::move(job));
 }
 
@@ -134,10 +134,7 @@ std::unique_ptr<Job> Session::next() {
 
 void Session::let_go_of_memory() {
   pool_.clear();
-#ifdef __GLIBC__
-  // Freed blocks are kept, too: see libtorch-env.ts.
-  malloc_trim(0);
-#endif
+  give_back_free_memory();
 }
 
 void Session::perform(Job& job) {
@@ -180,6 +177,7 @@ void Session::load() {
     wanted.pack = options_.pack;
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
+    give_back_free_memory();
     // Sessions that share the weights have streams of their own, which do not wait for this one.
     if (!device.is_cpu()) stream_.synchronize();
   }

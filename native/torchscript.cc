@@ -94,6 +94,14 @@ bool writes_attributes(const torch::jit::Method& method) {
   });
 }
 
+bool writes_attributes(const torch::jit::Module& module, bool callable) {
+  // Each method holds the module, and so the weights: none may outlive this.
+  const auto methods = module.get_methods();
+  return std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
+    return (callable || method.name() == "forward") && writes_attributes(method);
+  });
+}
+
 /** Whether a module that is called has nothing but weights and a `forward` that leaves them as they are. */
 bool is_all_constant(const torch::jit::Module& module) {
   const auto methods = module.get_methods();
@@ -112,6 +120,19 @@ void forget_inlined_methods(const torch::jit::Method& forward, const std::shared
     if (node->hasAttribute(c10::attr::Subgraph)) forget_inlined_methods(forward, node->g(c10::attr::Subgraph));
     return false;
   });
+}
+
+/** Folds the constants of a module into its `forward`, and tells whether it can be. */
+bool freeze(torch::jit::Module& module) {
+  try {
+    module = torch::jit::freeze(module);
+  } catch (const c10::Error&) {
+    // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
+    return false;
+  }
+  const auto forward = module.get_method("forward");
+  forget_inlined_methods(forward, forward.graph());
+  return true;
 }
 
 class TorchScript final : public Weights {
@@ -261,31 +282,20 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   torch::jit::Module module = options.program ? load_program(options.path, *options.program, options.device)
                                               : torch::jit::load(options.path, options.device);
   module.eval();
-  const auto methods = module.get_methods();
   // Asked before freezing, which takes lists of tensors for constants, also those that are written.
-  const bool keeps_state =
-      options.instances > 1 && std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
-        return (options.callable || method.name() == "forward") && writes_attributes(method);
-      });
+  const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
   // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
   }
+  std::optional<c10::FunctionSchema> schema;
+  if (const auto forward = module.find_method("forward")) schema = forward->function().getSchema();
   size_t packed_layers = 0;
-  std::optional<c10::FunctionSchema> forward;
-  if (const auto method = module.find_method("forward")) forward = method->function().getSchema();
-  if (!options.callable || is_all_constant(module)) {
-    try {
-      module = torch::jit::freeze(module);
-      const auto forward = module.get_method("forward");
-      forget_inlined_methods(forward, forward.graph());
-      if (options.pack) packed_layers = pack_layers(module);
-    } catch (const c10::Error&) {
-      // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
-    }
+  if ((!options.callable || is_all_constant(module)) && freeze(module) && options.pack && options.device.is_cpu()) {
+    packed_layers = pack_layers(module);
   }
-  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(forward));
+  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(schema));
 }
 
 }  // namespace sconce

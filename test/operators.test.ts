@@ -64,7 +64,7 @@ test("an executable of it brings its operators along, inside", async () => {
 test("without its operators it is refused with the operator's name", async () => {
   const { code, stderr } = await build("[]");
   expect(code).toBe(1);
-  expect(stderr).toContain("sconce_test::triple");
+  expect(stderr).toContain("sconce::triple");
 });
 
 test("a file that is no library is refused with its name", async () => {

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { float32, type Tensor, type TensorSpecs, tensor } from "../src/model/tensor.ts";
+import { keptMemory } from "../src/engine/libtorch-env.ts";
+import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../src/model/tensor.ts";
 import { type NativeSession, openSession } from "../src/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -26,18 +27,25 @@ beforeAll(async () => {
 
 afterAll(() => opened.disposeAsync());
 
-/** A file of weights and the network that it has, with as many layers as can be packed. Sums of bfloat16 have 8 bits. */
+/**
+ * A file of weights and the network that it has, with as many layers as can be packed: once where one is used several times. Sums of bfloat16
+ * have 8 bits.
+ */
 const files: readonly { file: string; network: string; packed: number; most?: number }[] = [
   { file: "Residual.pt", network: "Residual", packed: 8 },
   { file: "traced.pt", network: "Residual", packed: 8 },
   { file: "exported.pt2", network: "Residual", packed: 8 },
   { file: "decomposed.pt2", network: "Residual", packed: 8 },
   { file: "Halves.pt", network: "Halves", packed: canBfloat16 ? 8 : 0, most: 0.05 },
-  { file: "Shapes.pt", network: "Shapes", packed: 6 },
+  { file: "Shapes.pt", network: "Shapes", packed: 3 },
   { file: "Viewed.pt", network: "Viewed", packed: 2 },
+  { file: "Asked.pt", network: "Asked", packed: 1 },
   { file: "Products.pt", network: "Products", packed: 2 },
-  { file: "Branches.pt", network: "Branches", packed: 5 },
-  { file: "Strided.pt", network: "Strided", packed: 0 },
+  { file: "Branches.pt", network: "Branches", packed: 3 },
+  { file: "ChannelsLast.pt", network: "ChannelsLast", packed: 2 },
+  { file: "Strided.pt", network: "Strided", packed: 5 },
+  { file: "WrittenInto.pt", network: "WrittenInto", packed: 1 },
+  { file: "Given.pt", network: "Given", packed: 0 },
   { file: "Written.pt", network: "Written", packed: 0 },
 ];
 
@@ -106,21 +114,40 @@ function apart(expected: readonly number[], given: Tensor | undefined): number {
 
 describe("an input that layers do not take", () => {
   const strange = [
-    { what: "other channels", shape: [2, 8, 8] },
-    { what: "a picture smaller than the kernel", shape: [3, 2, 1] },
-    { what: "no pixels", shape: [3, 0, 8] },
+    { what: "other channels", file: "Shapes.pt", shape: [2, 8, 8] },
+    { what: "a picture smaller than the kernel", file: "Shapes.pt", shape: [3, 2, 1] },
+    { what: "no pixels", file: "Shapes.pt", shape: [3, 0, 8] },
+    { what: "another dtype", file: "Shapes.pt", shape: [3, 8, 8], dtype: float64 },
+    { what: "other columns", file: "Products.pt", shape: [3, 8, 4] },
+    { what: "another dtype for a product", file: "Products.pt", shape: [3, 8, 8], dtype: float64 },
+    { what: "any, for a convolution with strides of 0", file: "Stopped.pt", shape: [3, 8, 8] },
+    { what: "any, where results do not fit what they are written into", file: "TooLarge.pt", shape: [3, 8, 8] },
   ];
-  test.each(strange)("is refused as libtorch refuses it: $what", async ({ shape }) => {
+  test.each(strange)("is refused as libtorch refuses it: $what", async ({ file, shape, dtype = float32 }) => {
     const told = [];
     for (const pack of [true, false]) {
-      const inputs = { x: float32("channels", "height", "width") };
+      const inputs = { x: dtype("channels", "height", "width") };
       const outputs = { y: float32("channels", "height", "width") };
-      const path = join(folder, "Shapes.pt");
+      const path = join(folder, file);
       const session = await openSession({ path, device: "cpu", threads: 1, inputs, outputs, pack });
       opened.defer(() => session.dispose());
       const size = shape.reduce((product, each) => product * each);
-      told.push(await failure(session.run([[tensor(new Float32Array(size), shape)]])));
+      const data = dtype === float64 ? new Float64Array(size) : new Float32Array(size);
+      told.push(await failure(session.run([[tensor(data, shape)]])));
     }
     expect(told[0]).toBe(told[1] ?? "");
   });
 });
+
+test("packed weights are freed with their session, and the memory is given back", async () => {
+  const script = require.resolve("./helpers/packed-memory-child.ts");
+  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
+    // As libtorch's process has it.
+    env: { ...process.env, ...keptMemory },
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const { opened, disposed } = await child.stdout.json();
+  expect(opened).toBeGreaterThan(64_000_000);
+  expect(disposed).toBeLessThan(opened / 2);
+}, 60_000);

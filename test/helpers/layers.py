@@ -30,7 +30,7 @@ class Residual(nn.Module):
         super().__init__()
         self.body = nn.Sequential(
             nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1), Block(32, 32, 1), Block(32, 64, 2),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 10, bias=False),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 10, bias=False),
         )  # fmt: skip
 
     def forward(self, x):
@@ -78,7 +78,7 @@ class Viewed(nn.Module):
         return {"flat": flat, "picture": y, "last": y.permute(0, 2, 3, 1), "joined": joined, "half": halves[0] + first[:, 8:]}
 
 
-class Strided(nn.Module):
+class Asked(nn.Module):
     """Asks how the tensors lie that a convolution gave."""
 
     def __init__(self):
@@ -109,8 +109,8 @@ class Products(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(192, 384) / 16)
-        self.bias = nn.Parameter(torch.randn(384))
+        self.weight = nn.Parameter(torch.randn(192, 768) / 16)
+        self.bias = nn.Parameter(torch.randn(768))
 
     def forward(self, x):
         flat = x.flatten(1)
@@ -138,7 +138,109 @@ class Branches(nn.Module):
         return self.linear(y.view(y.size(0), -1)[:, :512]) + z[:, :512]
 
 
-NETWORKS = [Residual, Halves, Shapes, Viewed, Strided, Written, Products, Branches]
+class ChannelsLast(nn.Module):
+    """Has the channels of a pixel together by itself: of its weights, or of a picture that came so."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain = nn.Conv2d(3, 32, 3, padding=1)
+        self.turned = nn.Conv2d(32, 32, 3, padding=1).to(memory_format=torch.channels_last)
+
+    def forward(self, x):
+        rows = x.size(0)
+        turned, given = self.turned(self.plain(x)), F.relu(self.plain(x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)))
+        pooled, single = F.adaptive_avg_pool2d(self.plain(x), 1), self.plain(x).mean(1, keepdim=True)
+        steps = [turned.stride(), given.stride(), (given + self.plain(x)).stride(), pooled.stride(), single.stride()]
+        return {
+            "turned": turned.permute(0, 2, 3, 1).view(rows, -1),
+            "given": given.permute(0, 2, 3, 1).view(rows, -1),
+            "steps": torch.tensor(steps, dtype=torch.float32).view(1, -1).expand(rows, -1),
+        }
+
+
+class Strided(nn.Module):
+    """Weights that do not lie in the order of their dimensions, or are not all there."""
+
+    def __init__(self):
+        super().__init__()
+        for name, of in {
+            "weight": torch.randn(192, 768).t() / 16, "each": torch.randn(1536, 384)[::2, ::2] / 16, "same": torch.randn(768, 1).expand(-1, 192) / 16,
+            "bias": torch.randn(1536)[::2], "one": torch.randn(1).expand(768), "pixel": torch.randn(3, 3, 3, 64).permute(3, 2, 1, 0)[::2] / 4,
+        }.items():  # fmt: skip
+            self.register_buffer(name, of)
+
+    def forward(self, x):
+        flat = x.flatten(1)
+        linear = F.linear(flat, self.weight, self.bias) + F.linear(flat, self.each, self.one) + F.linear(flat, self.same)
+        return {"linear": linear + torch.addmm(self.bias, flat, self.weight.t()), "picture": F.conv2d(x, self.pixel, self.bias[:32])}
+
+
+class WrittenInto(nn.Module):
+    """Writes what has another dtype than what it is written into."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+        self.register_buffer("precise", torch.randn(32, 1, 1, dtype=torch.float64))
+
+    def forward(self, x):
+        y = self.convolution(x)
+        y += self.precise
+        positive = self.convolution(x)
+        positive.gt_(0)
+        return y - positive
+
+
+class Given(nn.Module):
+    """Has results put where it says."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(192, 768) / 16)
+
+    def forward(self, x):
+        y = torch.zeros(x.size(0), 768)
+        torch.mm(x.flatten(1), self.weight, out=y)
+        return y
+
+
+class Stopped(nn.Module):
+    """No layer: libtorch refuses it when it is run."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(32, 3, 3, 3))
+
+    def forward(self, x):
+        return F.conv2d(x, self.weight, stride=0)
+
+
+class TooLarge(nn.Module):
+    """Writes what does not have the shape of what it is written into."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+
+    def forward(self, x):
+        y = self.convolution(x).mean(1, keepdim=True)
+        y += self.convolution(x)
+        return y
+
+
+class Vast(nn.Module):
+    """Large once it is packed, which its file is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(1).expand(4096, 4096))
+
+    def forward(self, x):
+        return F.linear(x, self.weight)
+
+
+NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Given]
+ALONE = [Stopped, TooLarge, Vast]
 
 
 def main(folder: str) -> None:
@@ -153,6 +255,8 @@ def main(folder: str) -> None:
         known[kind.__name__] = {name: {"shape": list(each.shape), "data": each.flatten().tolist()} for name, each in given.items()}
         known[kind.__name__]["x"] = {"shape": list(x.shape), "data": x.flatten().tolist()}
         torch.jit.script(network).save(os.path.join(folder, f"{kind.__name__}.pt"))
+    for kind in ALONE:
+        torch.jit.script(kind().eval()).save(os.path.join(folder, f"{kind.__name__}.pt"))
     torch.manual_seed(5)
     network, x = Residual().eval(), torch.randn(4, 3, 8, 8)
     torch.jit.trace(network, x).save(os.path.join(folder, "traced.pt"))

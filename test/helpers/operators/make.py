@@ -27,7 +27,7 @@ torch.ops.load_library(library)
 
 class Triple(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.sconce_test.triple(x)
+        return torch.ops.sconce.triple(x)
 
 
 class Fault(nn.Module):

@@ -4,4 +4,5 @@
 
 static at::Tensor triple(const at::Tensor& x) { return x.mul(3); }
 
-TORCH_LIBRARY(sconce_test, library) { library.def("triple(Tensor x) -> Tensor", &triple); }
+// The name that the addon gives its own operators as well.
+TORCH_LIBRARY(sconce, library) { library.def("triple(Tensor x) -> Tensor", &triple); }
