@@ -3,6 +3,8 @@
  * WEIGHTS`
  */
 import { readFileSync } from "node:fs";
+// Where another addon is tried this process has that, too.
+import "../../scripts/pack/addon-trial.ts";
 import { openSession } from "../../src/native/binding.ts";
 
 const spec = { dtype: "float32", dims: [4096] } as const;
