@@ -1,0 +1,187 @@
+#include "layout_keeper.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "graph.h"
+#include "packed_layers.h"
+
+namespace sconce {
+namespace {
+
+using torch::jit::Graph;
+using torch::jit::Node;
+
+bool has(const std::unordered_set<std::string_view>& kinds, const Node* node) { return kinds.count(node->kind().toQualString()) != 0; }
+
+/** Whether nobody has the lists of tensors among these but nodes that join the tensors or take them one by one. */
+bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
+  return std::all_of(outputs.begin(), outputs.end(), [](const torch::jit::Value* output) {
+    if (!output->type()->isSubtypeOf(*c10::ListType::ofTensors())) return true;
+    const auto& uses = output->uses();
+    return std::all_of(uses.begin(), uses.end(), [](const auto& use) {
+      return use.user->kind() == c10::aten::cat || use.user->kind() == c10::prim::ListUnpack;
+    });
+  });
+}
+
+/** Whether all that a node gives lies as what it takes, and means the same however that is. */
+bool keeps_layout(const Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {
+      "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
+      "aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::adaptive_max_pool2d",
+      "aten::upsample_nearest2d", "aten::upsample_bilinear2d", "aten::upsample_bicubic2d", "aten::pixel_shuffle",
+      "aten::relu", "aten::relu6", "aten::leaky_relu", "aten::prelu", "aten::elu", "aten::gelu", "aten::silu", "aten::mish",
+      "aten::hardtanh", "aten::hardswish", "aten::hardsigmoid", "aten::sigmoid", "aten::tanh", "aten::softplus",
+      "aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::dropout",
+      "aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::neg", "aten::abs", "aten::exp", "aten::sqrt",
+      "aten::pow", "aten::mean", "aten::cat", "aten::conv_transpose2d", "prim::ListConstruct", AS_WRITTEN};
+  return has(kinds, node) && are_taken_apart(node->outputs());
+}
+
+/** The same of one that gives parts of what it takes: they lie in its order, though not one after the other. */
+bool gives_parts(const Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
+                                                             "aten::split_with_sizes", "prim::ListUnpack"};
+  return has(kinds, node) && are_taken_apart(node->outputs());
+}
+
+/** Whether a node may tell parts from tensors that were made of them. */
+bool asks_for_strides(const Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
+                                                             "aten::storage_offset"};
+  return has(kinds, node);
+}
+
+/** Whether what a node gives lies in the order of its dimensions where all that it takes does. */
+bool keeps_order(const Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {
+      "aten::view", "aten::reshape", "aten::flatten", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::expand_as",
+      "aten::slice", "aten::select", "aten::chunk", "aten::split", "aten::split_with_sizes", "aten::unbind", "prim::ListUnpack",
+      "prim::ConstantChunk", "prim::ListConstruct", "aten::stack", "aten::layer_norm", "aten::softmax", "aten::constant_pad_nd",
+      "aten::pad"};
+  return has(kinds, node);
+}
+
+/** Whether what a node gives lies in the order of its dimensions, whatever it takes. */
+bool makes_order(const Node* node) {
+  static const std::unordered_set<std::string_view> kinds = {"aten::linear", PackedLinear::OPERATOR, IN_ORDER};
+  if (node->kind() == c10::aten::contiguous) {
+    return torch::jit::toIValue(node->input(1)) == c10::IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous));
+  }
+  return has(kinds, node);
+}
+
+/** Whether a node takes an input for its sizes and the like alone. */
+bool asks_for_sizes(const Node* node, size_t input) {
+  static const std::unordered_set<std::string_view> kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
+  return has(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
+}
+
+/** Whether a value of this type is or has tensors. */
+bool has_tensors(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::TensorType) return true;
+  const auto inner = type->containedTypes();
+  return std::any_of(inner.begin(), inner.end(), has_tensors);
+}
+
+/**
+ * Has convolutions give what lies as oneDNN has it, as far as that only reaches nodes which do not ask how it lies; the others get it as it
+ * would have lain. That must be known: it is where all that it came of lay in the order of its dimensions, as the inputs do.
+ */
+class LayoutKeeper {
+ public:
+  explicit LayoutKeeper(const torch::jit::Module& module)
+      : module_(module),
+        graph_(*module.get_method("forward").graph()),
+        frees_parts_(!any_node(graph_.block(), asks_for_strides)) {}
+
+  void run() {
+    for (auto* input : graph_.inputs()) lies_[input] = Lies::in_order;
+    visit(graph_.block());
+  }
+
+ private:
+  enum class Lies { somehow, in_order, freed };
+
+  void visit(torch::jit::Block* block) {
+    // Nodes are put in between while they are gone through.
+    std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
+    nodes.push_back(block->return_node());
+    for (auto* node : nodes) {
+      for (auto* inner : node->blocks()) visit(inner);
+      const Lies lies = visit(node);
+      if (lies == Lies::somehow) continue;
+      for (auto* output : node->outputs()) lies_[output] = lies;
+    }
+  }
+
+  /** How what it gives lies. */
+  Lies visit(Node* node) {
+    if (node->kind() == c10::prim::Constant) return is_in_order(node) ? Lies::in_order : Lies::somehow;
+    const bool knows_all = all_inputs(node, [](Lies lies) { return lies != Lies::somehow; });
+    const bool is_as_ever = all_inputs(node, [](Lies lies) { return lies != Lies::freed; });
+    if (node->kind().toQualString() == std::string_view(PackedConvolution::OPERATOR)) {
+      if (is_channels_last(node) || !knows_all) return Lies::somehow;
+      const torch::jit::WithInsertPoint before(node);
+      node->replaceInput(2, graph_.insertConstant(true));
+      return Lies::freed;
+    }
+    if ((keeps_layout(node) || (frees_parts_ && gives_parts(node))) && knows_all) return is_as_ever ? Lies::in_order : Lies::freed;
+    for (size_t i = 0; i < node->inputs().size(); ++i) {
+      if (lies(node->input(i)) == Lies::freed && !asks_for_sizes(node, i)) node->replaceInput(i, in_order(node, node->input(i)));
+    }
+    return makes_order(node) || (keeps_order(node) && knows_all) ? Lies::in_order : Lies::somehow;
+  }
+
+  Lies lies(const torch::jit::Value* value) const {
+    const auto found = lies_.find(value);
+    return found == lies_.end() ? Lies::somehow : found->second;
+  }
+
+  template <class Test>
+  bool all_inputs(const Node* node, const Test& test) const {
+    const auto inputs = node->inputs();
+    return std::all_of(inputs.begin(), inputs.end(),
+                       [&](const torch::jit::Value* input) { return !has_tensors(input->type()) || test(lies(input)); });
+  }
+
+  static bool is_in_order(const Node* constant) {
+    const auto value = torch::jit::toIValue(constant->output());
+    return value && (!value->isTensor() || (value->toTensor().layout() == at::kStrided && value->toTensor().is_contiguous()));
+  }
+
+  bool is_channels_last(const Node* convolution) const {
+    const auto layer = module_.attr(convolution->input(1)->node()->s(c10::attr::name));
+    return layer.toCustomClass<PackedConvolution>()->is_channels_last();
+  }
+
+  /** The value as it would have lain, for a node. */
+  torch::jit::Value* in_order(Node* node, torch::jit::Value* value) {
+    auto*& made = in_order_[{value, node->owningBlock()}];
+    if (made == nullptr) {
+      const torch::jit::WithInsertPoint before(node);
+      made = graph_.insertNode(graph_.create(c10::Symbol::fromQualString(IN_ORDER), {value}))->output();
+    }
+    return made;
+  }
+
+  const torch::jit::Module& module_;
+  Graph& graph_;
+  bool frees_parts_;
+  std::unordered_map<const torch::jit::Value*, Lies> lies_;
+  std::map<std::pair<torch::jit::Value*, torch::jit::Block*>, torch::jit::Value*> in_order_;
+};
+
+}  // namespace
+
+void free_layout(const torch::jit::Module& frozen) { LayoutKeeper(frozen).run(); }
+
+}  // namespace sconce
