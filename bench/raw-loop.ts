@@ -1,7 +1,7 @@
 /**
  * raw-loop.ts MODEL INPUTS THREADS DEVICE LAYERS: a session of the addon with nothing around it, which runs what the packaged model's own
- * `preprocess` made beforehand of the inputs in a file. Layers are "packed", as
- * a server has them, or "plain", as libtorch has them by itself. Answers the requests of raw.ts.
+ * `preprocess` made beforehand of the inputs in a file. Layers are "packed", as a server has them, or "plain", as libtorch has them by itself.
+ * Answers the requests of raw.ts.
  */
 import { rowParting } from "../src/engine/rows.ts";
 import { decodeDataUrl } from "../src/model/data-url.ts";

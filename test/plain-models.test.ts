@@ -203,6 +203,19 @@ test("`serve FILE` packages it under the file's name and serves it, arrays as li
   expect(outputs?.[1]).toEqual(outputs?.[0]);
 });
 
+test.each([
+  { flags: [], told: ", 8 layers packed, max batch size" },
+  { flags: ["--no-pack-layers"], told: "thread, max batch size" },
+])(
+  "`serve` says how many layers are packed for the processor, none with --no-pack-layers ($flags)",
+  async ({ flags, told }) => {
+    const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info", "--threads", "1", "--device", "cpu"];
+    const path = weights.path("layers/exported.pt2");
+    await using server = startCli(["serve", path, ...options, ...flags], { env: env() });
+    expect(await server.line("Running on")).toContain(told);
+  },
+);
+
 test("`serve FILE` leaves the tag latest of another model that has the file's name", async () => {
   const { path } = weights.get("aotinductor float32 one tuple");
   const repository = basename(path, ".pt2");

@@ -45,6 +45,10 @@ export class PredictRunner implements Runner {
     return batch;
   }
 
+  get packedLayers(): number {
+    return this.#native.reduce((sum, session) => sum + session.packedLayers, 0);
+  }
+
   settle(): void {
     // All sessions of a process settle together.
     this.#native[0]?.settle();

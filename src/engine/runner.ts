@@ -10,6 +10,8 @@ export interface Runner {
   run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]>;
   /** The most items of a batch that the weights were made for; undefined where nobody knows. */
   readonly mostRows?: number;
+  /** How many layers of the weights are packed; undefined where nobody knows. */
+  readonly packedLayers?: number;
   /** Tells at once of batches that have ended, which else waits for the event loop to turn. */
   settle(): void;
   /** Takes effect between two batches. */

@@ -111,6 +111,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
         pid: process.pid,
         instances: runners.length,
         threads: warm.threads,
+        packedLayers: runners[0]?.packedLayers ?? 0,
         forwardMs: [...warm.forwardMs],
       },
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
@@ -136,12 +137,13 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
 }
 
 /** What warm-up has found, for the operator. */
-export function logFacts({ devices, threads, instances, maxBatchSize, forwardMs }: EngineInfo): void {
+export function logFacts({ devices, threads, packedLayers, instances, maxBatchSize, forwardMs }: EngineInfo): void {
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;
+  const layers = packedLayers === 0 ? "" : `, ${packedLayers} ${packedLayers === 1 ? "layer" : "layers"} packed`;
   const times = forwardMs.map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
   log.info(
-    `Running on ${devices.join(", ")} with ${cores}${copies}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+    `Running on ${devices.join(", ")} with ${cores}${copies}${layers}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
   );
 }
 

@@ -13,7 +13,7 @@ import type { SconceError } from "../../src/errors.ts";
 import { float32, type Tensor, tensor } from "../../src/model/tensor.ts";
 import { aligned } from "../../src/model/tensor-memory.ts";
 
-export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, forwardMs: [] };
+export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, packedLayers: 0, forwardMs: [] };
 /** Of the models whose items are one number. */
 export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 

@@ -38,6 +38,7 @@ export async function tuneModel(packaged: PackagedModel, config: ServeConfig): P
     device: config.device,
     threads: 1,
     instances: Math.max(...settingsToTry({ ...limits, isCpu: true }).map(({ instances }) => instances)),
+    pack: config.packLayers,
     fetcher,
   });
   try {

@@ -71,6 +71,8 @@ export const engineInfoSchema = z.object({
   /** Of the process that runs it. */
   pid: z.int(),
   threads: z.int(),
+  /** Of one instance. */
+  packedLayers: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */
   forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),
 });
