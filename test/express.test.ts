@@ -16,12 +16,13 @@ beforeAll(async () => {
 }, 600_000);
 
 /** A device whose batches of 16 items take 168 ms, and one item 18; many of one prediction wait for it, and the first batch has run. */
-async function busy(options: { readonly fits?: number; readonly msPerBatch?: number } = {}) {
-  const { msPerBatch = 8, fits = Infinity } = options;
+async function busy(options: { fits?: number; fitsBeside?: number; msPerBatch?: number } = {}) {
+  const { msPerBatch = 8, fits = Infinity, fitsBeside = Infinity } = options;
   const simulation = new Simulation({
     maxBatchSize: 16,
     express: true,
     fits,
+    fitsBeside,
     durationMs: (size) => (msPerBatch / 8) * (8 + 10 * size),
   });
   simulation.add({}, 1000);
@@ -81,7 +82,17 @@ describe("while batches of a prediction of many items run", () => {
     expect(simulation.express.batches.map(({ items }) => items.map(({ key }) => key))).toEqual([[""], ["a"], ["b"]]);
   });
 
-  test("nobody passes them by again once there was no memory for a batch", async () => {
+  test("one that there is no memory for beside them has its turn after them, and none runs beside them any more", async () => {
+    const simulation = await busy({ fitsBeside: 0 });
+    const [first] = simulation.add({}, 1);
+    await simulation.clock.advanceTo(300);
+    simulation.add({}, 1);
+    await simulation.clock.drain();
+    expect(simulation.express.batches.map(({ items }) => items)).toEqual([first === undefined ? [] : [first]]);
+    expect([simulation.done.length, simulation.lost, simulation.shrinks]).toEqual([1002, [], []]);
+  });
+
+  test("nobody passes them by once there was no memory for one of them", async () => {
     const simulation = await busy({ fits: 8 });
     simulation.add({}, 1);
     await simulation.clock.drain();

@@ -310,7 +310,7 @@ export class Batcher<T extends Queued, R> {
       (cause: unknown) => {
         const wasReserved = this.#isReserved;
         this.#ended(slot);
-        this.#failed(batch, cause, wasReserved);
+        this.#failed(slot, batch, cause, wasReserved);
       },
     );
   }
@@ -331,11 +331,16 @@ export class Batcher<T extends Queued, R> {
     if (!isToldFirst) tell();
   }
 
-  #failed(batch: T[], cause: unknown, wasReserved: boolean): void {
+  #failed(slot: BatchSlot<T, R>, batch: T[], cause: unknown, wasReserved: boolean): void {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
-    const isFinal = batch.length === 1 || !isWorthHalving(cause);
-    if (isOutOfMemory(cause)) this.#mayExpress = false;
-    if (!isFinal && isOutOfMemory(cause)) {
+    const hadNoMemory = isOutOfMemory(cause);
+    if (hadNoMemory) this.#mayExpress = false;
+    // Of what did not fit beside others nobody knows whether it fits by itself.
+    const wasBeside = hadNoMemory && slot === this.#express;
+    const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
+    if (wasBeside) {
+      this.#parts.add(batch);
+    } else if (!isFinal && hadNoMemory) {
       this.#shrinkBelow(batch);
       this.#parts.add(...halves(batch));
     } else {

@@ -134,6 +134,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxBatchSize: number;
     readonly runners?: number;
     readonly express?: boolean;
+    /** As `fits`, beside other batches. */
+    readonly fitsBeside?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
     readonly durationMs?: (size: number, items: readonly Item[]) => number;
@@ -143,9 +145,11 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     this.clock = new SimulatedClock(options.turnMs);
     const { fits = Infinity } = options;
     const durationMs = options.durationMs ?? (() => 10);
-    const runner = () => new SimulatedRunner(this.clock, durationMs, typeof fits === "number" ? () => fits : fits);
-    this.runners = Array.from({ length: options.runners ?? 1 }, runner);
-    this.express = runner();
+    this.runners = Array.from(
+      { length: options.runners ?? 1 },
+      () => new SimulatedRunner(this.clock, durationMs, typeof fits === "number" ? () => fits : fits),
+    );
+    this.express = new SimulatedRunner(this.clock, durationMs, () => options.fitsBeside ?? Infinity);
     this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
     this.batcher = new Batcher({
       runners: this.runners.map((runner) => (items) => runner.run(items)),
