@@ -164,8 +164,8 @@ async function requireSteady(
   const [item, again] = examples.map((each) => exampleOrZeros(tensors.inputs, each.tensors));
   const [runner] = runners;
   if (runner === undefined || item === undefined || again === undefined) return;
-  const { maxBatchSize, devices } = facts;
-  const isOnCpu = devices.includes("cpu");
+  const isOnCpu = facts.devices.includes("cpu");
+  const maxBatchSize = model.settings.batchSize && facts.maxBatchSize;
   const tried = await tryOutputs(runner, { tensors, items: [item, again], maxBatchSize, isOnCpu });
   const unsteady = await tryPostprocess({ model, pipeline, examples, results: await runner.run([item]) });
   const faults = [...tried.map(({ fault }) => fault?.message), unsteady].filter((fault) => fault !== undefined);

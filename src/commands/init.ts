@@ -21,7 +21,7 @@ export const init = command({
   description: "Write a model folder to start from: it type-checks, builds and serves as it is",
   details: `The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.
 
-Its tsconfig.json finds the types in node_modules/sconce, a link to this sconce that is not committed; --link makes it again, where a colleague has cloned the folder.`,
+Its tsconfig.json finds the types in node_modules/sconce, a link to this sconce that is not committed; --link makes it again, where a colleague has cloned the folder, or npm install has removed it.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,

@@ -49,6 +49,9 @@ const FREE_FOR_OUTPUTS = 1 / 16;
 /** Bytes of memory that a byte of an output is counted with: its text, of two bytes a character where one of them needs it, and its copy in bytes while it is sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
+/** The same of a tensor: it is here, to be run once more, and where it runs as it came and as part of its batch. */
+export const HELD_PER_TENSOR_BYTE = 3;
+
 export interface MemoryAccountOptions {
   /** By default there is no limit. */
   readonly maxBytes?: number;

@@ -1,13 +1,10 @@
 /** What is on its way through the model's code and the engine, in items and bytes, and whether there is room for more. */
 import type { Charge } from "../memory/charge.ts";
-import type { MemoryAccount } from "../memory/memory-account.ts";
+import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import type { ItemList, ListItem } from "./item-list.ts";
 
 /** Inputs of all lists that the model's code is making ready at the same time. */
 const MAX_PREPARING = 512;
-
-/** Bytes of memory that a byte of a tensor is counted with: it is here, to be run once more, and where it runs as it came and as part of its batch. */
-const HELD_PER_TENSOR_BYTE = 3;
 
 /** Of the bytes, for lists whose items go behind all others: enough for a batch or two, as they wait long. */
 const LATE_SHARE = 1 / 4;
@@ -154,7 +151,9 @@ export class FlowRoom {
   }
 
   /** An asynchronous `postprocess` has begun with rows of so many bytes, or ended with them. */
-  finishing(bytes: number, change: 1 | -1): void {
+  finishing(list: ItemList, bytes: number, change: 1 | -1): void {
+    list.finishing += change;
+    list.rowBytes += change * bytes;
     this.#finishing += change;
     this.#rowBytes += change * bytes;
     this.#charge.grow(change * bytes);

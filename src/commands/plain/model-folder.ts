@@ -28,7 +28,7 @@ export async function modelFolder(
   const kept = (path: string) => ({ path, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-      throw new SconceError("usage", `${given} is not a folder`);
+      throw new SconceError("usage", `there is no ${given}: expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
       throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
     await modelStore.prepareLibraries();
