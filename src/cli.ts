@@ -5,7 +5,7 @@ import { folderSource } from "./commands/dev/folder-source.ts";
 import { modelStore } from "./commands/model-source.ts";
 import { exitCodes, runProgram } from "./program.ts";
 import { programName } from "./program-name.ts";
-import { rolesFor } from "./roles.ts";
+import { rolesFor } from "./server/roles.ts";
 
 export const commands: Readonly<Record<string, LazyCommand>> = {
   serve: lazyCommand("Serve a model over HTTP", async () => (await import("./commands/serve.ts")).serve),

@@ -6,7 +6,7 @@ import { log } from "../log.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
 import { thisProgram } from "../processes/program.ts";
 import { isRemote } from "../registry/remote-reference.ts";
-import { type Server, startServer } from "../server.ts";
+import { type Server, startServer } from "../server/server.ts";
 import { ModelStore } from "../store/store.ts";
 import { type Command, command } from "./command.ts";
 import { type ModelSource, modelStore } from "./model-source.ts";

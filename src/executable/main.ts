@@ -11,7 +11,7 @@ import type { Contents, EmbeddedModel } from "../compile/contents.ts";
 import { serveOptions } from "../config.ts";
 import type { OptionTable } from "../option.ts";
 import { exitCodes, runProgram } from "../program.ts";
-import { rolesFor } from "../roles.ts";
+import { rolesFor } from "../server/roles.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";

@@ -7,7 +7,7 @@ import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { loadModel } from "../../model/load.ts";
-import { fetcherFor } from "../../serve-limits.ts";
+import { fetcherFor } from "../../server/serve-limits.ts";
 import { openModel } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 import { formatTable } from "../table.ts";
