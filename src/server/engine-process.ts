@@ -1,6 +1,6 @@
 /** The process that has libtorch: it opens the weights, and runs the batches of all fronts. */
 import { z } from "zod";
-import type { ModelSource } from "../commands/model-source.ts";
+import type { ModelSource } from "../command-line/model-source.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import { loadModel } from "../model/load.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";

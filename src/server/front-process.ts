@@ -1,6 +1,6 @@
 /** One of several processes that answer clients on one port; its engine is the one that all of them share. */
 import { z } from "zod";
-import type { ModelSource } from "../commands/model-source.ts";
+import type { ModelSource } from "../command-line/model-source.ts";
 import { slots } from "../metrics/counts.ts";
 import { Metrics } from "../metrics.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";

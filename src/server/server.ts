@@ -1,7 +1,7 @@
 /** Serves one packaged model, with the processes that this takes: this one supervises, and is the front where there is one. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import type { ModelSource } from "../commands/model-source.ts";
+import type { ModelSource } from "../command-line/model-source.ts";
 import type { ServeConfig } from "../config.ts";
 import { libtorchEnv } from "../engine/libtorch-env.ts";
 import { SconceError } from "../errors.ts";

@@ -1,9 +1,10 @@
 /** Where the commands that run a model get it from: the store, or the executable that they are part of. */
-import type { OptionTable } from "../option.ts";
+
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
 import type { Stamps } from "../store/verification.ts";
 import type { Positional } from "./arguments.ts";
+import type { OptionTable } from "./option.ts";
 import { Progress } from "./progress.ts";
 
 export interface ModelSource {
