@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
 import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/metrics/labels.ts";
-import { Metrics } from "../src/metrics.ts";
+import { Metrics } from "../src/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 

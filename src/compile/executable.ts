@@ -5,13 +5,13 @@ import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { cacheLocation, secureFolder } from "../libraries/cache-folder.ts";
 import { nativeLocation } from "../native/addon.ts";
-import { sourcesFolder } from "../sources.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";
 import { entryModules } from "./entry-modules.ts";
 import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";
+import { sourcesFolder } from "./sources.ts";
 
 export interface CompileOptions {
   readonly outfile: string;

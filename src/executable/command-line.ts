@@ -3,7 +3,7 @@ import { main as commandLine } from "../cli.ts";
 import { setLibraries } from "../command-line/model-source.ts";
 import { programName } from "../command-line/program-name.ts";
 import type { CommandLineContents } from "../compile/contents.ts";
-import { setSources } from "../sources.ts";
+import { setSources } from "../compile/sources.ts";
 import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 import { unpackSources } from "./unpack-sources.ts";
 

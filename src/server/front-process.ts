@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { ModelSource } from "../command-line/model-source.ts";
 import { slots } from "../metrics/counts.ts";
-import { Metrics } from "../metrics.ts";
+import { Metrics } from "../metrics/metrics.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
 import type { Unfinished } from "../predictions/admission.ts";
 import { openStore } from "../predictions/open-store.ts";

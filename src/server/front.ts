@@ -19,7 +19,7 @@ import { LargeBodies } from "../inputs/large-bodies.ts";
 import { log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "../memory/memory-account.ts";
-import { Metrics } from "../metrics.ts";
+import { Metrics } from "../metrics/metrics.ts";
 import { decodings, STUCK_MS } from "../model/decoding-gate.ts";
 import type { Model } from "../model/define.ts";
 import { loadModel } from "../model/load.ts";

@@ -1,4 +1,6 @@
 /** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
+
+import { Gate } from "../collections/gate.ts";
 import { Ring } from "../collections/ring.ts";
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
@@ -8,7 +10,6 @@ import type { ModelFile } from "../model/file.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
 import { FlowRoom } from "./flow-room.ts";
-import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
