@@ -25,8 +25,6 @@ export interface CompileOptions {
    * beside the executable.
    */
   readonly libtorch: "embedded" | "external" | "beside";
-  /** Keeps packed libraries from one time to the next (default: the user's). */
-  readonly cacheFolder?: string;
   readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
 }
 
@@ -131,7 +129,7 @@ async function packed(
     const librariesSize = await Bun.write(path, Bun.file(own.path));
     return { libraries: { ...own, path }, librariesSize };
   }
-  const kept = options.cacheFolder ?? cacheLocation(process.env.SCONCE_CACHE_DIR);
+  const kept = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // The addon alone is compressed in no time.
     cacheFolder: hasLibtorch && kept !== undefined ? secureFolder(kept) : folder,

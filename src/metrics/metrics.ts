@@ -130,8 +130,8 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.items + outcome(reason), count);
   }
 
-  took(stage: Stage, ms: number, count = 1): void {
-    observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000, count);
+  took(stage: Stage, ms: number): void {
+    observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000);
   }
 
   queueFailed(reason: QueueFault): void {
