@@ -101,7 +101,7 @@ function fail(thrown: unknown): number {
   // Citty refuses calls without an argument that is required.
   const missing = thrown instanceof Error && /^Missing required positional argument: (\S+)/.exec(thrown.message)?.[1];
   const error = missing ? new SconceError("usage", `missing argument ${missing} (see --help)`) : thrown;
-  // Who reads the output has had enough of it, like `head`: nothing is wrong.
+  // EPIPE: the reader closed the pipe, as `head` does. Nothing is wrong.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;
   if (isLogJson()) {
