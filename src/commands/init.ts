@@ -3,13 +3,13 @@ import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { z } from "zod";
+import { command } from "../command-line/command.ts";
+import { modelStore } from "../command-line/model-source.ts";
+import { flag, openOption, option } from "../command-line/option.ts";
+import { programName } from "../command-line/program-name.ts";
+import { sourcesFolder } from "../compile/sources.ts";
 import { SconceError } from "../errors.ts";
-import { flag, openOption, option } from "../option.ts";
-import { programName } from "../program-name.ts";
-import { sourcesFolder } from "../sources.ts";
 import { checkRepository } from "../store/reference.ts";
-import { command } from "./command.ts";
-import { modelStore } from "./model-source.ts";
 import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
 

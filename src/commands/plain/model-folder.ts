@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
+import { modelStore } from "../../command-line/model-source.ts";
 import { SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
-import { modelStore } from "../model-source.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 

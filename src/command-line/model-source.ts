@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { codedError, SconceError } from "../errors.ts";
-import type { OptionTable } from "../option.ts";
-import { programName } from "../program-name.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
 import type { Stamps } from "../store/verification.ts";
 import type { Positional } from "./arguments.ts";
+import type { OptionTable } from "./option.ts";
+import { programName } from "./program-name.ts";
 import { Progress } from "./progress.ts";
 
 export interface ModelSource {
