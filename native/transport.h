@@ -12,9 +12,8 @@
 namespace sconce {
 
 /**
- * On the CPU there is no way to go, and a job ends when its forward pass returns. Another device works behind the
- * session's back: what the thread starts is under way until the outputs are in host memory, and meanwhile it may start
- * the next batch.
+ * On the CPU nothing is transferred, and a job ends when its forward pass returns. Another device works on its own: a job is
+ * under way until its outputs are in host memory, and meanwhile the thread may start the next batch.
  *
  * Used on the session's thread. Its end waits for all that is under way.
  */

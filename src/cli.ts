@@ -1,11 +1,11 @@
 /** The command line of sconce. */
 import { version } from "../package.json";
-import { type LazyCommand, lazyCommand } from "./commands/command.ts";
+import { type LazyCommand, lazyCommand } from "./command-line/command.ts";
+import { modelStore } from "./command-line/model-source.ts";
+import { exitCodes, runProgram } from "./command-line/program.ts";
+import { programName } from "./command-line/program-name.ts";
 import { folderSource } from "./commands/dev/folder-source.ts";
-import { modelStore } from "./commands/model-source.ts";
-import { exitCodes, runProgram } from "./program.ts";
-import { programName } from "./program-name.ts";
-import { rolesFor } from "./roles.ts";
+import { rolesFor } from "./server/roles.ts";
 
 export const commands: Readonly<Record<string, LazyCommand>> = {
   serve: lazyCommand("Serve a model over HTTP", async () => (await import("./commands/serve.ts")).serve),

@@ -1,7 +1,5 @@
 /** The options of `serve`: names, units, defaults and limits in one table, read from flags and `SCONCE_…` variables. */
 import { z } from "zod";
-import { type LogFormat, type LogLevel, logFormats, logLevels } from "./log.ts";
-import { deviceText } from "./model/device.ts";
 import {
   anyBytes,
   bytes,
@@ -16,7 +14,9 @@ import {
   origins,
   share,
   someBytes,
-} from "./option.ts";
+} from "./command-line/option.ts";
+import { type LogFormat, type LogLevel, logFormats, logLevels } from "./log.ts";
+import { deviceText } from "./model/device.ts";
 import { webhookSecret } from "./webhooks/signature.ts";
 
 const storeSyncs = ["normal", "full"] as const;

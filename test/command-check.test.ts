@@ -41,7 +41,7 @@ async function checked(file: string, change: Record<string, string> = {}, flags:
 }
 
 test.each([
-  ["drops.pt", {}, /^training mode, or /, "net.eval()"],
+  ["drops.pt", {}, /^training mode, or /, 'net.eval(), example, dynamic_shapes={"x": {0: torch.export.Dim.DYNAMIC}})'],
   ["mixes.pt", {}, "softmax over the batch", "softmax(dim=1)"],
   [
     "averages.pt",
@@ -49,7 +49,7 @@ test.each([
     "padding taken for content",
     "mask.sum(1)",
   ],
-  ["firstrow.pt", {}, "fixed batch", 'dynamic_shapes={"x": {0: torch.export.Dim("batch"'],
+  ["firstrow.pt", {}, "fixed batch", 'dynamic_shapes={"x": {0: torch.export.Dim.DYNAMIC}}'],
   ["total.pt", {}, "no batch dimension", "dim=1"],
   ["double.pt", {}, "dtype of an output", "y.float()"],
   [

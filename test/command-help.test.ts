@@ -3,10 +3,10 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { commands } from "../src/cli.ts";
-import { defaultOf, peekOptions, variableName } from "../src/commands/arguments.ts";
-import { helpOf, helpWidth } from "../src/commands/help.ts";
+import { defaultOf, peekOptions, variableName } from "../src/command-line/arguments.ts";
+import { helpOf, helpWidth } from "../src/command-line/help.ts";
+import { flag, listOption, openOption, option } from "../src/command-line/option.ts";
 import { z } from "../src/model/z.ts";
-import { flag, listOption, openOption, option } from "../src/option.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 

@@ -59,7 +59,7 @@ describe("a wrong call is refused:", () => {
     ["serve", ["--device", "cpu,cpu"], ["--device must name cpu once", "use --instances"]],
     ["serve", ["lab", "other"], ['unexpected argument "other"']],
     ["serve", ["Lab"], ['did you mean "lab"?']],
-    ["build", ["no-such-folder"], ["no-such-folder is not a folder"]],
+    ["build", ["no-such-folder"], ["there is no no-such-folder: expected a model's folder, or a file of weights"]],
     ["build", ["--name"], ["--name must be a name"]],
     ["build", ["--tag", "a b"], ['"a b"', "a tag is 1 to 128 of"]],
     ["build", ["--name", "Digits"], ['did you mean "digits"?']],
@@ -85,6 +85,16 @@ describe("a wrong call is refused:", () => {
   ])("%j ends with one line and exit code 2", async (args, part) => {
     expect(await usageFault(args)).toContain(part);
   });
+
+  test.each(["test/models/lab", "./test/models/lab", "test/models/lab/"])(
+    "the folder %s where a model is served, with the commands for folders",
+    async (folder) => {
+      const { code, stderr } = await run(["serve", folder]);
+      expect(code).not.toBe(0);
+      expect(stderr).toMatch(/^sconce: .+\n$/);
+      expect(stderr).toContain(`sconce build ${folder} packages it, sconce dev ${folder} serves it as it is`);
+    },
+  );
 
   test("a bad variable, by its name", async () => {
     const line = await usageFault(["serve"], { SCONCE_BATCH_SIZE: "many" });

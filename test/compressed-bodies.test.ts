@@ -1,11 +1,11 @@
 /** Bodies that come compressed. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import * as zlib from "node:zlib";
 import { readBody } from "../src/http/body-reader.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 
 setDefaultTimeout(120_000);
 
@@ -16,18 +16,7 @@ const encodings: [string, (bytes: Uint8Array) => Uint8Array<ArrayBuffer>][] = [
   ["zstd", zlib.zstdCompressSync],
 ];
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-  server = await store.serve("lab", { maxBodyBytes: 2 ** 20 });
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = new SharedServer(["lab"], "lab", { maxBodyBytes: 2 ** 20 });
 
 describe.each(encodings)("a body in %s", (encoding, encode) => {
   const send = (body: Uint8Array<ArrayBuffer>) =>

@@ -9,7 +9,7 @@ import { file, z } from "../src/index.ts";
 import { Bodies } from "../src/inputs/bodies.ts";
 import { InputDecoder } from "../src/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { Metrics } from "../src/metrics.ts";
+import { Metrics } from "../src/metrics/metrics.ts";
 import { defineModel } from "../src/model/define.ts";
 import { float32, tensor } from "../src/model/tensor.ts";
 import { MemoryStore } from "../src/predictions/memory-store.ts";

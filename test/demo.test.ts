@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { configureLog, log } from "../src/log.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 
 interface Demo {
   readonly demo_id: string;
@@ -14,25 +14,14 @@ interface Demo {
   readonly finished_at?: string;
 }
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("stage", "lab");
-  server = await store.serve("stage", { maxLogBytes: 100_000 });
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = new SharedServer(["stage", "lab"], "stage", { maxLogBytes: 100_000 });
 
 const json = { "Content-Type": "application/json" };
 
 async function demo(
   inputs: readonly unknown[],
   headers: Record<string, string> = { Prefer: "wait" },
-  to = server,
+  to: Pick<SharedServer, "client"> = server,
 ): Promise<Demo> {
   const response = await to.client.fetch("/demo", {
     method: "POST",
@@ -174,7 +163,7 @@ describe("a demo prediction", () => {
   });
 
   test("of a model that declares no demo has its outputs as demo outputs", async () => {
-    await using lab = await store.serve("lab");
+    await using lab = await server.beside("lab");
     const body = await demo([{ x: 1 }], { Prefer: "wait" }, lab);
     expect(body).toMatchObject({ status: "success", logs: "", demo_outputs: body.outputs });
   });

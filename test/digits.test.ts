@@ -1,21 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { heldOutDigits } from "../examples/digits/heldout.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 
 const folder = fileURLToPath(new URL("../examples/digits", import.meta.url));
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith(folder);
-  server = await store.serve("digits");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = new SharedServer([folder], "digits");
 
 async function read(images: readonly string[]): Promise<unknown[]> {
   const { outputs } = await server.client.predict(images.map((image) => ({ image })));

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../src/errors.ts";
 import { z } from "../src/index.ts";
-import { limitFaults } from "../src/inputs/fault-limit.ts";
 import { Faults } from "../src/inputs/input-decoder.ts";
+import { limitFaults } from "../src/model/fault-limit.ts";
 
 const MAX = 1000;
 

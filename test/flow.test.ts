@@ -98,12 +98,14 @@ test("outputs beyond the bytes that one prediction may have fail it", async () =
   await using server = await store.serve("lab", { maxResultBytes: 100 });
   const body = await server.client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
   expect(body.status).toBe("failed");
-  expect(body.error_message).toBe("The outputs have more than 100 bytes; send fewer inputs in one request");
+  expect(body.error_message).toBe(
+    "The outputs have more than 100 bytes (--max-result-bytes); send fewer inputs in one request",
+  );
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
 
 test("who sent one input alone is not told to send fewer", async () => {
   await using server = await store.serve("lab", { maxResultBytes: 4 });
   const { error_message } = await server.client.predict([{ x: 1 }]);
-  expect(error_message).toBe("The output has more than 4 bytes");
+  expect(error_message).toBe("The output has more than 4 bytes (--max-result-bytes)");
 });

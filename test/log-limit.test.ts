@@ -1,9 +1,9 @@
 /** Clients cannot have the server write more than a line a second of each kind into its log. */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { configureLog, log } from "../src/log.ts";
 import { LogLimit } from "../src/log-limit.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
 setDefaultTimeout(120_000);
@@ -43,16 +43,7 @@ describe("lines of one kind", () => {
 });
 
 describe("a server whose model fails for every input", () => {
-  let store: TestStore;
-  let server: TestServer;
-  beforeAll(async () => {
-    store = await storeWith("lab");
-    server = await store.serve("lab");
-  });
-  afterAll(async () => {
-    await server[Symbol.asyncDispose]();
-    await store[Symbol.asyncDispose]();
-  });
+  const server = new SharedServer(["lab"], "lab");
   const { reporters } = log.options;
   afterEach(() => {
     log.setReporters(reporters);

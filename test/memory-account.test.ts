@@ -118,7 +118,7 @@ describe("files", () => {
     const given = account.takeInTurn(second, 45, { ...inTurn, signal: abort.signal });
     const turn = account.takeInTurn(third, 5, inTurn);
     abort.abort(new Error("no longer"));
-    expect(given).rejects.toThrow("no longer");
+    await expect(given).rejects.toThrow("no longer");
     await turn;
     expect(account.parts.files).toBe(45);
   });

@@ -227,6 +227,26 @@ test("rows that wait for a slow postprocess keep new inputs from being begun", a
   expect(await held(server, "tensors")).toBe(0);
 });
 
+describe("outputs of a prediction that is alone have the room that they would have without", () => {
+  test("rows that an asynchronous postprocess has", async () => {
+    await using server = await store.serve("greedy", { maxMemory: 1_000_000 });
+    const input = { rows: 40_000, laterMs: 1, length: 60_000 };
+    expect((await server.client.predict([input, input, input])).status).toBe("success");
+    expect([await held(server, "tensors"), await held(server, "outputs")]).toEqual([0, 0]);
+  });
+
+  test("files that were fetched for it", async () => {
+    await using server = await store.serve("greedy", { maxMemory: 1_000_000, allowPrivateUrls: true });
+    await using files = await rawServer((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n");
+      socket.write(new Uint8Array(200_000));
+    });
+    const input = { files: [`http://127.0.0.1:${files.port}/`], length: 200_000 };
+    expect((await server.client.predict([input])).status).toBe("success");
+    expect([await held(server, "files"), await held(server, "outputs")]).toEqual([0, 0]);
+  });
+});
+
 test("slow readers of a large result share one copy of it, which the last one lets go of", async () => {
   await using server = await store.serve("shapes");
   const rows = 600_000;

@@ -1,29 +1,22 @@
 /** What an operator reads at GET /metrics: by Prometheus' conventions, from the first scrape on, with reasons and causes. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
 import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/metrics/labels.ts";
-import { Metrics } from "../src/metrics.ts";
+import { Metrics } from "../src/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(120_000);
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-  server = await store.serve("lab");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = new SharedServer(["lab"], "lab");
 
 /** How much a series grew while the task ran. */
-async function growth(series: string, task: () => Promise<unknown>, { client } = server): Promise<number> {
+async function growth(
+  series: string,
+  task: () => Promise<unknown>,
+  { client }: Pick<SharedServer, "client"> = server,
+): Promise<number> {
   const before = await client.metric(series);
   await task();
   return (await client.metric(series)) - before;
@@ -118,7 +111,7 @@ describe("a prediction that failed", () => {
   });
 
   test("for too much output is counted as such", async () => {
-    await using small = await store.serve("lab", { maxResultBytes: 4 });
+    await using small = await server.beside("lab", { maxResultBytes: 4 });
     expect(await growth(failed("size"), () => small.client.predict([{ x: 1 }]), small)).toBe(1);
   });
 });
@@ -136,9 +129,9 @@ describe("a request that is refused", () => {
   });
 
   test("for want of room is counted with the limit that it met", async () => {
-    await using full = await store.serve("lab", { maxQueuedItems: 1, maxQueuedBytes: 100 });
-    await using heavy = await store.serve("lab", { maxQueuedBytes: 100 });
-    await using narrow = await store.serve("lab", { maxMemory: 1000 });
+    await using full = await server.beside("lab", { maxQueuedItems: 1, maxQueuedBytes: 100 });
+    await using heavy = await server.beside("lab", { maxQueuedBytes: 100 });
+    await using narrow = await server.beside("lab", { maxMemory: 1000 });
     await using gate = hold();
     await full.client.create([{ x: 1, before: gate.url("a") }]);
     expect(await growth(refused(429, "queue"), () => full.client.post([{ x: 2 }]), full)).toBe(1);
@@ -189,7 +182,7 @@ test("every status that a route answers with is counted as itself", async () => 
 
 describe("the way of an input", () => {
   test("is timed stage by stage, each once", async () => {
-    await using fresh = await store.serve("lab");
+    await using fresh = await server.beside("lab");
     await fresh.client.predict([{ x: 1 }]);
     const counts = await Promise.all(
       stages.map((stage) => fresh.client.metric(`sconce_stage_seconds_count{stage="${stage}"}`)),
@@ -204,7 +197,7 @@ describe("the way of an input", () => {
 
   test("is in the queue until its forward pass, and its age is told; then it is running", async () => {
     await using gate = hold();
-    await using fresh = await store.serve("lab");
+    await using fresh = await server.beside("lab");
     const metric = (name: string) => fresh.client.metric(name);
     expect(await metric("sconce_oldest_queued_item_age_seconds")).toBe(0);
     const waiting = await fresh.client.create([{ x: 1, before: gate.url("a") }]);

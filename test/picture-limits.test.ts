@@ -93,7 +93,7 @@ describe("the gate of decodings", () => {
     );
     const third = run(gate, 20);
     abort.abort(new Error("no longer"));
-    expect(second).rejects.toThrow("no longer");
+    await expect(second).rejects.toThrow("no longer");
     await Bun.sleep(0);
     expect([begun, gate.load]).toEqual([[0, 1], { bytes: 100, waiting: 0 }]);
     for (const { resolve } of ends) resolve();

@@ -1,24 +1,13 @@
 /** The life of a prediction, as a client sees it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(120_000);
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "shapes");
-  server = await store.serve("lab");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = new SharedServer(["lab", "shapes"], "lab");
 
 const milliseconds = (time: string | undefined) => Date.parse(time ?? "");
 
@@ -170,7 +159,7 @@ describe("a prediction", () => {
   });
 
   test("runs items of other sizes too, each with its own result", async () => {
-    await using shapes = await store.serve("shapes");
+    await using shapes = await server.beside("shapes");
     const input = (rows: number, columns: number, set: number) => ({
       matrix: Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => r + c)),
       vector: Array.from({ length: columns }, () => 1),

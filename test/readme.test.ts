@@ -4,7 +4,7 @@ import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { Glob } from "bun";
 import { z } from "zod";
-import { helpOf } from "../src/commands/help.ts";
+import { helpOf } from "../src/command-line/help.ts";
 import { serve } from "../src/commands/serve.ts";
 import { serveOptions } from "../src/config.ts";
 import { cacheFolder } from "./helpers/executable.ts";

@@ -1,25 +1,14 @@
 /** Paths and methods that are not of the API, and the routes beside predictions. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
 setDefaultTimeout(120_000);
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-  server = await store.serve("lab");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = new SharedServer(["lab"], "lab");
 
 describe("an unknown path", () => {
   test.each(["/nothing", "/predictions/a/b", "/docs/assets/../../package.json", "/%zz", "/predictions/a/cancel/b"])(
@@ -144,7 +133,7 @@ describe("metrics", () => {
 describe("a connection", () => {
   test("that falls silent is closed, unless it waits for a prediction", async () => {
     await using gate = hold();
-    await using strict = await store.serve("lab", { idleTimeout: 1 });
+    await using strict = await server.beside("lab", { idleTimeout: 1 });
     const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     const stalled =

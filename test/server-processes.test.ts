@@ -4,7 +4,7 @@ import { copyFile, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
-import { frontsOf } from "../src/server.ts";
+import { frontsOf } from "../src/server/server.ts";
 import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";

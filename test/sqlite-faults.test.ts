@@ -5,20 +5,16 @@ import { mkdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { problemOf } from "../src/http/problem.ts";
 import { log } from "../src/log.ts";
-import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import type { LeftRequest } from "../src/predictions/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
+import { leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const onDisks = canMount ? describe : describe.skip;
 
 const silent = Object.assign(() => {}, { raw() {} });
-
-function open(dir: TempDir, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
-  return SqliteStore.open({ path: dir.join("predictions.db"), retention: keepAll, ...options });
-}
 
 /** Lets a front work until it has printed so many lines, and kills it. Gives the ids of those that it kept. */
 async function killedAfter(
@@ -67,7 +63,7 @@ describe("a process that is killed", () => {
     }
     // Nothing is left but the files of outcomes.
     const last = await open(dir);
-    expect(await Array.fromAsync(last.left(() => true))).toEqual([]);
+    expect(await leftOf(last)).toEqual([]);
     const names = await readdir(dir.join("predictions.db-files"));
     for (const name of names) expect((await last.get(name.split(".")[0] ?? ""))?.outcome).toBeDefined();
     await last.close();
@@ -140,7 +136,7 @@ describe("a thread that dies", () => {
     }
     const next = await open(dir);
     expect(await next.get("a1")).toEqual(endOf("a1"));
-    expect((await Array.fromAsync(next.left(() => true))).map(({ id }) => id)).toEqual(["a3"]);
+    expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3"]);
     await next.close();
   });
 });
@@ -151,8 +147,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     using disk = tmpfs(dir.join("disk"), "3m");
     const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
     try {
-      const path = `${disk.path}/predictions.db`;
-      const store = await SqliteStore.open({ path, retention: keepAll });
+      const store = await open(disk);
       await Promise.all(["a1", "a2", "a3"].map((id) => store.create(requestOf(id))));
       const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
       expect(filler.success).toBe(false);
@@ -182,9 +177,9 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       await store.flush();
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
-      const next = await SqliteStore.open({ path, retention: keepAll });
+      const next = await open(disk);
       for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);
-      expect((await Array.fromAsync(next.left(() => true))).map(({ id }) => id)).toEqual(["a3", "b3"]);
+      expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3", "b3"]);
       expect(await next.webhooks.left(() => true)).toEqual([{ id: "b3", webhook: "whom" }]);
       await next.close();
     } finally {
@@ -199,12 +194,12 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     const path = `${disk.path}/predictions.db`;
     const expected = `predictions_unusable: the predictions in ${path} cannot be used: it is read-only (EROFS)`;
     disk.setReadOnly(true);
-    expect(await failure(SqliteStore.open({ path, retention: keepAll }))).toBe(expected);
+    expect(await failure(open(disk))).toBe(expected);
     disk.setReadOnly(false);
-    await (await SqliteStore.open({ path, retention: keepAll })).close();
+    await (await open(disk)).close();
     disk.setReadOnly(true);
-    expect(await failure(SqliteStore.open({ path, retention: keepAll }))).toBe(expected);
-    expect(await failure(SqliteStore.open({ path, retention: keepAll, role: "member" }))).toBe(expected);
+    expect(await failure(open(disk))).toBe(expected);
+    expect(await failure(open(disk, { role: "member" }))).toBe(expected);
   });
 });
 

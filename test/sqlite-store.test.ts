@@ -2,19 +2,11 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import { newId } from "../src/predictions/ids.ts";
 import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
-import { type SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
-import type { LeftRequest } from "../src/predictions/store.ts";
+import type { SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
-import { until } from "./helpers/running.ts";
+import { leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-const everyone = (_owner: string) => true;
-
-function open(dir: TempDir, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
-  return SqliteStore.open({ path: dir.join("predictions.db"), retention: keepAll, ...options });
-}
 
 /** A store whose thread is told what is noted here. */
 async function openNoting(dir: TempDir, options: Partial<SqliteOptions> = {}) {
@@ -32,10 +24,6 @@ async function openNoting(dir: TempDir, options: Partial<SqliteOptions> = {}) {
   /** The lines of all changes. */
   const changes = () => posted.flatMap(({ heads = "" }) => heads.split("\n").filter((line) => line !== ""));
   return { store, posted, changes };
-}
-
-function leftOf(store: SqliteStore, owners = everyone): Promise<LeftRequest[]> {
-  return Array.fromAsync(store.left(owners));
 }
 
 describe("what is kept", () => {
@@ -95,17 +83,6 @@ describe("what is kept", () => {
     expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(1);
     await member.close();
     await main.close();
-  });
-
-  test("is counted no longer once it has expired, though nothing more is told", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
-    await store.create(requestOf("a1"));
-    store.finish(endOf("a1"));
-    await store.flush();
-    await until(() => store.retained.count === 0);
-    expect(store.retained).toEqual({ count: 0, bytes: 0 });
-    await store.close();
   });
 
   test("is private", async () => {
@@ -274,144 +251,6 @@ describe("the thread of clients", () => {
   });
 });
 
-test("as many as come in a second are kept where no count is given", async () => {
-  await using dir = await tempDir();
-  const store = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
-  for (let index = 0; index < 12_000; index++) store.finish(endOf(`a${index}`));
-  await store.flush();
-  await store.close();
-  const next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
-  expect(next.retained.count).toBe(12_000);
-  expect(await next.get("a0")).toEqual(endOf("a0"));
-  await next.close();
-});
-
-test("outcomes that were told with the answer lie hundreds to a row, and go by count with the oldest of it", async () => {
-  await using dir = await tempDir();
-  const retention = { ...keepAll, maxCount: 2000 };
-  const store = await open(dir, { retention });
-  const ids = Array.from({ length: 2500 }, () => newId("0"));
-  for (const [index, id] of ids.entries()) {
-    store.finish(endOf(id));
-    if (index % 500 === 499) await store.flush();
-  }
-  const { count } = store.retained;
-  await store.close();
-  expect(count).toBeGreaterThan(1900);
-  expect(count).toBeLessThanOrEqual(2000);
-  const database = new Database(dir.join("predictions.db"), { readonly: true });
-  const rows = database.query<{ rows: number }, []>("SELECT count(*) rows FROM told").get()?.rows;
-  database.close();
-  expect(rows).toBeLessThanOrEqual(count / 40);
-  const next = await open(dir, { retention });
-  const found = await Promise.all(ids.map((id) => next.get(id)));
-  expect(found).toEqual(ids.map((id, index) => (index < ids.length - count ? undefined : endOf(id))));
-  await next.close();
-});
-
-describe("what retention does not allow is removed", () => {
-  test("by count, with its files", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
-    for (let index = 0; index < 40; index++) {
-      store.finish(largeEndOf(`a${index}`, 100_000));
-      await store.flush();
-    }
-    expect(store.retained.count).toBe(2);
-    expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(2);
-    await store.close();
-    const next = await open(dir);
-    const found = await Promise.all(["a37", "a38", "a39"].map(async (id) => (await next.get(id)) !== undefined));
-    expect(found).toEqual([false, true, true]);
-    await next.close();
-  });
-
-  test("by bytes, but for the newest", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxBytes: 10_000 } });
-    for (const [id, bytes] of Object.entries({ a1: 4000, a2: 4000, a3: 4000 })) {
-      store.finish(largeEndOf(id, bytes));
-      await store.flush();
-    }
-    expect(store.retained.count).toBe(2);
-    store.finish(largeEndOf("a4", 1_000_000));
-    await store.flush();
-    expect(store.retained.count).toBe(1);
-    await store.close();
-    const next = await open(dir);
-    expect(await next.get("a3")).toBeUndefined();
-    expect(await next.get("a4")).toBeDefined();
-    await next.close();
-  });
-
-  test("in the order in which they ended, though the file of one takes far longer to write", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
-    store.finish(largeEndOf("a1", 30_000_000));
-    store.finish(largeEndOf("a2", 100_000));
-    await store.flush();
-    store.finish(largeEndOf("a3", 100_000));
-    await store.close();
-    const next = await open(dir);
-    expect(await next.get("a1")).toBeUndefined();
-    expect(await next.get("a2")).toBeDefined();
-    await next.close();
-  });
-
-  test("by age, in which a clock that is set counts for nothing while there is a process", async () => {
-    await using dir = await tempDir();
-    const day = 24 * 3600 * 1000;
-    let wallMs = 100 * day;
-    const clocked = { retention: { ...keepAll, maxAgeMs: day }, wallClock: () => wallMs };
-    const store = await open(dir, clocked);
-    store.finish(endOf("a1"));
-    await store.create(requestOf("a2", { timeoutMs: day }));
-    await store.flush();
-    for (const jump of [-50 * day, 50 * day]) {
-      wallMs += jump;
-      store.finish(endOf(`a${wallMs}`));
-      await store.flush();
-    }
-    const { retained } = store;
-    expect(retained.count).toBe(3);
-    await store.close();
-
-    // Set back while there was no process: no time has passed.
-    wallMs -= 50 * day;
-    const second = await open(dir, clocked);
-    expect(await second.get("a1")).toBeDefined();
-    const [left] = await leftOf(second);
-    expect(left?.leftMs).toBeGreaterThan(day / 2);
-    second.finish(endOf("a3"));
-    await second.close();
-
-    // Hours that went by without a process are a part of the time.
-    wallMs += 2 * day;
-    const third = await open(dir, clocked);
-    expect([await third.get("a1"), await third.get("a3")]).toEqual([undefined, undefined]);
-    expect((await leftOf(third))[0]?.leftMs).toBeLessThan(0);
-    await third.close();
-  });
-
-  test("so that the file stays as large as what it keeps, however much goes through it", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxCount: 100 } });
-    const body = `["${"x".repeat(4000)}"]`;
-    for (let round = 0; round < 60; round++) {
-      const ids = Array.from({ length: 100 }, (_, index) => `a${round}-${index}`);
-      await Promise.all(ids.map((id) => store.create(requestOf(id, { body }))));
-      for (const id of ids) store.finish(largeEndOf(id, 4000));
-    }
-    await store.flush();
-    const sizeOf = async (suffix: string) => (await stat(dir.join(`predictions.db${suffix}`))).size;
-    // About 60 MB were written, and as much twice to the log.
-    expect(await sizeOf("")).toBeLessThan(8_000_000);
-    expect(await sizeOf("-wal")).toBeLessThan(32_000_000);
-    await store.close();
-    expect((await readdir(dir.path)).sort()).toEqual(["predictions.db", "predictions.db-files", "predictions.db-lock"]);
-  }, 120_000);
-});
-
 describe("the request that a prediction came by", () => {
   test("is known to the next process", async () => {
     await using dir = await tempDir();
@@ -458,7 +297,7 @@ describe("whom to tell", () => {
     await kept;
     await store.close();
     const next = await open(dir);
-    const left = await next.webhooks.left(everyone);
+    const left = await next.webhooks.left(() => true);
     expect(left.map(({ id, webhook }) => `${id} ${webhook}`).sort()).toEqual(["a1 new", "a2 new"]);
     await next.close();
   });

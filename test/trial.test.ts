@@ -26,7 +26,7 @@ const four = {
 };
 
 /** A model of four numbers with these weights. */
-async function folderOf(file: string, change: Record<string, string> = {}): Promise<string> {
+async function folderOf(file: string, change: Record<string, string | undefined> = {}): Promise<string> {
   const folder = await writeModel(dir, modelText({ ...four, batchSize: "4", weights: `"${file}"`, ...change }), file);
   await copyFile(weights.path(file), join(folder, file));
   return folder;
@@ -64,6 +64,13 @@ describe("outputs of an example", () => {
   test("that differ in a batch are refused", async () => {
     expect(await refusal("mixes.pt")).toMatch(mixed);
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
+  });
+
+  test("that differ in a batch are refused where nothing is said of batches, too, and told how to run alone", async () => {
+    const told =
+      /^model_invalid: output "y" differs by .*; if items have to run alone, declare batchSize: 1; .*--allow-random$/;
+    expect(await refusal("mixes.pt", { batchSize: undefined })).toMatch(told);
+    expect(await refusal("averages.pt", { ...padded(3), batchSize: undefined })).toMatch(told);
   });
 
   const padded = (size: number) => ({
@@ -118,10 +125,12 @@ describe("outputs of an example", () => {
     const builds = await Promise.all([
       cli(["build", await folderOf("deep.pt")], { env }),
       cli(["build", await folderOf("mixes.pt", { batchSize: "1" })], { env }),
+      cli(["build", await folderOf("firstrow.pt", { batchSize: undefined })], { env }),
       cli(["build", await folderOf("drops.pt"), "--allow-random"], { env }),
     ]);
     const warning = expect.stringMatching(/WARN .*output "y" differs/);
     expect(builds.map(({ code, stderr }) => ({ code, stderr }))).toEqual([
+      { code: 0, stderr: "" },
       { code: 0, stderr: "" },
       { code: 0, stderr: "" },
       { code: 0, stderr: warning },

@@ -119,7 +119,7 @@ describe("measuring", () => {
       },
       { settings },
     );
-    expect(broken).rejects.toThrow("broken");
+    await expect(broken).rejects.toThrow("broken");
   });
 });
 

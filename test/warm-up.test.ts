@@ -91,7 +91,7 @@ test("a batch that would take too long is not tried", async () => {
 
 test("the largest batch is halved until one fits into memory; when not even one item does, that is the fault", async () => {
   expect(await warmed((size) => size, { maxBatchSize: 48, fits: 13 })).toMatchObject({ maxBatchSize: 12 });
-  expect(warmed((size) => size, { fits: 0 })).rejects.toThrow("too much");
+  await expect(warmed((size) => size, { fits: 0 })).rejects.toThrow("too much");
 });
 
 describe("a forward pass that fails", () => {

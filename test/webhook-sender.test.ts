@@ -1,6 +1,6 @@
 /** Messages to receivers that are slow, silent or not what they say: each holds up itself alone. */
 import { expect, test } from "bun:test";
-import { checkArguments } from "../src/commands/arguments.ts";
+import { checkArguments } from "../src/command-line/arguments.ts";
 import { serveOptions } from "../src/config.ts";
 import { AddressGuard } from "../src/fetching/address-guard.ts";
 import { GuardedRequests } from "../src/fetching/guarded-requests.ts";

@@ -1,22 +1,22 @@
 /** `sconce build [DIR]` */
 import { existsSync } from "node:fs";
 import { z } from "zod";
+import { command } from "../command-line/command.ts";
+import { count, flag, openOption, option } from "../command-line/option.ts";
+import { Progress } from "../command-line/progress.ts";
 import { exampleOrZeros } from "../engine/warm-up.ts";
 import { SconceError } from "../errors.ts";
 import { AddressGuard } from "../fetching/address-guard.ts";
 import { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
 import type { Model } from "../model/define.ts";
-import { count, flag, openOption, option } from "../option.ts";
 import { decodeExample, predictOne, prepareExample, setUp } from "../serving/set-up.ts";
 import { tryOutputs, tryPostprocess } from "../serving/trial.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
-import { Progress } from "./progress.ts";
 import { configOf, deviceHere, type SourceModel, withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
@@ -164,8 +164,8 @@ async function requireSteady(
   const [item, again] = examples.map((each) => exampleOrZeros(tensors.inputs, each.tensors));
   const [runner] = runners;
   if (runner === undefined || item === undefined || again === undefined) return;
-  const { maxBatchSize, devices } = facts;
-  const isOnCpu = devices.includes("cpu");
+  const isOnCpu = facts.devices.includes("cpu");
+  const maxBatchSize = model.settings.batchSize && facts.maxBatchSize;
   const tried = await tryOutputs(runner, { tensors, items: [item, again], maxBatchSize, isOnCpu });
   const unsteady = await tryPostprocess({ model, pipeline, examples, results: await runner.run([item]) });
   const faults = [...tried.map(({ fault }) => fault?.message), unsteady].filter((fault) => fault !== undefined);

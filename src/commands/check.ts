@@ -1,13 +1,13 @@
 /** `sconce check [DIR]` */
 import { colorize } from "consola/utils";
 import { formatBytes } from "../bytes.ts";
+import { command } from "../command-line/command.ts";
+import { flag, option } from "../command-line/option.ts";
+import { formatTable } from "../command-line/table.ts";
 import { SconceError } from "../errors.ts";
-import { flag, option } from "../option.ts";
 import { type Examination, examine, findingOf, newExamination } from "./check/examination.ts";
-import { command } from "./command.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
-import { formatTable } from "./table.ts";
 import { withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 

@@ -1,12 +1,12 @@
 /** `sconce compile [repo[:tag]] -o FILE` */
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
+import { command } from "../command-line/command.ts";
+import { modelStore } from "../command-line/model-source.ts";
+import { openOption, option } from "../command-line/option.ts";
+import { Progress } from "../command-line/progress.ts";
 import { compileExecutable } from "../compile/executable.ts";
 import { log } from "../log.ts";
-import { openOption, option } from "../option.ts";
-import { command } from "./command.ts";
-import { modelStore } from "./model-source.ts";
-import { Progress } from "./progress.ts";
 
 const places = ["embedded", "external"] as const;
 

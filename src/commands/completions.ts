@@ -1,9 +1,9 @@
 /** `sconce completions SHELL`: what bash, zsh and fish complete, made of the commands' own definitions. */
 import { z } from "zod";
+import { flagName, isSwitch } from "../command-line/arguments.ts";
+import { type Command, command, type LazyCommand } from "../command-line/command.ts";
+import type { Option } from "../command-line/option.ts";
 import { SconceError } from "../errors.ts";
-import type { Option } from "../option.ts";
-import { flagName, isSwitch } from "./arguments.ts";
-import { type Command, command, type LazyCommand } from "./command.ts";
 
 const shells = { bash, zsh, fish } as const;
 

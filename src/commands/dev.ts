@@ -1,8 +1,8 @@
 /** `sconce dev [DIR]` */
 import { statSync } from "node:fs";
+import { command } from "../command-line/command.ts";
 import { type ServeConfig, serveGroups, serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
-import { command } from "./command.ts";
 import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 

@@ -1,13 +1,13 @@
 /** `sconce doctor` */
 import { colors } from "consola/utils";
+import { command } from "../command-line/command.ts";
+import { modelStore } from "../command-line/model-source.ts";
+import { flag, option } from "../command-line/option.ts";
 import { serveOptions } from "../config.ts";
 import type { Check } from "../doctor/check.ts";
 import { bun, cores, descriptors, memory, port, processor, system } from "../doctor/machine.ts";
 import { native } from "../doctor/native.ts";
 import { cache, credentials, data, models } from "../doctor/storage.ts";
-import { flag, option } from "../option.ts";
-import { command } from "./command.ts";
-import { modelStore } from "./model-source.ts";
 
 export const doctor = command({
   name: "doctor",

@@ -1,6 +1,11 @@
 /** `sconce image [repo[:tag]] -o DIR` */
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
+import { command } from "../command-line/command.ts";
+import { modelStore } from "../command-line/model-source.ts";
+import { openOption, option } from "../command-line/option.ts";
+import { Progress } from "../command-line/progress.ts";
+import { formatTable } from "../command-line/table.ts";
 import { SconceError } from "../errors.ts";
 import { openBase } from "../image/base-image.ts";
 import { type WrittenImage, writeImage } from "../image/image.ts";
@@ -8,12 +13,7 @@ import { ImageLayout } from "../image/layout.ts";
 import { imagePlatform } from "../image/platform.ts";
 import { makeProgram } from "../image/program.ts";
 import { log } from "../log.ts";
-import { openOption, option } from "../option.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
-import { modelStore } from "./model-source.ts";
-import { Progress } from "./progress.ts";
-import { formatTable } from "./table.ts";
 
 /** What an image layout calls an image (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";

@@ -3,13 +3,13 @@ import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { z } from "zod";
+import { command } from "../command-line/command.ts";
+import { modelStore } from "../command-line/model-source.ts";
+import { flag, openOption, option } from "../command-line/option.ts";
+import { programName } from "../command-line/program-name.ts";
+import { sourcesFolder } from "../compile/sources.ts";
 import { SconceError } from "../errors.ts";
-import { flag, openOption, option } from "../option.ts";
-import { programName } from "../program-name.ts";
-import { sourcesFolder } from "../sources.ts";
 import { checkRepository } from "../store/reference.ts";
-import { command } from "./command.ts";
-import { modelStore } from "./model-source.ts";
 import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
 
@@ -21,7 +21,7 @@ export const init = command({
   description: "Write a model folder to start from: it type-checks, builds and serves as it is",
   details: `The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.
 
-Its tsconfig.json finds the types in node_modules/sconce, a link to this sconce that is not committed; --link makes it again, where a colleague has cloned the folder.`,
+Its tsconfig.json finds the types in node_modules/sconce, a link to this sconce that is not committed; --link makes it again, where a colleague has cloned the folder, or npm install has removed it.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,

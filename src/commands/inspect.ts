@@ -1,9 +1,10 @@
 /** `sconce inspect [repo[:tag]]` */
-import { flag, option } from "../option.ts";
-import { type Command, command } from "./command.ts";
-import { type ModelSource, modelStore } from "./model-source.ts";
+
+import { type Command, command } from "../command-line/command.ts";
+import { type ModelSource, modelStore } from "../command-line/model-source.ts";
+import { flag, option } from "../command-line/option.ts";
+import { formatJson } from "../command-line/table.ts";
 import { shorten } from "./predict/output-files.ts";
-import { formatJson } from "./table.ts";
 
 export const inspect = inspectCommand(
   modelStore,

@@ -3,6 +3,12 @@ import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
+import { abortable } from "../command-line/abortable.ts";
+import { command } from "../command-line/command.ts";
+import { flag, openOption, option } from "../command-line/option.ts";
+import { programName } from "../command-line/program-name.ts";
+import { Progress } from "../command-line/progress.ts";
+import { formatTable } from "../command-line/table.ts";
 import { SconceError } from "../errors.ts";
 import { chooseTorch } from "../libraries/choose-wheel.ts";
 import { glibcVersion } from "../libraries/glibc.ts";
@@ -10,15 +16,9 @@ import { installLibtorch } from "../libraries/install-libtorch.ts";
 import { type InstalledLibtorch, installationsFolder, installedLibtorchs } from "../libraries/installed-libtorch.ts";
 import { torchMinors } from "../libraries/libtorch-build.ts";
 import { log } from "../log.ts";
-import { flag, openOption, option } from "../option.ts";
-import { programName } from "../program-name.ts";
 import { IndexClient } from "../wheels/index-client.ts";
 import { isLocal, PackageIndex, shown } from "../wheels/package-index.ts";
 import { asUrl, pipConfig } from "../wheels/pip-config.ts";
-import { command } from "./command.ts";
-import { Progress } from "./progress.ts";
-import { abortable } from "./registry-options.ts";
-import { formatTable } from "./table.ts";
 
 const actions = ["install", "list", "rm"] as const;
 

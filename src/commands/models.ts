@@ -1,12 +1,11 @@
 /** `sconce models` */
-
 import { formatBytes } from "../bytes.ts";
+import { command } from "../command-line/command.ts";
+import { flag, option } from "../command-line/option.ts";
+import { programName } from "../command-line/program-name.ts";
+import { formatAge, formatTable } from "../command-line/table.ts";
 import { log } from "../log.ts";
-import { flag, option } from "../option.ts";
-import { programName } from "../program-name.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
-import { formatAge, formatTable } from "./table.ts";
 
 export const models = command({
   name: "models",

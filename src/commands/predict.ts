@@ -1,18 +1,18 @@
 /** `sconce predict [repo[:tag]] field=value …` */
 import { z } from "zod";
+import { type Command, command } from "../command-line/command.ts";
+import { type ModelSource, modelStore } from "../command-line/model-source.ts";
+import { flag, listOption, openOption, option } from "../command-line/option.ts";
+import { formatJson } from "../command-line/table.ts";
 import { serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { isLogJson, log } from "../log.ts";
-import { flag, listOption, openOption, option } from "../option.ts";
 import { withConsole } from "../serving/captured-console.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
-import { type Command, command } from "./command.ts";
-import { type ModelSource, modelStore } from "./model-source.ts";
 import { readInput } from "./predict/input.ts";
 import { LocalModel } from "./predict/local-model.ts";
 import { OutputTargets, shorten } from "./predict/output-files.ts";
 import { SchemaNode } from "./predict/schema.ts";
-import { formatJson } from "./table.ts";
 
 export const predict = predictCommand(
   modelStore,

@@ -1,13 +1,13 @@
 /** `sconce pull HOST/repo[:tag]` */
 import { z } from "zod";
+import { command } from "../command-line/command.ts";
+import { openOption } from "../command-line/option.ts";
 import { SconceError } from "../errors.ts";
-import { openOption } from "../option.ts";
 import { parseRemoteReference } from "../registry/remote-reference.ts";
 import { parseReference, type TagReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
-import { credentialsHelp, registryOptions } from "./registry-options.ts";
-import { type LocalName, localName, pullModel } from "./registry-pull.ts";
+import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
+import { type LocalName, localName, pullModel } from "./registry/registry-pull.ts";
 
 export const pull = command({
   name: "pull",

@@ -1,6 +1,8 @@
 /** `sconce push [REF] HOST/repo[:tag]` */
-
 import { formatBytes } from "../bytes.ts";
+import { abortable } from "../command-line/abortable.ts";
+import { command } from "../command-line/command.ts";
+import { Progress } from "../command-line/progress.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { push as pushModel, siblingsOf } from "../registry/push.ts";
@@ -8,9 +10,7 @@ import { Registry } from "../registry/registry.ts";
 import { formatRemote, isLoopback, parseRemoteReference } from "../registry/remote-reference.ts";
 import { latestTag, parseReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
-import { Progress } from "./progress.ts";
-import { abortable, credentialsHelp, registryOptions } from "./registry-options.ts";
+import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
 
 export const push = command({
   name: "push",

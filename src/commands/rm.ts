@@ -1,12 +1,11 @@
 /** `sconce rm REF…` */
-
 import { formatBytes } from "../bytes.ts";
+import { command } from "../command-line/command.ts";
+import { flag, option } from "../command-line/option.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
-import { flag, option } from "../option.ts";
 import { parseReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
 
 export const rm = command({
   name: "rm",

@@ -1,17 +1,18 @@
 /** `sconce serve [[HOST/]repo[:tag]]`, and what a compiled executable does by itself. */
+
+import { type Command, command } from "../command-line/command.ts";
+import { type ModelSource, modelStore } from "../command-line/model-source.ts";
 import { serveGroups, serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
-import { exitProcess } from "../exit.ts";
 import { log } from "../log.ts";
 import { surviveStrayErrors } from "../model/stray-errors.ts";
+import { exitProcess } from "../processes/exit.ts";
 import { thisProgram } from "../processes/program.ts";
 import { isRemote } from "../registry/remote-reference.ts";
-import { type Server, startServer } from "../server.ts";
+import { type Server, startServer } from "../server/server.ts";
 import { ModelStore } from "../store/store.ts";
-import { type Command, command } from "./command.ts";
-import { type ModelSource, modelStore } from "./model-source.ts";
 import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
-import { credentialsHelp, registryOptions } from "./registry-options.ts";
+import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
 
 export const serve = serveCommand(
   modelStore,
@@ -55,7 +56,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
       const withoutWeights = options.role === "front";
       const packaged =
         reference !== undefined && isRemote(reference)
-          ? await (await import("./registry-pull.ts")).pulledModel(new ModelStore(), reference, {
+          ? await (await import("./registry/registry-pull.ts")).pulledModel(new ModelStore(), reference, {
               plainHttp: options.plainHttp,
               withoutWeights,
             })

@@ -1,6 +1,7 @@
 /** `sconce tag SOURCE TARGET` */
+
+import { command } from "../command-line/command.ts";
 import { ModelStore } from "../store/store.ts";
-import { command } from "./command.ts";
 
 export const tag = command({
   name: "tag",

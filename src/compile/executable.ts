@@ -5,13 +5,13 @@ import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import { cacheLocation, secureFolder } from "../libraries/cache-folder.ts";
 import { nativeLocation } from "../native/addon.ts";
-import { sourcesFolder } from "../sources.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";
 import { entryModules } from "./entry-modules.ts";
 import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";
+import { sourcesFolder } from "./sources.ts";
 
 export interface CompileOptions {
   readonly outfile: string;
@@ -25,8 +25,6 @@ export interface CompileOptions {
    * beside the executable.
    */
   readonly libtorch: "embedded" | "external" | "beside";
-  /** Keeps packed libraries from one time to the next (default: the user's). */
-  readonly cacheFolder?: string;
   readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
 }
 
@@ -131,7 +129,7 @@ async function packed(
     const librariesSize = await Bun.write(path, Bun.file(own.path));
     return { libraries: { ...own, path }, librariesSize };
   }
-  const kept = options.cacheFolder ?? cacheLocation(process.env.SCONCE_CACHE_DIR);
+  const kept = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // The addon alone is compressed in no time.
     cacheFolder: hasLibtorch && kept !== undefined ? secureFolder(kept) : folder,

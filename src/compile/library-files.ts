@@ -4,9 +4,9 @@ import { dirname, join } from "node:path";
 import { SconceError } from "../errors.ts";
 import { findAddon } from "../libraries/find-addon.ts";
 import { libtorchBuild } from "../libraries/libtorch-build.ts";
+import { linkedTo } from "../libraries/linked-libraries.ts";
 import { addonName } from "../libraries/pack.ts";
 import { type NativeLocation, nativeLocation } from "../native/addon.ts";
-import { linkedTo } from "./linked-libraries.ts";
 
 export interface LibraryFile {
   /** As it is looked for by what needs it. */

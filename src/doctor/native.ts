@@ -1,10 +1,10 @@
 /** What `sconce doctor` says of libtorch, the addon and GPUs: it loads them, and looks at what was loaded. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { programName } from "../command-line/program-name.ts";
 import { messageOf } from "../errors.ts";
 import { libtorchBuild } from "../libraries/libtorch-build.ts";
 import { cudaDeviceCount, torchVersion } from "../native/binding.ts";
-import { programName } from "../program-name.ts";
 import { systemText } from "../system-file.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 

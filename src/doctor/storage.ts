@@ -2,9 +2,9 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { formatBytes } from "../bytes.ts";
+import { programName } from "../command-line/program-name.ts";
 import { messageOf } from "../errors.ts";
 import { cacheLocation } from "../libraries/cache-folder.ts";
-import { programName } from "../program-name.ts";
 import { credentialFiles } from "../registry/credentials.ts";
 import { storeLocation } from "../store/location.ts";
 import { ModelStore } from "../store/store.ts";

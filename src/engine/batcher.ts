@@ -9,14 +9,14 @@ import { LateItems } from "./late-items.ts";
 import { LeadTime } from "./lead-time.ts";
 import { MadeBatches } from "./made-batches.ts";
 
-/** Batches that failed whose items wait for their parts to be run, before others are let in. */
+/** While parts of more failed batches than this wait, no new batch is begun. */
 const MOST_PARTED = 2;
 /** Predictions in a batch, of its items, up to which these have many each; items, of the most of a batch, of the others that pass them by. */
 const FEW = 1 / 4;
 
-/** Whom the batcher tells what became of an item. Every item added and not removed is told of exactly once. */
+/** Is told what became of items: of every item that is added and not removed exactly once. */
 export interface BatchListener<T, R> {
-  /** They wait no more, or behind all others: there is room for as many. An item may be told of again. */
+  /** These items wait no more, or behind all others: there is room for as many new ones. An item may be dispatched again. */
   dispatched(items: readonly T[], cause: BatchCause): void;
   /** The batch ran: `result` holds a row for each item, in order. */
   finished(items: readonly T[], result: R): void;
@@ -36,7 +36,7 @@ export interface BatcherOptions<T, R> {
   readonly policy: BatchPolicy;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
-  /** Whether all that the listener was told is beyond this process, which an item that is alone may end; who says no pumps when it is. */
+  /** Whether all that the listener was told has left this process, which an item that runs alone may end. After a false the listener calls `pump` once it has. */
   readonly isHeard?: (() => boolean) | undefined;
   /** Whether a batch that failed for `cause` is worth running again in parts. */
   readonly isWorthHalving: (cause: unknown) => boolean;
@@ -179,7 +179,7 @@ export class Batcher<T extends Queued, R> {
     });
   }
 
-  /** The next batch for a free runner: a part of one that failed and one of those that wait, in turn; of lanes that failed when it is time. */
+  /** The next batch for a free runner: parts of failed batches and new batches in turn, and those of late lanes when they are due. */
   #next(): T[] | undefined {
     const late = this.#takeLate();
     if (late !== undefined) return late;
@@ -191,8 +191,8 @@ export class Batcher<T extends Queued, R> {
   }
 
   /**
-   * Whether one of those that wait has its turn. While batches fail faster than bad items are found, as many of a great many new lanes do, none has: parts
-   * would become ever more, and no item of theirs would end.
+   * Whether a new batch goes before the next part of a failed one. None does while batches fail faster than their bad items are found, as with many new
+   * lanes: parts would pile up, and no item of theirs would end.
    */
   get #isDueNext(): boolean {
     if (this.#parts.length === 0) return true;
@@ -200,9 +200,7 @@ export class Batcher<T extends Queued, R> {
   }
 
   #takeLate(): T[] | undefined {
-    if (!this.#late.isDue) return undefined;
-    this.#cause = "late";
-    return this.#late.take((key) => this.#mostOf(key), this.#options.maxPaddedBytes);
+    return this.#late.isDue ? this.#lateBatch() : undefined;
   }
 
   /** Others whose last batch has just ended may come again. */
@@ -214,6 +212,10 @@ export class Batcher<T extends Queued, R> {
       this.#pumpAt(atMs, now);
       return undefined;
     }
+    return this.#lateBatch();
+  }
+
+  #lateBatch(): T[] | undefined {
     this.#cause = "late";
     return this.#late.take((key) => this.#mostOf(key), this.#options.maxPaddedBytes);
   }
@@ -322,8 +324,8 @@ export class Batcher<T extends Queued, R> {
   }
 
   /**
-   * The device first: what follows for the items of a batch can wait until it is busy again. But an item that is alone may end this process, which
-   * must not be laid at the door of one that has ended before it and was not told of.
+   * The device first: the listener is told once the runner has its next batch. But an item that runs alone may end this process: what ended before it
+   * is told first, or it would be taken for the cause.
    */
   #pumpAnd(tell: () => void, isToldFirst: boolean): void {
     if (isToldFirst) tell();
@@ -353,14 +355,14 @@ export class Batcher<T extends Queued, R> {
     }, wasReserved);
   }
 
-  /** A lane that failed without others goes last from now on, with all that it has. */
+  /** Where a failed batch was of one lane, that lane goes last from now on, with all its items. */
   #blame(batch: readonly T[]): void {
     const [first] = batch;
     if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
     this.#late.blame(first.lane);
     const waiting = this.#queue.remove(first.lane);
     for (const item of waiting) this.#late.add(item);
-    // They hold up no others' room.
+    // Items behind all others take no room from new ones.
     if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
   }
 

@@ -44,8 +44,8 @@ async function anyForCpu(weights: readonly string[]): Promise<boolean> {
 }
 
 /** Whether all devices that a text names can be used on this machine. */
-export function areThere(asked: string, countGpus = cudaDeviceCount): boolean {
-  return asked === "cpu" || asked === "auto" || missingOf(asked, gpusOf(countGpus())).length === 0;
+export function areThere(asked: string): boolean {
+  return asked === "cpu" || asked === "auto" || missingOf(asked, gpusOf(cudaDeviceCount())).length === 0;
 }
 
 function gpusOf(count: number): string[] {

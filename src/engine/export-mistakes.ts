@@ -10,7 +10,11 @@ export interface ExportMistake {
   python(inputs: readonly string[]): string;
 }
 
-const exporting = "torch.export.export(net.eval(), example)";
+/** With the batch left free: who pastes a line for another mistake must not come back with a fixed one. */
+function exporting(inputs: readonly string[]): string {
+  const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
+  return `torch.export.export(net.eval(), example, dynamic_shapes={${free}})`;
+}
 
 const otherDtypes =
   "the weights and what they are given have other dtypes: export after net.float(), or declare the inputs as the weights take them";
@@ -20,7 +24,7 @@ export const exportMistakes = {
     name: "fixed batch",
     seen: /with a batch of \d+ \(\d+ worked\)|compiled for at most|not with 1 item/,
     python: (inputs) =>
-      `torch.export.export(net.eval(), example, dynamic_shapes={${inputs.map((name) => `"${name}": {0: torch.export.Dim("batch", min=1, max=64)}`).join(", ")}})  # an example of 2 rows or more; in forward x.shape[0], no number`,
+      `program = ${exporting(inputs)}  # an example of 2 rows or more; in forward x.shape[0], no number`,
   },
   noBatch: {
     name: "no batch dimension",
@@ -30,13 +34,13 @@ export const exportMistakes = {
   trainingMode: {
     name: "training mode",
     seen: /Expected more than 1 value per channel when training/,
-    python: () => `program = ${exporting}  # eval() before it is traced or exported`,
+    python: (inputs) => `program = ${exporting(inputs)}  # eval() before it is traced or exported`,
   },
   halfPrecision: {
     name: "half precision",
     seen: /(same dtype|scalar type|Input type).*\b(Half|BFloat16|c10::Half|HalfTensor)\b/i,
     cause: otherDtypes,
-    python: () => `net = net.float(); program = ${exporting}  # or declare float16(…) in model.ts`,
+    python: (inputs) => `net = net.float(); program = ${exporting(inputs)}  # or declare float16(…) in model.ts`,
   },
   dtype: {
     name: "dtype",
@@ -59,7 +63,8 @@ export const exportMistakes = {
     seen: /from the '(CUDA|XLA|MPS)' backend|Expected all tensors to be on the same device|not compiled with CUDA|No CUDA GPUs/i,
     cause:
       'a device is written into the network (device="cuda", .cuda()): take that of an input, x.device, and export again',
-    python: () => `net = net.cpu(); program = ${exporting}  # in forward: torch.zeros(4, device=x.device)`,
+    python: (inputs) =>
+      `net = net.cpu(); program = ${exporting(inputs)}  # in forward: torch.zeros(4, device=x.device)`,
   },
   operator: {
     name: "unknown operator",
@@ -84,12 +89,12 @@ export const exportMistakes = {
   },
   mixed: {
     name: "training mode, or items mixed",
-    python: () =>
-      `program = ${exporting}  # batch normalization in training mode? else: no mean, sum or norm over dim=0`,
+    python: (inputs) =>
+      `program = ${exporting(inputs)}  # batch normalization in training mode? else: no mean, sum or norm over dim=0`,
   },
   random: {
     name: "training mode, or random outputs",
-    python: () => `program = ${exporting}  # dropout kept by a trace? else take the noise as an input`,
+    python: (inputs) => `program = ${exporting(inputs)}  # dropout kept by a trace? else take the noise as an input`,
   },
 } as const satisfies Readonly<Record<string, ExportMistake>>;
 

@@ -2,9 +2,9 @@
 import { FairQueue, type Queued } from "./fair-queue.ts";
 import { MadeBatches } from "./made-batches.ts";
 
-/** Batches of others between two of these. */
+/** Other batches between two batches of late items. */
 const OTHERS_BETWEEN = 8;
-/** Others that were answered and come again are not kept waiting: these begin when no batch of others was begun for so long. */
+/** Late items are begun once no other batch was begun for so long: clients that were answered and come again are not kept waiting. */
 const IDLE_MS = 20;
 
 export class LateItems<T extends Queued> {
@@ -24,18 +24,18 @@ export class LateItems<T extends Queued> {
     return this.length > 0 && this.#othersSince >= OTHERS_BETWEEN;
   }
 
-  /** From when on there are no others. */
+  /** From when on no other batch is expected. */
   get idleAtMs(): number {
     return this.#othersAtMs + IDLE_MS;
   }
 
-  /** What comes of this lane from now on is late. The batch that has shown it was not others'. */
+  /** Items of this lane are late from now on. The batch that failed does not count as another's. */
   blame(lane: object): void {
     this.#lanes.add(lane);
     this.#othersAtMs = -Infinity;
   }
 
-  /** False for an item of another lane. */
+  /** @returns false for an item of a lane that is not late, which is not added */
   add(item: T): boolean {
     if (item.isLate) this.#lanes.add(item.lane);
     const isLate = this.#lanes.has(item.lane);
@@ -43,7 +43,7 @@ export class LateItems<T extends Queued> {
     return isLate;
   }
 
-  /** The parts of a batch that failed; false where others have items in it. */
+  /** Adds the parts of a failed batch. @returns false where other lanes have items in it: then nothing is added */
   addParts(parts: readonly T[][]): boolean {
     const areLate = this.#areLate(parts.flat());
     if (areLate) this.#parts.add(...parts);

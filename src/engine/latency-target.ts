@@ -3,16 +3,16 @@ import { Arrivals } from "./arrivals.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
-/** A part of a batch goes first when it serves so many times as many items a second: where the device works in steps. */
+/** Split a batch when a part of it has so many times the throughput: some devices work in steps. */
 const STEP = 1.25;
-/** Half a batch is as good as the whole when it serves about as many items a second. */
+/** Half a batch is preferred when it has this share of the whole's throughput. */
 const AS_GOOD = 0.95;
-/** A smaller batch must serve so many times as many items a second as come. */
+/** Least throughput of a smaller batch, in multiples of the arrival rate. */
 const KEEPS_UP = 1.1;
-/** The part of what waiting can save that the oldest item waits at most. */
+/** Longest wait of the oldest item, as a share of the time that waiting can save. */
 const OLDEST_SHARE = 0.3;
 
-/** How many times the target the rate is taken over at which items come. */
+/** Arrival-rate window, in multiples of the latency target. */
 const MEMORY = 2;
 
 /**

@@ -1,5 +1,5 @@
 /** How long before a batch ends the next one is given to its runner, so that the device does not wait for the event loop. */
-import { RecentMost } from "../recent-most.ts";
+import { RecentMost } from "./recent-most.ts";
 
 /** Of handing a batch over, and of a timer's whole milliseconds. */
 const LEAST_MS = 2;

@@ -1,9 +1,9 @@
 /** The whole command line as one executable: its sources are inside, and its libraries or beside it; models come from the store. */
 import { main as commandLine } from "../cli.ts";
-import { setLibraries } from "../commands/model-source.ts";
+import { setLibraries } from "../command-line/model-source.ts";
+import { programName } from "../command-line/program-name.ts";
 import type { CommandLineContents } from "../compile/contents.ts";
-import { programName } from "../program-name.ts";
-import { setSources } from "../sources.ts";
+import { setSources } from "../compile/sources.ts";
 import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 import { unpackSources } from "./unpack-sources.ts";
 

@@ -1,17 +1,17 @@
 /** The command line of a compiled executable, which serves its model unless a command is named. */
 import { basename, dirname, join } from "node:path";
 import { version } from "../../package.json";
-import { peekOptions } from "../commands/arguments.ts";
-import { type Command, command } from "../commands/command.ts";
+import { peekOptions } from "../command-line/arguments.ts";
+import { type Command, command } from "../command-line/command.ts";
+import { type ModelSource, modelStore } from "../command-line/model-source.ts";
+import type { OptionTable } from "../command-line/option.ts";
+import { exitCodes, runProgram } from "../command-line/program.ts";
 import { inspectCommand } from "../commands/inspect.ts";
-import { type ModelSource, modelStore } from "../commands/model-source.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
 import type { Contents, EmbeddedModel } from "../compile/contents.ts";
 import { serveOptions } from "../config.ts";
-import type { OptionTable } from "../option.ts";
-import { exitCodes, runProgram } from "../program.ts";
-import { rolesFor } from "../roles.ts";
+import { rolesFor } from "../server/roles.ts";
 import { annotations } from "../store/manifest.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";

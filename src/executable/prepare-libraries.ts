@@ -2,7 +2,8 @@
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
-import { Progress } from "../commands/progress.ts";
+import { flag, openOption, option } from "../command-line/option.ts";
+import { Progress } from "../command-line/progress.ts";
 import type { ProgramContents } from "../compile/contents.ts";
 import { cacheLocation } from "../libraries/cache-folder.ts";
 import { loadExternalLibtorch } from "../libraries/external-libtorch.ts";
@@ -10,7 +11,6 @@ import { LibraryCache } from "../libraries/library-cache.ts";
 import { addonName, type LibraryPack, unpackedSize } from "../libraries/pack.ts";
 import { log } from "../log.ts";
 import { type NativeLocation, setNativeLocation } from "../native/binding.ts";
-import { flag, openOption, option } from "../option.ts";
 import { makeRunFolder } from "../processes/run-folder.ts";
 
 /** Options of executables that unpack something. */

@@ -5,7 +5,7 @@ import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
 import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { JsonSchema } from "../model/wire-schema.ts";
 import { addPageRoutes } from "../page/page.ts";
 import type { Lifecycle } from "./lifecycle.ts";

@@ -1,7 +1,7 @@
 /** Every request on its way in and out: its answer is named after it, counted, and written down where that is asked for. */
 import { isLogged, log } from "../log.ts";
 import { routeOf } from "../metrics/labels.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { HeadAsGet } from "./head-as-get.ts";
 import type { Fetch } from "./listener.ts";
 import { RequestContext } from "./request-context.ts";

@@ -1,6 +1,6 @@
 /** Where the other fronts of this server reach this one: a Unix socket in a folder that is private to the server. */
 import { rmSync } from "node:fs";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { Fetch } from "./listener.ts";
 import { urlOf } from "./path.ts";
 import { metricsPath, type SiblingsOptions } from "./siblings.ts";

@@ -1,6 +1,6 @@
 /** What a worker of replicas answers at its port: whether it is well, and what it counts. */
 import { Hono } from "hono";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { pathOf } from "./path.ts";
 import { problemOf, problemResponse } from "./problem.ts";

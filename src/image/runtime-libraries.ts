@@ -1,8 +1,8 @@
 /** What programs need of the system to be started: glibc's loader and libraries, and the C++ runtime, as this machine has them. */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { linkedTo } from "../compile/linked-libraries.ts";
 import { SconceError } from "../errors.ts";
+import { linkedTo } from "../libraries/linked-libraries.ts";
 
 /** A library where a program in a container finds it, and where its content lies here. */
 export interface RuntimeLibrary {

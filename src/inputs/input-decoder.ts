@@ -2,11 +2,11 @@
 
 import { type Fault, SconceError } from "../errors.ts";
 import { pointerTo } from "../json.ts";
+import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../model/fault-limit.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { withoutUnions } from "../model/union-issues.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
-import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "./fault-limit.ts";
 import { isTooDeep } from "./nesting.ts";
 import { thrownIssue } from "./thrown-issue.ts";
 

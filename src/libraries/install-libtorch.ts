@@ -1,7 +1,6 @@
 /** Puts down the libraries of a wheel of torch, and what they need of others: complete from the moment their folder has its name. */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
-import { type Linked, linkedTo } from "../compile/linked-libraries.ts";
 import { SconceError } from "../errors.ts";
 import { diskFault, requireRoom } from "../store/disk-fault.ts";
 import { syncPath } from "../store/durable.ts";
@@ -13,6 +12,7 @@ import { compareReleases, isAllowed } from "../wheels/version.ts";
 import { Wheel, type WheelOptions } from "../wheels/wheel.ts";
 import type { ZipEntry } from "../zip.ts";
 import { runsHere } from "./choose-wheel.ts";
+import { type Linked, linkedTo } from "./linked-libraries.ts";
 import { loadLibrary } from "./load-library.ts";
 
 export interface InstallOptions {

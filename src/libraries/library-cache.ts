@@ -75,7 +75,7 @@ export class LibraryCache {
   }
 
   /**
-   * Removes what others than this pack's were unpacked. A process that has loaded them keeps them.
+   * Removes the unpacked libraries of other packs. A process that has loaded them keeps them.
    * @returns the folders that are gone, and their bytes
    */
   async clean(pack: LibraryPack | undefined): Promise<{ readonly folders: readonly string[]; readonly bytes: number }> {

@@ -15,15 +15,15 @@ import { Charge } from "./charge.ts";
 export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
 export type Part = (typeof parts)[number];
 
-/** Part of the account that is left to pictures: one alone may take as much, and all others are refused or wait as if none were there. */
+/** Share of the account for pictures. One picture may take all of it; the limits of other parts leave pictures out. */
 const PICTURES = 0.35;
 
-/** The same for files, of which the largest input has at most as many bytes. */
+/** The same for files; those of one input have at most as many bytes. */
 const FILES = 0.25;
 
 /**
- * How far the account may be filled by those who can be refused or wait. Work that is further on its way may fill more of it: what was accepted must be
- * able to end, in batches.
+ * How full the account may be for a request of each part to be granted. Work that is further on its way may fill more of it: what was accepted must
+ * be able to end, in batches.
  */
 const fullAt = {
   bodies: 0.4,
@@ -35,19 +35,22 @@ const fullAt = {
 type Asking = keyof typeof fullAt;
 
 /**
- * Who asks for less than this part of what is left of the account always has room: large requests must not keep small ones out. A fixed part for
- * small ones would need a size that is small (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
+ * A request for less than this share of the free account is always granted: large requests must not keep small ones out. A reserve for small ones
+ * would need a fixed size that counts as small (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
  */
 const OF_FREE = 1 / 256;
 
 /**
- * What outputs have at least together, for small ones: for a moment more may be held than the account has, by a body that is checked, and what was accepted
- * is to end all the same.
+ * Share that small outputs always have together: while a large body is checked more may be held than the account has, and accepted work must still
+ * end.
  */
 const FREE_FOR_OUTPUTS = 1 / 16;
 
-/** Bytes of memory that a byte of an output is counted with: its text, of two bytes a character where one of them needs it, and its copy in bytes while it is sent. */
+/** Bytes of memory that count for a byte of an output: two in its text, where a character needs them, and one in the copy that is sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
+
+/** The same of a tensor: one copy is here, to be run once more, and two are where it runs: as it came, and in its batch. */
+export const HELD_PER_TENSOR_BYTE = 3;
 
 export interface MemoryAccountOptions {
   /** By default there is no limit. */
@@ -66,10 +69,10 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** What another process gives back tells nobody here: who waits looks this often, and only while somebody waits. */
+/** Polling interval while something waits for room: siblings give bytes back without a word. */
 const LOOK_MS = 50;
 
-/** Less is not worth the milliseconds that a collection takes. */
+/** Less garbage is not worth the milliseconds of a collection. */
 const MIN_GARBAGE = 16 * 2 ** 20;
 
 export class MemoryAccount {
@@ -94,9 +97,9 @@ export class MemoryAccount {
   /** In the order in which they came. */
   readonly #waiters: Waiter[] = [];
   #willWake = false;
-  /** Given back since all garbage was collected the last time. */
+  /** Bytes let go of since the last full collection. */
   #garbage = 0;
-  /** Of these, since a collection of young garbage was asked for. */
+  /** Bytes let go of since a collection of young garbage was last asked for. */
   #youngGarbage = 0;
   #willCollect = false;
   #look: ReturnType<typeof setTimeout> | undefined;
@@ -119,7 +122,7 @@ export class MemoryAccount {
     return this.#held.sum() + this.#pictures.sum() + this.#results.sum();
   }
 
-  /** Most that this process may keep of results, for all that they can be forgotten. */
+  /** Most bytes of results that this process may keep, although they can be forgotten. */
   get maxResultBytes(): number {
     return this.maxBytes / 4 / this.#processes;
   }
@@ -149,14 +152,15 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether so many bytes more fit. What would be alone, but for results that can be forgotten, always fits; so does what would be refused and is small beside what is left.
-   * @param own bytes that who asks holds already
+   * Whether so many bytes more fit. They always do where nothing else is held but results, which can be forgotten; and where they are few beside
+   * the free account, for parts that are refused rather than kept waiting.
+   * @param own bytes that the asker holds already
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
-    // Others are not refused, but have their turns.
+    // These wait for their turn.
     if (part === "files" || part === "tensors") return false;
     const ofOutputs = (FREE_FOR_OUTPUTS * this.maxBytes) / this.#processes - this.#parts.outputs;
     return bytes <= OF_FREE * Math.max(this.maxBytes - used, part === "outputs" ? ofOutputs : 0);
@@ -221,7 +225,7 @@ export class MemoryAccount {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
       this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
-      // Others may have waited for their turn only.
+      // Those behind it may have waited for their turn alone.
       this.#wakeLater();
       reject(signal.reason);
     };
@@ -251,7 +255,7 @@ export class MemoryAccount {
     return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
   }
 
-  /** So many bytes were let go of, whether or not they were counted. They are memory still, until garbage is collected. */
+  /** Bytes were let go of, counted or not. They stay in memory until garbage is collected. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
     this.#youngGarbage += bytes;
@@ -259,15 +263,14 @@ export class MemoryAccount {
   }
 
   /**
-   * By itself the engine of JavaScript lets its heap double before it collects all garbage. So it is made to as soon as what is held and what may be
-   * garbage are more than the account; at once, as one turn of the loop may make a whole batch of outputs. From half of the account on it is asked to
-   * look for young garbage beside this thread. That finds nothing that outlived an earlier look, as files do whose bytes come slowly: what may be
-   * garbage is counted on.
+   * By itself JavaScriptCore lets its heap double before a full collection. So one is made as soon as held bytes and possible garbage exceed the
+   * account: at once, as one turn of the event loop may make a whole batch of outputs. From half of the account on a collection of young garbage is
+   * asked for beside this thread. It misses what outlived an earlier one, as files do whose bytes come slowly, so it does not reset `#garbage`.
    */
   #collect(): void {
     const least = Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes);
     if (this.#garbage < least) return;
-    // What others let go of nobody knows here: as much as this process may.
+    // The garbage of siblings is not known here: each process has its share of the room.
     const room = (this.maxBytes - this.used) / this.#processes;
     if (this.#garbage > room) {
       this.#garbage = 0;
@@ -289,7 +292,7 @@ export class MemoryAccount {
     });
   }
 
-  /** Once for all that is given back in one turn of the loop. */
+  /** Once for all bytes that are given back in one turn of the event loop. */
   #wakeLater(): void {
     if (this.#willWake || this.#listeners.size + this.#waiters.length === 0) return;
     this.#willWake = true;

@@ -1,7 +1,7 @@
 /** Turns a model's bundled code into a `Model`; the bundle's imports of sconce and zod are supplied by this program. */
 import * as zod from "zod";
 import { isNoFile, messageOf, SconceError } from "../errors.ts";
-import { keepFromExit } from "../exit.ts";
+import { keepFromExit } from "../processes/exit.ts";
 import { Model } from "./define.ts";
 
 const NAMESPACE = "sconce-model";

@@ -4,7 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 /** An archive of PyTorch begins with its pickle, uncompressed: enough of it to see what was pickled. It ends with the names of its files. */
 const END_BYTES = 256 * 1024;
 
-const exporting = `torch.export.save(torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim("batch")},)), PATH)`;
+const exporting = `torch.export.save(torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), PATH)`;
 
 interface Kind {
   readonly what: string;

@@ -7,7 +7,7 @@ import { isLogged } from "../log.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { reasonOf } from "../metrics/labels.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { ItemFlow } from "../serving/item-flow.ts";
 import type { Refusal } from "../serving/item-list.ts";
 import type { ItemPipeline } from "../serving/item-pipeline.ts";

@@ -58,7 +58,7 @@ export class LivePrediction implements InRing<LivePrediction> {
   /** Why it failed; undefined for one that succeeded, or has not ended. */
   failedFor: FailureReason | undefined;
   /** Its inputs on their way, where these are counted. */
-  items: { readonly unsent: number } | undefined;
+  items: { readonly unsent: number; readonly heldBytes: number } | undefined;
   ring: InRing<LivePrediction>["ring"] = undefined;
   before: LivePrediction | undefined = undefined;
   after: LivePrediction | undefined = undefined;

@@ -24,19 +24,21 @@ export class OutputMemory implements Disposable {
   /** @returns undefined where so many bytes of text were taken; else why not, for the prediction that ends with it */
   take(bytes: number): { readonly message: string; readonly reason: FailureReason } | undefined {
     const memory = this.#memory;
-    const maxBytes = Math.min(this.#maxResultBytes, memory.maxOutputBytes);
+    const { maxOutputBytes } = memory;
+    const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
     this.#bytes += bytes;
     // What the model made is another copy.
     memory.dropped(bytes);
     if (this.#bytes > maxBytes) {
       const is = this.#live.count === 1 ? "The output has" : "The outputs have";
       const fix = this.#live.count === 1 ? "" : "; send fewer inputs in one request";
-      return { message: `${is} more than ${Math.floor(maxBytes)} bytes${fix}`, reason: "size" };
+      const limit = maxBytes < maxOutputBytes ? "--max-result-bytes" : "--max-memory";
+      return { message: `${is} more than ${Math.floor(maxBytes)} bytes (${limit})${fix}`, reason: "size" };
     }
     this.#charge ??= memory.add("outputs", 0);
     const held = HELD_PER_OUTPUT_BYTE * bytes;
-    const own = this.#charge.bytes + this.#live.charge.bytes;
-    if (this.#bytes > ALWAYS_BYTES && !memory.hasRoom("outputs", held, own)) {
+    const hasRoom = () => memory.hasRoom("outputs", held) || memory.hasRoom("outputs", held, this.#ownBytes);
+    if (this.#bytes > ALWAYS_BYTES && !hasRoom()) {
       return {
         message: "The server's memory is taken by other requests (--max-memory); try again later",
         reason: "memory",
@@ -44,6 +46,12 @@ export class OutputMemory implements Disposable {
     }
     this.#charge.grow(held);
     return undefined;
+  }
+
+  /** All that the prediction holds: its inputs are none of the others that it could wait for. */
+  get #ownBytes(): number {
+    const { charge, items } = this.#live;
+    return (this.#charge?.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);
   }
 
   [Symbol.dispose](): void {

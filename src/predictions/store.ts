@@ -19,13 +19,13 @@ export interface KeptRequest {
   readonly digest?: string | undefined;
   /** The request that it came by, for log lines. */
   readonly origin?: Origin | undefined;
-  /** Whom to tell of it; kept apart. */
+  /** Told how it ends; kept by `webhooks`. */
   readonly webhook?: Webhook | undefined;
 }
 
 /** A prediction that a process left behind. */
 export interface LeftRequest extends KeptRequest {
-  /** What is left of its time, of which the time without a process is a part. */
+  /** Milliseconds until its time is up; time without a process counts. */
   readonly leftMs: number;
   /** Processes that ended while it ran. */
   readonly deaths: number;
@@ -36,34 +36,34 @@ export interface LeftRequest extends KeptRequest {
 /** Which ended predictions can still be read. */
 export interface RetentionLimits {
   readonly maxCount: number;
-  /** By a clock that is never set. */
+  /** By a clock that cannot be set. */
   readonly maxAgeMs: number;
   /** Of all results together, in bytes; the newest is always kept. */
   readonly maxBytes: number;
 }
 
 export interface PredictionStore {
-  /** Whom to tell of predictions; undefined where that is not kept over restarts. */
+  /** Keeps the webhooks of predictions; undefined where they do not outlive this process. */
   readonly webhooks?: WebhookStore;
   /**
    * Keeps a request. What was kept is there after this process is killed, where the store outlives it.
    * @throws SconceError `predictions_unwritable` with the reason: a full disk, a folder that is read-only
    */
   create(request: KeptRequest): Promise<void>;
-  /** Notes that a kept request has begun: one that runs whenever its process dies is told from one that only waited. */
+  /** Notes that a kept request has begun: only requests that had begun are suspected when their process dies. */
   begun(id: string): void;
-  /** Takes that back: its process ends in order, which is no death that it may have caused. */
+  /** Takes `begun` back: its process ends in order, and not for its sake. */
   interrupted(id: string): void;
   /** Keeps how a prediction ended, kept as a request or not. The first outcome stands. */
   finish(record: EndedRecord): void;
   /** An ended prediction, once it is `written`, or a pending one that another process has. */
   get(id: string): Promise<PredictionRecord | undefined>;
   /**
-   * Resolves when an outcome of what was kept as a request is kept, or cannot be now: before that it is told to nobody, as a killed process would be
-   * followed by one that comes to another.
+   * Resolves when the outcome of a kept request is written, or cannot be now. It is told to nobody before: if this process were killed, the next one
+   * would run the request again and might come to another outcome.
    */
   written(id: string): Promise<void>;
-  /** Takes over what earlier processes with these owners left behind, oldest first; what had begun counts one more death. */
+  /** Takes over the requests that earlier processes with these owners left, oldest first; those that had begun count one more death. */
   left(owners: (owner: string) => boolean): AsyncIterable<LeftRequest>;
   /** Ended predictions that can be read, and the bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };

@@ -1,7 +1,7 @@
 /** The child's side of a role: runs it, and connects it with its supervisor. */
 import { SconceError } from "../errors.ts";
-import { exitProcess } from "../exit.ts";
 import { configureLog, log } from "../log.ts";
+import { exitProcess } from "./exit.ts";
 import { type FromChild, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
 import { tellError } from "./told-error.ts";

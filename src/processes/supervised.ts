@@ -30,7 +30,6 @@ export interface SupervisedOptions {
   onEnd?(reason: string): void;
   readonly clock?: Clock;
   readonly backoff?: Backoff;
-  readonly oomKills?: OomKills;
 }
 
 interface Running {
@@ -44,14 +43,13 @@ interface Running {
 }
 
 /** One for all children, so that no death is laid at the door of an earlier one. */
-let sharedOomKills: OomKills | undefined;
+const oomKills = new OomKills();
 
 export class Supervised {
   readonly #options: SupervisedOptions;
   readonly #name: string;
   readonly #clock: Clock;
   readonly #backoff: Backoff;
-  readonly #oomKills: OomKills;
   readonly #first = Promise.withResolvers<unknown>();
   readonly #stopped = Promise.withResolvers<void>();
   #state: "idle" | "first start" | "up" | "stopping" | "over" = "idle";
@@ -64,8 +62,6 @@ export class Supervised {
     this.#name = options.name ?? `${options.role} process`;
     this.#clock = options.clock ?? monotonicClock;
     this.#backoff = options.backoff ?? new Backoff();
-    sharedOomKills ??= new OomKills();
-    this.#oomKills = options.oomKills ?? sharedOomKills;
   }
 
   /**
@@ -177,7 +173,7 @@ export class Supervised {
   #ended({ watchdog, readySinceMs, failure, endedFor }: Running, end: ChildEnd): void {
     watchdog?.stop();
     this.#running = undefined;
-    const death = deathReason(end, this.#oomKills);
+    const death = deathReason(end, oomKills);
     if (this.#state === "stopping") {
       this.#options.onEnd?.("was stopped");
       this.#over();

@@ -1,7 +1,8 @@
 /** Bytes in a folder of an S3-compatible bucket, each request within its time, and what goes wrong with them as one error with a reason. */
+
+import { Gate } from "../collections/gate.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import { Gate } from "../serving/gate.ts";
 
 const SMALL_MS = 3000;
 /** Slower transfers are given up. */

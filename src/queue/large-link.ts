@@ -1,5 +1,5 @@
 /** A connection for commands with large values, which small ones must not wait behind: they go one by one, each with its whole time from its turn on. */
-import { Gate } from "../serving/gate.ts";
+import { Gate } from "../collections/gate.ts";
 import { type Argument, isTimeUp, type LuaScript, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 
 export class LargeLink implements Disposable {

@@ -2,7 +2,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { log } from "../log.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { Queue } from "./queue.ts";

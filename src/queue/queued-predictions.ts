@@ -1,7 +1,7 @@
 /** Predictions as every replica answers for them: they lie in the queue, whichever replica runs them. */
 import { SconceError } from "../errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { Creations } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";

@@ -2,7 +2,7 @@
 import type { ServeConfig } from "../config.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics, QueueGauges } from "../metrics.ts";
+import type { Metrics, QueueGauges } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";

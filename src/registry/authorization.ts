@@ -1,7 +1,7 @@
 /** The `Authorization` header for one repository of a registry: name and password, or a token for which those are exchanged. */
 import { z } from "zod";
 import { oneLine, SconceError } from "../errors.ts";
-import { boundedJson, chunksOf } from "./bounded-body.ts";
+import { boundedJson, chunksOf } from "../fetching/bounded-body.ts";
 import { type Credentials, findCredentials } from "./credentials.ts";
 import { isLoopback } from "./remote-reference.ts";
 

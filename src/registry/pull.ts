@@ -1,14 +1,14 @@
 /** Copies a model from a registry into the store. */
 import { z } from "zod";
 import { oneLine, SconceError } from "../errors.ts";
-import { limitFaults } from "../inputs/fault-limit.ts";
+import { boundedBytes, boundedJson } from "../fetching/bounded-body.ts";
+import { limitFaults } from "../model/fault-limit.ts";
 import { digestOf } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { ReceiveProgress } from "../store/receiving.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { ModelStore, PutResult } from "../store/store.ts";
 import { downloadBlob } from "./blob-download.ts";
-import { boundedBytes, boundedJson } from "./bounded-body.ts";
 import type { Registry, RegistryAnswer } from "./registry.ts";
 import { formatRemote } from "./remote-reference.ts";
 

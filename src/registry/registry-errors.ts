@@ -1,7 +1,7 @@
 /** What went wrong between here and a registry, as one line with the fix. */
 import { z } from "zod";
 import { messageOf, oneLine, SconceError } from "../errors.ts";
-import { boundedJson, chunksOf } from "./bounded-body.ts";
+import { boundedJson, chunksOf } from "../fetching/bounded-body.ts";
 import { isLoopback } from "./remote-reference.ts";
 
 const errorsSchema = z.looseObject({

@@ -17,7 +17,7 @@ const example = "registry.example.com/team/digits:v1";
 /** Whether a reference begins with a registry's host. */
 export function isRemote(text: string): boolean {
   const [host = "", rest] = text.split("/", 2);
-  return rest !== undefined && (/[.:]/.test(host) || host === "localhost");
+  return rest !== undefined && ((/[.:]/.test(host) && !/^\.\.?$/.test(host)) || host === "localhost");
 }
 
 /**

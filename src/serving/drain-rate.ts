@@ -1,14 +1,14 @@
 /** How fast a full server takes inputs on, learned from those that it took: it says how long a new prediction waits for its turn. */
 
-/** Of busy time; what happened twice as long ago counts half as much. */
+/** Half-life of what was counted, in busy time. */
 const HALF_LIFE_MS = 5000;
-/** Before so much busy time was seen nothing is known. */
+/** Least busy time from which a rate is told. */
 const LEAST_BUSY_MS = 1000;
 
 export class DrainRate {
   #items = 0;
   #busyMs = 0;
-  /** Since when there has been something to do that is not in `#busyMs`; undefined while there is nothing. */
+  /** Begin of the busy time that is not in `#busyMs` yet; undefined while there is nothing to do. */
   #busySinceMs: number | undefined;
 
   /** There is something to do from now on; may be told again. */
@@ -32,7 +32,7 @@ export class DrainRate {
 
   /**
    * Milliseconds until one more prediction has its first turn, behind one input of each of `predictions`; 0 while too little is known.
-   * What was busy and ended nothing so far counts too: a device that hangs gets slower by the second.
+   * Busy time counts before anything has ended in it: the wait behind a device that hangs grows by the second.
    */
   waitMs(predictions: number, nowMs: number): number {
     const busyMs = this.#busyMs + (this.#busySinceMs === undefined ? 0 : Math.max(0, nowMs - this.#busySinceMs));

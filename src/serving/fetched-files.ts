@@ -1,9 +1,10 @@
 /** The files of an input that were elsewhere, and the memory that they take from their first byte until they are let go of. */
+
+import type { Gate } from "../collections/gate.ts";
 import type { FetchedFile } from "../fetching/fetcher.ts";
 import { FileMemory, NoRoomNow } from "../memory/file-memory.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { ModelFile } from "../model/file.ts";
-import type { Gate } from "./gate.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
 
 export interface FetchOptions {

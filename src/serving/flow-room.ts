@@ -1,15 +1,12 @@
 /** What is on its way through the model's code and the engine, in items and bytes, and whether there is room for more. */
 import type { Charge } from "../memory/charge.ts";
-import type { MemoryAccount } from "../memory/memory-account.ts";
+import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import type { ItemList, ListItem } from "./item-list.ts";
 
 /** Inputs of all lists that the model's code is making ready at the same time. */
 const MAX_PREPARING = 512;
 
-/** Bytes of memory that a byte of a tensor is counted with: it is here, to be run once more, and where it runs as it came and as part of its batch. */
-const HELD_PER_TENSOR_BYTE = 3;
-
-/** Of the bytes, for lists whose items go behind all others: enough for a batch or two, as they wait long. */
+/** Share of `maxReadyBytes` for lists whose items go behind all others: enough for a batch or two, as they wait long. */
 const LATE_SHARE = 1 / 4;
 
 interface FlowRoomOptions {
@@ -23,27 +20,27 @@ interface FlowRoomOptions {
   readonly onRoom: () => void;
 }
 
-/** What some of the lists have. */
+/** Totals over lists. */
 interface Held {
   ready: number;
-  /** Lists with an item among these. */
+  /** Lists with a ready item. */
   lists: number;
   preparing: number;
-  /** Of what is ready, and of fetched files. */
+  /** Of ready items and fetched files. */
   bytes: number;
 }
 
 export class FlowRoom {
   readonly #options: FlowRoomOptions;
-  /** Of all bytes but fetched files, which are charged from their first byte. */
+  /** All bytes but those of fetched files, which are charged from their first byte. */
   readonly #charge: Charge;
   readonly #usual: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
   /** Of lists whose items go behind all others: they hold up none of them. */
   readonly #late: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
   #finishing = 0;
-  /** Of rows that `postprocess` has. */
+  /** Bytes of rows that wait for `postprocess`, or that an asynchronous one has. */
   #rowBytes = 0;
-  /** Bytes that an asynchronously prepared item is expected to have once it is ready, by those before it; undefined before the first one, where its declaration leaves it open. */
+  /** Expected bytes of an item that is being prepared: as declared, else by those before it; undefined before the first. */
   #expectedBytes: number | undefined;
 
   constructor(options: FlowRoomOptions) {
@@ -52,7 +49,7 @@ export class FlowRoom {
     this.#expectedBytes = options.itemBytes;
   }
 
-  /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
+  /** Items that wait for a batch; bytes of these, of fetched files and of rows on their way to `postprocess`. */
   get ready(): { readonly items: number; readonly bytes: number } {
     const [usual, late] = [this.#usual, this.#late];
     return { items: usual.ready + late.ready, bytes: usual.bytes + late.bytes + this.#rowBytes };
@@ -70,7 +67,7 @@ export class FlowRoom {
     return this.#fits(preparing, bytes + this.#rowBytes, maxReadyBytes);
   }
 
-  /** The same for one of a list whose items go behind all others. */
+  /** The same for an input of a list whose items go behind all others. */
   get isThereForLate(): boolean {
     const { maxReady, maxReadyBytes } = this.#options;
     const { ready, preparing, bytes } = this.#late;
@@ -132,7 +129,7 @@ export class FlowRoom {
     this.hold(lane, -bytes, 0);
   }
 
-  /** Its batch has ended: until then its tensors are held, here to be run once more and where they run. */
+  /** Its batch has ended: until then its tensors are held. */
   ended({ lane, tensorBytes }: ListItem): void {
     if (!lane.isOver) this.hold(lane, 0, -tensorBytes);
   }
@@ -145,7 +142,7 @@ export class FlowRoom {
 
   /** @param bytes of the item that was made; undefined where there is none */
   prepared(list: ItemList, bytes: number | undefined): void {
-    // The largest of late counts, so that few large items among many small ones are not underrated for long.
+    // Follows larger items at once and smaller ones slowly: a few large ones among many small must not be underestimated.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
     // Of a list that was ended nothing is counted any more.
     if (list.preparing === 0) return;
@@ -153,8 +150,10 @@ export class FlowRoom {
     this.#of(list).preparing -= 1;
   }
 
-  /** An asynchronous `postprocess` has begun with rows of so many bytes, or ended with them. */
-  finishing(bytes: number, change: 1 | -1): void {
+  /** Rows of so many bytes begin, or end, to wait for `postprocess` or to be in an asynchronous one. */
+  finishing(list: ItemList, bytes: number, change: 1 | -1): void {
+    list.finishing += change;
+    list.rowBytes += change * bytes;
     this.#finishing += change;
     this.#rowBytes += change * bytes;
     this.#charge.grow(change * bytes);

@@ -1,4 +1,6 @@
 /** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
+
+import { Gate } from "../collections/gate.ts";
 import { Ring } from "../collections/ring.ts";
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
@@ -8,7 +10,6 @@ import type { ModelFile } from "../model/file.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
 import { FlowRoom } from "./flow-room.ts";
-import { Gate } from "./gate.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -35,13 +36,13 @@ export interface StageObserver {
 
 const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
 
-/** Longest time spent beginning inputs before the event loop turns: a small network is done with one batch while the next is prepared. */
+/** Longest time spent beginning inputs before the event loop turns: the batch of a small network may have ended meanwhile. */
 const MAX_HOLD_MS = 2;
-/** Inputs of one list that are fetched, or asynchronously preprocessed, at the same time: those that hang must not hold up everybody. */
+/** Most inputs of one list that are fetched, or asynchronously preprocessed, at once: those that hang must not hold up other lists. */
 const MAX_SLOW_OF_ONE = 32;
-/** How often a queue that does not move is looked at. */
+/** Polling interval while nothing moves the queue. */
 const LOOK_MS = 50;
-/** By how much of the difference a slower item counts for how fast items can be. */
+/** How far `#leastMs` moves towards a slower item; it follows a faster one at once. */
 const SLOWER = 0.02;
 
 export class ItemFlow implements EngineListener<ListItem> {
@@ -51,15 +52,15 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #room: FlowRoom;
   /** Most items ready of a list with an input that failed: its items wait behind all others'. */
   readonly #maxReadyOfFailed: number;
-  /** Most items in the engine and in an asynchronous `postprocess` of a list with one in the latter. */
+  /** Most items of a list in the engine and in an asynchronous `postprocess` together, once it has one in the latter. */
   readonly #maxFinishingOfOne: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
-  /** Such lists whose items go behind all others, which had their turn and no room. */
+  /** Lists whose items go behind all others, and for which there was no room in their turn. */
   readonly #late = new Ring<ItemList>();
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
-  /** Of items that go to a runner, while there is no room for more. */
+  /** How fast items go to runners while there is no room for more. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
@@ -67,11 +68,11 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly counts = new ItemCounts();
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Milliseconds from being given to the engine until finished, of the fastest items of late. */
+  /** The least time of late from an item's submission to its end, in milliseconds. */
   #leastMs = 0;
-  /** When the input was begun that is being begun. */
+  /** When the current turn began. */
   #turnMs = 0;
-  /** Of the time that inputs may be begun for before others have their turn. */
+  /** Time spent beginning inputs since the event loop last turned. */
   #heldMs = 0;
   #willGoOn = false;
 
@@ -111,7 +112,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** Items that wait for a batch, and the bytes that they and what surrounds them hold. */
+  /** As `FlowRoom.ready`. */
   get ready(): { readonly items: number; readonly bytes: number } {
     return this.#room.ready;
   }
@@ -185,7 +186,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.suspects.ended(lane.client, true);
     this.#room.leave(item);
     this.#room.ended(item);
-    // As the engine has it.
+    // The engine does so as well.
     this.#room.putBehind(lane);
     this.counts.ended(lane, !isWaiting);
     lane.failed(item.index, error);

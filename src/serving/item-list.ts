@@ -4,6 +4,7 @@ import type { InRing, Ring } from "../collections/ring.ts";
 import type { Item } from "../engine/engine.ts";
 import { codedError, type SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
+import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
 import type { Sender } from "./suspects.ts";
 
@@ -72,6 +73,8 @@ export class ItemList implements InRing<ItemList> {
   bytes = 0;
   /** Of these, what the account of memory counts with tensors: files that were fetched it counts from their first byte. */
   tensorBytes = 0;
+  /** Of the rows of those that are finishing. */
+  rowBytes = 0;
   #inputs: InputList | undefined;
   #left: number;
   readonly #receiver: OutputReceiver;
@@ -130,6 +133,13 @@ export class ItemList implements InRing<ItemList> {
   /** Bytes of the files that an input had fetched. */
   fetchedBytes(index: number): number {
     return this.#files?.get(index)?.bytes ?? 0;
+  }
+
+  /** Bytes of the account of memory that its inputs hold on their way: fetched files, tensors and rows. */
+  get heldBytes(): number {
+    let bytes = HELD_PER_TENSOR_BYTE * this.tensorBytes + this.rowBytes;
+    for (const files of this.#files?.values() ?? []) bytes += files.bytes;
+    return bytes;
   }
 
   /** Whether the model's code runs in a `scope`; where it does not, none need be made. */

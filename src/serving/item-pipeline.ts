@@ -2,11 +2,11 @@
 import type { Rows } from "../engine/engine.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { FetchedFile, Fetcher } from "../fetching/fetcher.ts";
-import { limitFaults } from "../inputs/fault-limit.ts";
 import { MAX_FAULTS } from "../inputs/input-decoder.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
+import { limitFaults } from "../model/fault-limit.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";

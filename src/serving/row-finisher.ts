@@ -40,13 +40,14 @@ export class RowFinisher {
       this.#turns.took(performance.now() - beganMs);
       return;
     }
+    const { room, onFinished } = this.#options;
     const { lane } = item;
     const bytes = bytesOf(rows);
-    this.#holds(lane, bytes, 1);
+    room.finishing(lane, bytes, 1);
     this.#turns.add(lane, () => {
-      this.#holds(lane, bytes, -1);
+      room.finishing(lane, bytes, -1);
       if (!lane.isOver) this.#finish(item, rows);
-      this.#options.onFinished(lane);
+      onFinished(lane);
     });
   }
 
@@ -70,8 +71,8 @@ export class RowFinisher {
   }
 
   #finishLater({ lane, index, bytes, beganMs }: LaterRow, output: Promise<unknown>): void {
-    const { observer, onFinished } = this.#options;
-    this.#holds(lane, bytes, 1);
+    const { room, observer, onFinished } = this.#options;
+    room.finishing(lane, bytes, 1);
     output
       .then(
         (value) => {
@@ -81,14 +82,9 @@ export class RowFinisher {
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
-        this.#holds(lane, bytes, -1);
+        room.finishing(lane, bytes, -1);
         onFinished(lane);
       });
-  }
-
-  #holds(lane: ItemList, bytes: number, change: 1 | -1): void {
-    this.#options.room.finishing(bytes, change);
-    lane.finishing += change;
   }
 }
 

@@ -14,13 +14,13 @@ export interface Sender {
   readonly name: string;
 }
 
-/** By how much an item counts for the share of a client's items that fail. */
+/** Weight of one item in the share of a client's items that fail. */
 const GAIN = 1 / 16;
-/** Of a larger share than this all items go last. */
+/** Above this share all items of a client go last. */
 const MAX_SHARE = 1 / 4;
-/** There are others while one of theirs came within this time. */
+/** Other clients count as present for so long after an item of theirs. */
 const OTHERS_MS = 2000;
-/** As long after the last failure addresses are not looked at. */
+/** Clients are told apart for so long after the last failure. */
 const WATCH_MS = 60_000;
 const MAX_SHARES = 10_000;
 
@@ -35,7 +35,7 @@ export class Suspects {
     this.#now = now;
   }
 
-  /** Whether it matters who sends what. */
+  /** Whether clients are told apart now: an item has failed of late. */
   get isWatching(): boolean {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }

@@ -31,7 +31,8 @@ export interface Trial {
   readonly tensors: Model["tensors"];
   /** The tensors of the example, made twice. */
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
-  readonly maxBatchSize: number;
+  /** Largest batch; undefined where the author said nothing, and operators may ask for any. */
+  readonly maxBatchSize: number | undefined;
   /** Elsewhere an item that is too long for the weights would end all that comes after it. */
   readonly isOnCpu: boolean;
 }
@@ -59,10 +60,16 @@ export async function tryOutputs(
   const [item, again] = items;
   const alone = await runner.run([item]);
   const second = await runner.run([again]);
-  const batch = maxBatchSize < 3 ? [other(item), item] : [item, other(item), item];
-  const together =
-    maxBatchSize === 1 ? undefined : await runner.run(batch).catch(() => runner.run(batch.map(() => item)));
-  const besideLonger = maxBatchSize > 1 && isOnCpu ? await runBesideLonger(runner, inputs, item) : undefined;
+  const batch = (maxBatchSize ?? 2) < 3 ? [other(item), item] : [item, other(item), item];
+  const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
+  // Weights that take no batch say so where one is asked for.
+  const together = await (maxBatchSize === undefined
+    ? runTogether().catch(() => undefined)
+    : maxBatchSize > 1
+      ? runTogether()
+      : undefined);
+  const besideLonger = maxBatchSize !== 1 && isOnCpu ? await runBesideLonger(runner, inputs, item) : undefined;
+  const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
   const part = rowParting(cutToOwn(outputs));
   const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
   const [own, padded] = [alone, besideLonger].map((given) => given && part(structuredClone(given), 0, sizes));
@@ -80,10 +87,10 @@ export async function tryOutputs(
     }
     if (!isOff(mixed)) {
       if (filled === undefined || !isOff(filled)) return { ...told, fault: undefined };
-      const message = `output "${name}" differs by up to ${text(filled)} when the example runs beside a longer item: the weights take what fills it up for a part of it (a mean over all of a padded dimension, attention without a mask?)`;
+      const message = `output "${name}" differs by up to ${text(filled)} when the example runs beside a longer item: the weights take what fills it up for a part of it (a mean over all of a padded dimension, attention without a mask?)${fix}`;
       return { ...told, fault: { kind: "padding", message } };
     }
-    const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)`;
+    const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
     return { ...told, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
 }

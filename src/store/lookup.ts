@@ -1,8 +1,7 @@
 /** Which model of the index a reference stands for, and what to say when it stands for none. */
-
 import { closest } from "../closest.ts";
+import { programName } from "../command-line/program-name.ts";
 import { SconceError } from "../errors.ts";
-import { programName } from "../program-name.ts";
 import type { IndexEntry } from "./index-file.ts";
 import { formatReference, generatedTag, latestTag, type Reference } from "./reference.ts";
 

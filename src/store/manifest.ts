@@ -1,6 +1,6 @@
 /** What a packaged model is made of: manifest, config and layers, as they stand in the store and in registries. */
 import { z } from "zod";
-import { limitFaults } from "../inputs/fault-limit.ts";
+import { limitFaults } from "../model/fault-limit.ts";
 import { arrayTypes, type DType } from "../model/tensor.ts";
 import { isDigest } from "./reference.ts";
 

@@ -1,7 +1,7 @@
 /** Reads the manifest and the config of a packaged model, which may come from a registry and are checked like any input. */
 import { z } from "zod";
+import { programName } from "../command-line/program-name.ts";
 import { SconceError } from "../errors.ts";
-import { programName } from "../program-name.ts";
 import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";
 import {

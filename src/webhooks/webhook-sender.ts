@@ -1,9 +1,10 @@
 /** Sends one message to one receiver, signed, and says what became of it. */
+
+import { Gate } from "../collections/gate.ts";
 import { messageOf } from "../errors.ts";
+import { boundedBytes, chunksOf } from "../fetching/bounded-body.ts";
 import type { GuardedRequests } from "../fetching/guarded-requests.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
-import { boundedBytes, chunksOf } from "../registry/bounded-body.ts";
-import { Gate } from "../serving/gate.ts";
 import { signatures } from "./signature.ts";
 
 /** Of what a message says: what is longer is left out, and the receiver reads it. */

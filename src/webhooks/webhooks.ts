@@ -4,7 +4,7 @@ import { LogFields, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { urlLabel } from "../model/url-label.ts";
 import { newId } from "../predictions/ids.ts";
 import type { LivePrediction } from "../predictions/live.ts";

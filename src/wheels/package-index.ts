@@ -3,7 +3,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { z } from "zod";
-import { limitFaults } from "../inputs/fault-limit.ts";
+import { limitFaults } from "../model/fault-limit.ts";
 import type { IndexAnswer, IndexClient } from "./index-client.ts";
 import { unavailable, unescaped } from "./index-client.ts";
 import { normalizedName } from "./requirement.ts";

@@ -1,6 +1,6 @@
 /** Commands of `sconce` in this process: one of its own takes half a second of a processor before it does anything. */
 import { runCommand } from "citty";
-import type { Command } from "../../src/commands/command.ts";
+import type { Command } from "../../src/command-line/command.ts";
 import { withConsole } from "../../src/serving/captured-console.ts";
 
 export interface CommandHereOptions {

@@ -14,6 +14,8 @@ const right = {
   example: "{ x: 1 }",
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) })",
   postprocess: "({ y }) => ({ y: y.data[0] })",
+  // `together` says how many items share a batch.
+  batchSize: "1",
 } as const;
 
 /** The text of a model.ts with some fields changed; one that is undefined is left out. */

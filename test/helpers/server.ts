@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { build as buildCommand } from "../../src/commands/build.ts";
 import { type ServeConfig, serveOptions } from "../../src/config.ts";
 import { configureLog } from "../../src/log.ts";
-import { type Server, startServer } from "../../src/server.ts";
+import { type Server, startServer } from "../../src/server/server.ts";
 import { IndexFile } from "../../src/store/index-file.ts";
 import { ModelStore } from "../../src/store/store.ts";
 import { Client } from "./client.ts";

@@ -212,8 +212,8 @@ class Stages {
   }
 
   async #steadiness(runner: Runner, item: readonly Tensor[], again: readonly Tensor[]): Promise<void> {
-    const { tensors } = this.#source.model;
-    const maxBatchSize = this.#told.batches.at(-1)?.size ?? 1;
+    const { tensors, settings } = this.#source.model;
+    const maxBatchSize = settings.batchSize && (this.#told.batches.at(-1)?.size ?? 1);
     const tried = await tryOutputs(runner, {
       tensors,
       items: [item, again],

@@ -2,6 +2,7 @@
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { z } from "zod";
+import { modelStore } from "../../command-line/model-source.ts";
 import { AddressGuard } from "../../fetching/address-guard.ts";
 import { Fetcher } from "../../fetching/fetcher.ts";
 import type { Model } from "../../model/define.ts";
@@ -10,7 +11,6 @@ import { ItemPipeline } from "../../serving/item-pipeline.ts";
 import { prepareExample, runSetup } from "../../serving/set-up.ts";
 import { mediaTypes } from "../../store/manifest.ts";
 import type { PackagedLayer } from "../../store/packaged-model.ts";
-import { modelStore } from "../model-source.ts";
 import { declaredConfig, type SourceModel, withSource } from "../try-out/source-model.ts";
 import { writeDeclared } from "./folder-source.ts";
 

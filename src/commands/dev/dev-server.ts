@@ -1,15 +1,15 @@
 /** Serves a folder through front processes that follow one another on one port, and an engine process that stays for as long as the weights do. */
 import { resolve } from "node:path";
 import type { ServeConfig } from "../../config.ts";
-import type { EngineEvents } from "../../engine-link.ts";
 import { codedError, SconceError } from "../../errors.ts";
-import { allDone, type EngineNews, type FrontStart } from "../../front-process.ts";
-import { FOREVER_MS, meetingPlace } from "../../fronts.ts";
 import { log } from "../../log.ts";
 import { Child } from "../../processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../processes/run-folder.ts";
 import { Supervised } from "../../processes/supervised.ts";
-import { engineProcess } from "../../server.ts";
+import type { EngineEvents } from "../../server/engine-link.ts";
+import { allDone, type EngineNews, type FrontStart } from "../../server/front-process.ts";
+import { FOREVER_MS, meetingPlace } from "../../server/fronts.ts";
+import { engineProcess } from "../../server/server.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
 import { DevPort, FrontDoor } from "./dev-port.ts";

@@ -1,10 +1,10 @@
 /** Models of a folder that is served without being packaged: their code lies in a folder for this run, their files where the author has them. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type ModelSource, modelStore } from "../../command-line/model-source.ts";
 import { SconceError } from "../../errors.ts";
 import { type ModelConfig, mediaTypes } from "../../store/manifest.ts";
 import { type PackagedLayer, PackagedModel } from "../../store/packaged-model.ts";
-import { type ModelSource, modelStore } from "../model-source.ts";
 
 /** What the processes of the server are told of the model. */
 interface Declared {

@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
+import { modelStore } from "../../command-line/model-source.ts";
 import { SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
-import { modelStore } from "../model-source.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 
@@ -28,7 +28,7 @@ export async function modelFolder(
   const kept = (path: string) => ({ path, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-      throw new SconceError("usage", `${given} is not a folder`);
+      throw new SconceError("usage", `there is no ${given}: expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
       throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
     await modelStore.prepareLibraries();

@@ -1,8 +1,8 @@
 /** An input of weights as they take it, and how a command line says it: `--input x=float32[N,784]`. */
 import { statSync } from "node:fs";
 import { z } from "zod";
+import { listOption } from "../../command-line/option.ts";
 import { arrayTypes, type DType } from "../../model/tensor.ts";
-import { listOption } from "../../option.ts";
 
 /** A size that may differ from call to call. */
 export interface FreeSize {

@@ -1,7 +1,7 @@
 /** Saves the output, or a field of it, as JSON or as a NumPy array: which is told by the ending of the file. */
 import { writeFile } from "node:fs/promises";
+import { formatJson } from "../../command-line/table.ts";
 import { SconceError } from "../../errors.ts";
-import { formatJson } from "../table.ts";
 import { npyOf } from "./npy.ts";
 import type { SchemaNode } from "./schema.ts";
 

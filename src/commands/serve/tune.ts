@@ -1,5 +1,6 @@
 /** `sconce serve --tune`: measures settings of a model on this machine, and prints them with the flags to set. */
 import { availableParallelism } from "node:os";
+import { formatTable } from "../../command-line/table.ts";
 import type { ServeConfig } from "../../config.ts";
 import { batchSizeFor } from "../../engine/open-runners.ts";
 import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../../engine/tuner.ts";
@@ -7,10 +8,9 @@ import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { loadModel } from "../../model/load.ts";
-import { fetcherFor } from "../../serve-limits.ts";
+import { fetcherFor } from "../../server/serve-limits.ts";
 import { openModel } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
-import { formatTable } from "../table.ts";
 
 /** Larger batches are tried only of a model that declares them. */
 const LEAST_TRIED = 64;

@@ -1,5 +1,5 @@
 /** The option of commands that run a model's code to try it. */
-import { duration, option } from "../../option.ts";
+import { duration, option } from "../../command-line/option.ts";
 
 export const timeoutOption = option({
   description: "Seconds that one call of the model's code may take",

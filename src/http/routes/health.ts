@@ -1,7 +1,7 @@
 /** Liveness, readiness and metrics, and the app that stands in while the model is set up. */
 import { Hono } from "hono";
 import type { Refusal } from "../../metrics/labels.ts";
-import type { Metrics } from "../../metrics.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
 import { addPageRoutes } from "../../page/page.ts";
 import type { Lifecycle, Unready } from "../lifecycle.ts";
 import { pathOf } from "../path.ts";

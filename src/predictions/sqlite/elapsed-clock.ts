@@ -12,20 +12,18 @@ export interface ClockMark {
  * right where it went forward, and as no time where it went backward.
  */
 export class ElapsedClock {
-  readonly #now: () => number;
   #base: number;
 
-  constructor(last: ClockMark, wallMs: number, now: () => number = () => performance.now()) {
-    this.#now = now;
-    this.#base = last.elapsedMs + Math.max(0, wallMs - last.wallMs) - now();
+  constructor(last: ClockMark, wallMs: number) {
+    this.#base = last.elapsedMs + Math.max(0, wallMs - last.wallMs) - performance.now();
   }
 
   now(): number {
-    return this.#base + this.#now();
+    return this.#base + performance.now();
   }
 
   /** Processes that share a database follow the one that is ahead. */
   follow(elapsedMs: number): void {
-    this.#base = Math.max(this.#base, elapsedMs - this.#now());
+    this.#base = Math.max(this.#base, elapsedMs - performance.now());
   }
 }

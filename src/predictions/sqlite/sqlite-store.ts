@@ -1,10 +1,10 @@
 /** Keeps predictions in a SQLite database that outlives this process. The database is on a thread of its own: see sqlite-worker.ts. */
 
+import { Gate } from "../../collections/gate.ts";
 import { OpenMap } from "../../collections/open-map.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import { Gate } from "../../serving/gate.ts";
 import type { FileLock } from "../../store/lock.ts";
 import { hashOf } from "../ids.ts";
 import { MemoryStore } from "../memory-store.ts";

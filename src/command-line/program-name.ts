@@ -1,5 +1,5 @@
 /** What people type to get here, for help and hints that they can paste; `scripts/sconce` says it of a checkout. */
-import { isExecutable } from "./processes/program.ts";
+import { isExecutable } from "../processes/program.ts";
 
 export const programName = process.env.SCONCE_PROGRAM ?? typedName();
 

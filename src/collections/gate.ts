@@ -1,5 +1,5 @@
 /** Lets only so many tasks run at the same time, in turn over those for whom they are. */
-import { OwnersInTurn } from "../collections/owners-in-turn.ts";
+import { OwnersInTurn } from "./owners-in-turn.ts";
 
 export class Gate {
   readonly #maxRunning: number;

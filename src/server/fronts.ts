@@ -1,14 +1,14 @@
 /** The fronts of a server that has several, as their supervisor sees them. */
-import type { ServeConfig } from "./config.ts";
+import type { ServeConfig } from "../config.ts";
+import { freePort, localUrl } from "../http/listener.ts";
+import { slots } from "../metrics/counts.ts";
+import type { RunFolder } from "../processes/run-folder.ts";
+import { SharedCounters } from "../processes/shared-counters.ts";
+import { Supervised } from "../processes/supervised.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { Front } from "./front.ts";
 import { allDone, counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
-import { freePort, localUrl } from "./http/listener.ts";
-import { slots } from "./metrics/counts.ts";
-import type { RunFolder } from "./processes/run-folder.ts";
-import { SharedCounters } from "./processes/shared-counters.ts";
-import { Supervised } from "./processes/supervised.ts";
-import type { PackagedModel } from "./store/packaged-model.ts";
 
 export interface FrontsOptions {
   readonly packaged: PackagedModel;

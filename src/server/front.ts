@@ -1,45 +1,41 @@
 /** One process that answers clients: it listens, makes inputs ready for an engine, and keeps predictions. */
-import { version } from "../package.json";
-import type { ServeConfig } from "./config.ts";
-import type { Fetcher } from "./fetching/fetcher.ts";
+import { version } from "../../package.json";
+import type { ServeConfig } from "../config.ts";
+import type { Fetcher } from "../fetching/fetcher.ts";
+import { createApp } from "../http/app.ts";
+import { familyOf } from "../http/families.ts";
+import { Lifecycle } from "../http/lifecycle.ts";
+import { type Fetch, Listener, type ListenOptions } from "../http/listener.ts";
+import { OutputLinks } from "../http/output-links.ts";
+import { recordJson } from "../http/record-json.ts";
+import { named } from "../http/requests.ts";
+import { createStartingApp } from "../http/routes/health.ts";
+import { listenForSiblings } from "../http/sibling-listener.ts";
+import { Siblings, type SiblingsOptions } from "../http/siblings.ts";
+import { createWorkerApp } from "../http/worker-app.ts";
+import { Bodies } from "../inputs/bodies.ts";
+import { InputDecoder } from "../inputs/input-decoder.ts";
+import { LargeBodies } from "../inputs/large-bodies.ts";
+import { log } from "../log.ts";
+import { logLimit } from "../log-limit.ts";
+import { MemoryAccount, type MemoryAccountOptions } from "../memory/memory-account.ts";
+import { Metrics } from "../metrics/metrics.ts";
+import { decodings, STUCK_MS } from "../model/decoding-gate.ts";
+import type { Model } from "../model/define.ts";
+import { loadModel } from "../model/load.ts";
+import type { Unfinished } from "../predictions/admission.ts";
+import type { PredictionRecord } from "../predictions/record.ts";
+import type { PredictionService } from "../predictions/service.ts";
+import type { PredictionStore } from "../predictions/store.ts";
+import { EventLoopLag } from "../processes/event-loop-lag.ts";
+import type { Replica } from "../queue/replica.ts";
+import type { FileCaps } from "../serving/item-pipeline.ts";
+import type { RunningModel } from "../serving/set-up.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import { generatedTag } from "../store/reference.ts";
+import { openWebhooks } from "../webhooks/open-webhooks.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
-import { createApp } from "./http/app.ts";
-import { familyOf } from "./http/families.ts";
-import { Lifecycle } from "./http/lifecycle.ts";
-import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
-import { OutputLinks } from "./http/output-links.ts";
-import { recordJson } from "./http/record-json.ts";
-import { named } from "./http/requests.ts";
-import { createStartingApp } from "./http/routes/health.ts";
-import { listenForSiblings } from "./http/sibling-listener.ts";
-import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
-import { createWorkerApp } from "./http/worker-app.ts";
-import { Bodies } from "./inputs/bodies.ts";
-import { InputDecoder } from "./inputs/input-decoder.ts";
-import { LargeBodies } from "./inputs/large-bodies.ts";
-
-import { log } from "./log.ts";
-import { logLimit } from "./log-limit.ts";
-
-import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
-import { Metrics } from "./metrics.ts";
-import { decodings, STUCK_MS } from "./model/decoding-gate.ts";
-import type { Model } from "./model/define.ts";
-import { loadModel } from "./model/load.ts";
-
-import type { Unfinished } from "./predictions/admission.ts";
-
-import type { PredictionRecord } from "./predictions/record.ts";
-import type { PredictionService } from "./predictions/service.ts";
-import type { PredictionStore } from "./predictions/store.ts";
-import { EventLoopLag } from "./processes/event-loop-lag.ts";
-import type { Replica } from "./queue/replica.ts";
 import { fetcherFor, fileCapsOf, maxMemoryOf } from "./serve-limits.ts";
-import type { FileCaps } from "./serving/item-pipeline.ts";
-import type { RunningModel } from "./serving/set-up.ts";
-import type { PackagedModel } from "./store/packaged-model.ts";
-import { generatedTag } from "./store/reference.ts";
-import { openWebhooks } from "./webhooks/open-webhooks.ts";
 
 /** What a front hands to whoever opens its engine. */
 export interface FrontTools {
@@ -283,6 +279,6 @@ async function replicaOf(
   const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
   if (url === undefined) return undefined;
   // Redis's client takes a tenth of a server's start to load.
-  const { Replica } = await import("./queue/replica.ts");
+  const { Replica } = await import("../queue/replica.ts");
   return new Replica({ ...own, config, url, name, repository: packaged.repository });
 }

@@ -1,15 +1,15 @@
 /** A command line with subcommands: finds the command, shows help, and turns every error into one line and an exit code. */
 import { type CommandDef, runCommand } from "citty";
-import { closest } from "./closest.ts";
-import { peekOptions } from "./commands/arguments.ts";
-import type { Command, LazyCommand } from "./commands/command.ts";
-import { type HelpTexts, helpOf, helpWidth } from "./commands/help.ts";
-import { commonOptions } from "./config.ts";
-import { messageOf, SconceError } from "./errors.ts";
-import { exitProcess } from "./exit.ts";
-import { configureLog, isLogJson, log } from "./log.ts";
-import { messageWithLine } from "./model/author-line.ts";
-import { type Roles, roleOf, runRole } from "./processes/link.ts";
+import { closest } from "../closest.ts";
+import { commonOptions } from "../config.ts";
+import { messageOf, SconceError } from "../errors.ts";
+import { configureLog, isLogJson, log } from "../log.ts";
+import { messageWithLine } from "../model/author-line.ts";
+import { exitProcess } from "../processes/exit.ts";
+import { type Roles, roleOf, runRole } from "../processes/link.ts";
+import { peekOptions } from "./arguments.ts";
+import type { Command, LazyCommand } from "./command.ts";
+import { type HelpTexts, helpOf, helpWidth } from "./help.ts";
 
 export interface Program extends HelpTexts, CommandDef {
   readonly subCommands: Record<string, Command | LazyCommand>;
@@ -101,7 +101,7 @@ function fail(thrown: unknown): number {
   // Citty refuses calls without an argument that is required.
   const missing = thrown instanceof Error && /^Missing required positional argument: (\S+)/.exec(thrown.message)?.[1];
   const error = missing ? new SconceError("usage", `missing argument ${missing} (see --help)`) : thrown;
-  // Who reads the output has had enough of it, like `head`: nothing is wrong.
+  // EPIPE: the reader closed the pipe, as `head` does. Nothing is wrong.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;
   if (isLogJson()) {

@@ -1,15 +1,15 @@
 /** The process that has libtorch: it opens the weights, and runs the batches of all fronts. */
 import { z } from "zod";
-import type { ModelSource } from "./commands/model-source.ts";
-import { EngineServer } from "./engine/remote/engine-server.ts";
+import type { ModelSource } from "../command-line/model-source.ts";
+import { EngineServer } from "../engine/remote/engine-server.ts";
+import { loadModel } from "../model/load.ts";
+import { surviveStrayErrors } from "../model/stray-errors.ts";
+import type { Role } from "../processes/link.ts";
+import { logFacts, settingsOf, warmModel } from "../serving/set-up.ts";
+import { stampsSchema } from "../store/verification.ts";
 import { logShrink } from "./engine-link.ts";
-import { loadModel } from "./model/load.ts";
-import { surviveStrayErrors } from "./model/stray-errors.ts";
-import type { Role } from "./processes/link.ts";
 import { roleStart } from "./role-start.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
-import { logFacts, settingsOf, warmModel } from "./serving/set-up.ts";
-import { stampsSchema } from "./store/verification.ts";
 
 /** What the supervisor gives. */
 const engineStart = roleStart.extend({

@@ -3,7 +3,7 @@ import { parseArgs as parseTokens } from "node:util";
 import { type ArgsDef, parseArgs } from "citty";
 import { closest } from "../closest.ts";
 import { SconceError } from "../errors.ts";
-import type { Option, OptionTable, OptionValues } from "../option.ts";
+import type { Option, OptionTable, OptionValues } from "./option.ts";
 
 export interface Positional {
   readonly name: string;

@@ -1,7 +1,7 @@
 /** Help: what citty says of a command, in groups, with details and an example, fitted into the width of a terminal. */
 import { type CommandDef, renderUsage } from "citty";
-import { programName } from "../program-name.ts";
 import { flagName } from "./arguments.ts";
+import { programName } from "./program-name.ts";
 
 /** What help says that citty has no place for. */
 export interface HelpTexts {

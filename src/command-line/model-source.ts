@@ -1,9 +1,13 @@
 /** Where the commands that run a model get it from: the store, or the executable that they are part of. */
-import type { OptionTable } from "../option.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { codedError, SconceError } from "../errors.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
 import type { Stamps } from "../store/verification.ts";
 import type { Positional } from "./arguments.ts";
+import type { OptionTable } from "./option.ts";
+import { programName } from "./program-name.ts";
 import { Progress } from "./progress.ts";
 
 export interface ModelSource {
@@ -43,6 +47,13 @@ export function setLibraries(own: Libraries): void {
   libraries = own;
 }
 
+/** What is served is what was built; folders are, where nothing else has their name. */
+function folderGiven(dir: string, cause: unknown): SconceError {
+  const { code, message } = codedError(cause);
+  const fix = `${dir} is a folder: ${programName} build ${dir} packages it, ${programName} dev ${dir} serves it as it is`;
+  return new SconceError(code, `${message}; ${fix}`, { cause });
+}
+
 /** The model store of this user, and the addon and libtorch of this program. */
 export const modelStore: ModelSource = {
   reference: {
@@ -51,7 +62,13 @@ export const modelStore: ModelSource = {
     required: false,
   },
   libraryOptions: {},
-  resolve: (reference, options) => new ModelStore().resolve(reference, options),
+  async resolve(reference, options) {
+    try {
+      return await new ModelStore().resolve(reference, options);
+    } catch (error) {
+      throw reference !== undefined && existsSync(join(reference, "model.ts")) ? folderGiven(reference, error) : error;
+    }
+  },
   async tagsOf({ repository, digest, tag }) {
     const all = await new ModelStore().list();
     return all.find((one) => one.repository === repository && one.digest === digest)?.tags ?? [tag];

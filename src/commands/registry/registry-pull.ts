@@ -1,15 +1,20 @@
 /** Models of registries for the commands: `pull` copies one into the store, `serve` serves it then. */
-import { formatBytes } from "../bytes.ts";
-import { messageOf, SconceError } from "../errors.ts";
-import { log } from "../log.ts";
-import { type PullResult, pull } from "../registry/pull.ts";
-import { Registry } from "../registry/registry.ts";
-import { formatRemote, isLoopback, parseRemoteReference, type RemoteReference } from "../registry/remote-reference.ts";
-import type { PackagedModel } from "../store/packaged-model.ts";
-import { latestTag } from "../store/reference.ts";
-import type { ModelStore } from "../store/store.ts";
-import { Progress } from "./progress.ts";
-import { abortable } from "./registry-options.ts";
+import { formatBytes } from "../../bytes.ts";
+import { abortable } from "../../command-line/abortable.ts";
+import { Progress } from "../../command-line/progress.ts";
+import { messageOf, SconceError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { type PullResult, pull } from "../../registry/pull.ts";
+import { Registry } from "../../registry/registry.ts";
+import {
+  formatRemote,
+  isLoopback,
+  parseRemoteReference,
+  type RemoteReference,
+} from "../../registry/remote-reference.ts";
+import type { PackagedModel } from "../../store/packaged-model.ts";
+import { latestTag } from "../../store/reference.ts";
+import type { ModelStore } from "../../store/store.ts";
 
 /** What a model of a registry is called in the store; one that was asked for by its digest has no tag but the generated one. */
 export interface LocalName {

@@ -1,9 +1,9 @@
 /** What every command has in common: a table of options, checked values, help with an example. */
 import { type ArgsDef, type CommandContext, type CommandDef, type CommandMeta, defineCommand } from "citty";
 import { commonOptions } from "../config.ts";
-import type { OptionTable } from "../option.ts";
 import { checkArguments, type Parsed, type Positional, toArgs } from "./arguments.ts";
 import type { HelpTexts } from "./help.ts";
+import type { OptionTable } from "./option.ts";
 
 export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly name: string;

@@ -1,17 +1,17 @@
 /** One of several processes that answer clients on one port; its engine is the one that all of them share. */
 import { z } from "zod";
-import type { ModelSource } from "./commands/model-source.ts";
+import type { ModelSource } from "../command-line/model-source.ts";
+import { slots } from "../metrics/counts.ts";
+import { Metrics } from "../metrics/metrics.ts";
+import { surviveStrayErrors } from "../model/stray-errors.ts";
+import type { Unfinished } from "../predictions/admission.ts";
+import { openStore } from "../predictions/open-store.ts";
+import { indexOf, ownerOf } from "../predictions/owner.ts";
+import type { Role } from "../processes/link.ts";
+import { goBehindEngine } from "../processes/priority.ts";
+import { SharedCounters } from "../processes/shared-counters.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
-import { slots } from "./metrics/counts.ts";
-import { Metrics } from "./metrics.ts";
-import { surviveStrayErrors } from "./model/stray-errors.ts";
-import type { Unfinished } from "./predictions/admission.ts";
-import { openStore } from "./predictions/open-store.ts";
-import { indexOf, ownerOf } from "./predictions/owner.ts";
-import type { Role } from "./processes/link.ts";
-import { goBehindEngine } from "./processes/priority.ts";
-import { SharedCounters } from "./processes/shared-counters.ts";
 import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */

@@ -1,7 +1,7 @@
 /** Makes a schema stop at the first so many faults: zod makes an object for every fault before anybody can count them. */
-import { withoutLengths } from "../model/length-issues.ts";
-import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
-import * as z from "../model/z.ts";
+import { withoutLengths } from "./length-issues.ts";
+import { type PlainCheck, plainCheck } from "./plain-check.ts";
+import * as z from "./z.ts";
 
 /** Elements that are checked together: so many faults beyond the limit there can be. */
 const SLICE = 1024;

@@ -1,25 +1,25 @@
 /** Serves one packaged model, with the processes that this takes: this one supervises, and is the front where there is one. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import type { ModelSource } from "./commands/model-source.ts";
-import type { ServeConfig } from "./config.ts";
-import { libtorchEnv } from "./engine/libtorch-env.ts";
+import type { ModelSource } from "../command-line/model-source.ts";
+import type { ServeConfig } from "../config.ts";
+import { libtorchEnv } from "../engine/libtorch-env.ts";
+import { SconceError } from "../errors.ts";
+import { log } from "../log.ts";
+import { openStore, storePath } from "../predictions/open-store.ts";
+import { ownerOf } from "../predictions/owner.ts";
+import { LoopGuard } from "../processes/loop-guard.ts";
+import { goBehindEngine } from "../processes/priority.ts";
+import { makeRunFolder, type RunFolder } from "../processes/run-folder.ts";
+import { Supervised } from "../processes/supervised.ts";
+import { logFacts, type RunningModel, settingsOf, setUp } from "../serving/set-up.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import type { Stamps } from "../store/verification.ts";
 import { type EngineEvents, EngineLink, logShrink } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
-import { SconceError } from "./errors.ts";
 import { type Front, type FrontTools, openFront } from "./front.ts";
 import { Fronts } from "./fronts.ts";
-import { log } from "./log.ts";
-import { openStore, storePath } from "./predictions/open-store.ts";
-import { ownerOf } from "./predictions/owner.ts";
-import { LoopGuard } from "./processes/loop-guard.ts";
-import { goBehindEngine } from "./processes/priority.ts";
-import { makeRunFolder, type RunFolder } from "./processes/run-folder.ts";
-import { Supervised } from "./processes/supervised.ts";
 import { maxPaddedBytesOf } from "./serve-limits.ts";
-import { logFacts, type RunningModel, settingsOf, setUp } from "./serving/set-up.ts";
-import type { PackagedModel } from "./store/packaged-model.ts";
-import type { Stamps } from "./store/verification.ts";
 
 export type Server = Front;
 

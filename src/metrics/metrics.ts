@@ -1,6 +1,6 @@
 /** What the server counts, as Prometheus text. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
 import AggregatorRegistry from "prom-client/lib/cluster.js";
-import type { BatchObserver, BatchRun } from "./engine/engine.ts";
+import type { BatchObserver, BatchRun } from "../engine/engine.ts";
 import {
   add,
   type Family,
@@ -12,7 +12,7 @@ import {
   seconds,
   sizes,
   slots,
-} from "./metrics/counts.ts";
+} from "./counts.ts";
 import {
   batchCauses,
   type FailureReason,
@@ -28,8 +28,8 @@ import {
   statuses,
   type WebhookResult,
   webhookResults,
-} from "./metrics/labels.ts";
-import { processFamilies } from "./metrics/processes.ts";
+} from "./labels.ts";
+import { processFamilies } from "./processes.ts";
 
 /** What is counted when it is asked for. */
 export interface Gauges {
@@ -130,8 +130,8 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.items + outcome(reason), count);
   }
 
-  took(stage: Stage, ms: number, count = 1): void {
-    observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000, count);
+  took(stage: Stage, ms: number): void {
+    observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000);
   }
 
   queueFailed(reason: QueueFault): void {

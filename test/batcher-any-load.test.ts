@@ -1,0 +1,161 @@
+/** What the batching rule keeps whatever the load is. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
+
+/** Loads of any kind: when items of which prediction and shape become ready. */
+const arrivals = fc.array(
+  fc.record({
+    atMs: fc.integer({ min: 0, max: 200 }),
+    lane: fc.integer({ min: 0, max: 5 }),
+    key: fc.constantFrom("", "a", "b"),
+    count: fc.integer({ min: 1, max: 20 }),
+    isBad: fc.boolean(),
+    isAlone: fc.constant(false),
+  }),
+  { maxLength: 30 },
+);
+/** The same, in which some items were running when a process died. */
+const suspects = arrivals.chain((load) =>
+  fc
+    .array(fc.boolean(), { minLength: load.length, maxLength: load.length })
+    .map((flags) => load.map((arrival, i) => ({ ...arrival, isAlone: flags[i] ?? false }))),
+);
+const settings = fc.record({
+  maxBatchSize: fc.integer({ min: 1, max: 8 }),
+  runners: fc.integer({ min: 1, max: 3 }),
+  express: fc.boolean(),
+  maxQueueDelayMs: fc.constantFrom(0, 0, 5, 50),
+});
+
+async function play(
+  options: { maxBatchSize: number; runners: number; express?: boolean; maxQueueDelayMs: number },
+  load: readonly { atMs: number; lane: number; key: string; count: number; isBad: boolean; isAlone: boolean }[],
+) {
+  const simulation = new Simulation(options);
+  const lanes = Array.from({ length: 6 }, () => ({}));
+  const items: Item[] = [];
+  for (const { atMs, lane, key, count, isBad, isAlone } of load.toSorted((a, b) => a.atMs - b.atMs)) {
+    await simulation.clock.advanceTo(atMs);
+    items.push(...simulation.add(lanes[lane] ?? {}, count, { key, isBad: isBad && count === 1, isAlone }));
+  }
+  await simulation.clock.drain();
+  return { simulation, items };
+}
+
+test("nothing is lost and nothing is told twice", async () => {
+  await fc.assert(
+    fc.asyncProperty(settings, fc.oneof(arrivals, suspects), async (options, load) => {
+      const { simulation, items } = await play(options, load);
+      expect([...simulation.done, ...simulation.lost].sort((a, b) => a - b)).toEqual(items.map(({ id }) => id));
+      expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(items.filter(({ isBad }) => isBad).map(({ id }) => id));
+      expect(simulation.batcher.length).toBe(0);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test("no batch is beyond the maximum or mixes shapes", async () => {
+  await fc.assert(
+    fc.asyncProperty(settings, arrivals, async (options, load) => {
+      const { simulation } = await play(options, load);
+      for (const { items } of simulation.batches) {
+        expect(items.length).toBeLessThanOrEqual(options.maxBatchSize);
+        expect(new Set(items.map(({ key }) => key)).size).toBe(1);
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("an item that is alone runs in a batch of its own, with nothing given to any runner from when it is ready until it ends", async () => {
+  await fc.assert(
+    fc.asyncProperty(settings, suspects, async (options, load) => {
+      const { simulation } = await play(options, load);
+      const { batches } = simulation;
+      for (const alone of batches.filter(({ items }) => items.some(({ isAlone }) => isAlone))) {
+        expect(alone.items.length).toBe(1);
+        for (const other of batches.filter((batch) => batch !== alone)) {
+          expect(other.endedAtMs <= alone.startedAtMs || other.givenAtMs >= alone.endedAtMs).toBe(true);
+          const readyAtMs = alone.items[0]?.readyAtMs ?? 0;
+          const isAhead = other.givenAtMs > readyAtMs && other.givenAtMs < alone.givenAtMs;
+          expect(isAhead && !other.items[0]?.isAlone).toBe(false);
+        }
+      }
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test("items of one prediction and shape are dispatched in order", async () => {
+  await fc.assert(
+    fc.asyncProperty(settings, arrivals, async (options, load) => {
+      const good = load.map((arrival) => ({ ...arrival, isBad: false }));
+      const { simulation } = await play({ ...options, runners: 1 }, good);
+      const sequences = Map.groupBy(
+        simulation.batches.flatMap(({ items }) => items),
+        ({ lane, key }) => `${identity(lane)} ${key}`,
+      );
+      for (const sequence of sequences.values()) {
+        expect(sequence.map(({ id }) => id)).toEqual(sequence.map(({ id }) => id).toSorted((a, b) => a - b));
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("without a delay no runner is idle while items are ready", async () => {
+  await fc.assert(
+    fc.asyncProperty(settings, arrivals, async (options, load) => {
+      const { simulation, items } = await play({ ...options, maxQueueDelayMs: 0 }, load);
+      // Lanes that fail wait a little for others, which may come again.
+      const failing = new Set(items.filter(({ isBad }) => isBad).map(({ lane }) => lane));
+      const good = items.filter(({ lane }) => !failing.has(lane));
+      // An item of a batch that failed begins again with its half: what counts is its first begin.
+      const begins = simulation.batches
+        .toReversed()
+        .flatMap((batch) => batch.items.map(({ id }) => [id, batch.startedAtMs] as const));
+      const startedAtMs = new Map(begins);
+      for (const runner of simulation.runners) {
+        for (const [fromMs, untilMs] of idleTimes(runner)) {
+          // Ready before or within the idle time, and begun only after it: that runner should have taken it.
+          const shutOut = good.filter(
+            ({ id, readyAtMs }) =>
+              Math.max(readyAtMs, fromMs) < untilMs && (startedAtMs.get(id) ?? 0) > Math.max(readyAtMs, fromMs),
+          );
+          expect(shutOut.filter(({ id }) => (startedAtMs.get(id) ?? 0) >= untilMs)).toEqual([]);
+        }
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("with a delay no item waits longer than that while a runner is free", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 8 }), arrivals, async (maxBatchSize, load) => {
+      const good = load.map((arrival) => ({ ...arrival, isBad: false }));
+      const simulation = (await play({ maxBatchSize, runners: 60, maxQueueDelayMs: 20 }, good)).simulation;
+      for (const { items, startedAtMs } of simulation.batches) {
+        expect(startedAtMs - Math.min(...items.map(({ readyAtMs }) => readyAtMs))).toBeLessThanOrEqual(20);
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+/** The spans in which a runner had nothing to do. */
+function idleTimes({ batches }: SimulatedRunner): [number, number][] {
+  const ends = [0, ...batches.map(({ endedAtMs }) => endedAtMs)];
+  const starts = [...batches.map(({ startedAtMs }) => startedAtMs), Infinity];
+  return ends.map((end, i): [number, number] => [end, starts[i] ?? Infinity]).filter(([from, until]) => from < until);
+}
+
+const identities = new WeakMap<object, number>();
+let nextIdentity = 0;
+function identity(object: object): number {
+  const known = identities.get(object);
+  if (known !== undefined) return known;
+  identities.set(object, nextIdentity);
+  return nextIdentity++;
+}

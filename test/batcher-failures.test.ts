@@ -1,0 +1,203 @@
+/** What the batching rule does with batches that fail, and with items that may end the process. */
+import { describe, expect, test } from "bun:test";
+import { Batcher } from "../src/engine/batcher.ts";
+import type { Queued } from "../src/engine/fair-queue.ts";
+import { QueueDelay } from "../src/engine/queue-delay.ts";
+import { type Item, Simulation } from "./helpers/simulation.ts";
+
+test("a batch that fails is halved until the bad item fails alone", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8 });
+  simulation.add({}, 1);
+  const lane = {};
+  simulation.add(lane, 3);
+  const [bad] = simulation.add(lane, 1, { isBad: true });
+  simulation.add(lane, 3);
+  await simulation.clock.drain();
+  expect(simulation.lost).toEqual([bad?.id ?? -1]);
+  expect(simulation.done.length).toBe(7);
+  // The batch of seven, then halves down to the bad one: no more than two runs for each halving.
+  expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
+});
+
+test("a batch that fails is halved and ends, however many others wait", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  simulation.add({}, 1);
+  const lane = {};
+  const good = simulation.add(lane, 3);
+  const [bad] = simulation.add(lane, 1, { isBad: true });
+  for (let i = 0; i < 200; i++) simulation.add({}, 4);
+  await simulation.clock.advanceTo(500);
+  expect(simulation.lost).toEqual([bad?.id ?? -1]);
+  for (const { id } of good) expect(simulation.done).toContain(id);
+});
+
+test("of a batch of many predictions the bad one is found in log2 runs, and the others are not parted further than that takes", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64 });
+  simulation.add({}, 1);
+  const lanes = Array.from({ length: 16 }, () => ({}));
+  const items = lanes.flatMap((lane, i) => [
+    ...simulation.add(lane, 3),
+    ...simulation.add(lane, 1, { isBad: i === 5 }),
+  ]);
+  await simulation.clock.drain();
+  expect(simulation.lost).toEqual(items.filter(({ isBad }) => isBad).map(({ id }) => id));
+  expect(simulation.done.length).toBe(64);
+  // The first item, the whole, four halvings among predictions and two within one.
+  expect(simulation.batches.length).toBe(2 + 2 * 4 + 2 * 2);
+  const parts = simulation.batches.slice(2, 2 + 2 * 4).map((batch) => batch.items);
+  // Among predictions every part has all four items of each.
+  for (const part of parts) expect(part.length).toBe(4 * new Set(part.map(({ lane }) => lane)).size);
+});
+
+test("items of a great many predictions that fail come to their ends one after the other, however many wait behind them", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16 });
+  for (let i = 0; i < 400; i++) simulation.add({}, 4, { isBad: true });
+  await simulation.clock.advanceTo(2000);
+  // A batch of so many predictions takes 31 runs until each of its items is alone, and two batches are parted at a time.
+  expect(simulation.batches.length).toBeLessThanOrEqual(202);
+  expect(simulation.lost.length).toBeGreaterThan(200 * (16 / 31) - 2 * 16);
+});
+
+test("predictions that fail go last, with others' turns between, and come to their end", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8 });
+  simulation.add({}, 1);
+  const failing = [{}, {}, {}, {}];
+  for (const lane of failing) simulation.add(lane, 20, { isBad: true });
+  const good: Item[] = [];
+  for (let i = 0; i < 300; i++) good.push(...simulation.add({}, 8));
+  await simulation.clock.drain();
+  expect(simulation.lost.length).toBe(80);
+  const isLate = simulation.batches.map(({ items }) => items.length < 8 && items.every(({ isBad }) => isBad));
+  const lateAt = isLate.flatMap((late, i) => (late ? [i] : []));
+  const lastGood = simulation.batches.findLastIndex(({ items }) => items.some(({ isBad }) => !isBad));
+  // Until it is known which predictions fail, their batches are parted at once: that is a matter of a few runs.
+  const gaps = lateAt.slice(1).map((at, i) => at - (lateAt[i] ?? 0));
+  expect(
+    gaps
+      .slice(12)
+      .filter((_, i) => (lateAt[i + 13] ?? 0) < lastGood)
+      .every((gap) => gap > 8),
+  ).toBe(true);
+  expect(lateAt.filter((at) => at < lastGood).length).toBeGreaterThan(20);
+  expect(simulation.done.length).toBe(good.length + 1);
+});
+
+test("a batch that did not fit into memory is halved by size, whosever its items are", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8, fits: 4 });
+  simulation.add({}, 1);
+  simulation.add({}, 7);
+  simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 8, 4, 4]);
+  expect(simulation.shrinks).toEqual([4]);
+});
+
+test("halves of a batch that failed count as waiting until they run", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
+  const lane = {};
+  const items = [...Array(3)].map((_, id) => ({ lane, id, key: "", readyAtMs: 0, isBad: id === 2 }));
+  for (const item of items) simulation.batcher.add(item);
+  simulation.batcher.pump();
+  expect(simulation.batcher.length).toBe(0);
+  await simulation.clock.advanceTo(10);
+  // The first half, of one item, runs; the second waits for the runner.
+  expect(simulation.batcher.length).toBe(2);
+  await simulation.clock.drain();
+  expect(simulation.batcher.length).toBe(0);
+});
+
+describe("an item that was running when a process died", () => {
+  test("runs when all runners are idle, one by one, before all others", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
+    const lane = {};
+    simulation.add({}, 16);
+    const [one, two] = simulation.add(lane, 2, { isAlone: true });
+    expect(simulation.batcher.isSaturated).toBe(true);
+    simulation.add({}, 16);
+    await simulation.clock.drain();
+    const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
+    // Two runners run one batch each and have been given another.
+    expect(begins.slice(0, 8)).toEqual([
+      [0, 4],
+      [0, 4],
+      [10, 4],
+      [10, 4],
+      [20, 1],
+      [30, 1],
+      [40, 4],
+      [40, 4],
+    ]);
+    expect(simulation.done.slice(16, 18)).toEqual([one?.id ?? -1, two?.id ?? -1]);
+  });
+
+  test("is dispatched when the ends of all before it have been told: it may end the process", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4 });
+    simulation.add({}, 2);
+    simulation.add({}, 1, { isAlone: true });
+    simulation.add({}, 1, { isAlone: true, isBad: true });
+    simulation.add({}, 1, { isAlone: true });
+    await simulation.clock.drain();
+    expect(simulation.toldBefore).toEqual([0, 2, 3, 4]);
+  });
+
+  test("counts as waiting, and leaves with its prediction", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4 });
+    const [lane, other] = [{}, {}];
+    simulation.add({}, 1);
+    simulation.add(lane, 2, { isAlone: true });
+    simulation.add(other, 1);
+    expect(simulation.batcher.length).toBe(3);
+    expect(simulation.batcher.remove(lane).length).toBe(2);
+    expect(simulation.batcher.length).toBe(1);
+    await simulation.clock.drain();
+    expect(simulation.done).toEqual([0, 3]);
+  });
+
+  test("that leaves while it waits gives the runners back at once", () => {
+    const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
+    const lane = {};
+    simulation.add({}, 1);
+    simulation.add(lane, 1, { isAlone: true });
+    simulation.add({}, 2);
+    expect(simulation.batches.length).toBe(1);
+    simulation.batcher.remove(lane);
+    expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2]);
+  });
+
+  test("fails alone, and the others go on", async () => {
+    const simulation = new Simulation({ maxBatchSize: 4 });
+    simulation.add({}, 1, { isAlone: true, isBad: true });
+    simulation.add({}, 3);
+    await simulation.clock.drain();
+    expect([simulation.lost, simulation.done]).toEqual([[0], [1, 2, 3]]);
+    expect(simulation.batches.length).toBe(2);
+  });
+});
+
+test("an item that is alone waits until what was told before it is beyond the process, and the runners with it", () => {
+  let isHeard = false;
+  const run: string[] = [];
+  const batcher = new Batcher<Queued & { readonly name: string }, void>({
+    runners: [
+      (items) => {
+        run.push(items.map(({ name }) => name).join());
+        return new Promise(() => {});
+      },
+    ],
+    maxBatchSize: 4,
+    policy: new QueueDelay(0),
+    clock: { now: () => 0, after: () => () => {} },
+    listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
+    isHeard: () => isHeard,
+    isWorthHalving: () => false,
+    isOutOfMemory: () => false,
+  });
+  const item = (name: string, isAlone: boolean) => ({ lane: {}, key: "", readyAtMs: 0, name, isAlone });
+  batcher.add(item("suspect", true));
+  batcher.add(item("other", false));
+  batcher.pump();
+  expect(run).toEqual([]);
+  isHeard = true;
+  batcher.pump();
+  expect(run).toEqual(["suspect"]);
+});

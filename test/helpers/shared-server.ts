@@ -1,0 +1,41 @@
+/** One server for all tests of a file, or of a `describe`: started before the first of them, stopped after the last. */
+import { afterAll, beforeAll } from "bun:test";
+import type { ServeConfig } from "../../src/config.ts";
+import type { Client } from "./client.ts";
+import { storeWith, type TestServer, type TestStore } from "./server.ts";
+
+export class SharedServer {
+  #store: TestStore | undefined;
+  #server: TestServer | undefined;
+
+  /** @param models built into its store, as by `storeWith` */
+  constructor(models: readonly string[], reference: string, config: Partial<ServeConfig> = {}) {
+    beforeAll(async () => {
+      this.#store = await storeWith(...models);
+      this.#server = await this.#store.serve(reference, config);
+    });
+    afterAll(async () => {
+      await this.#server?.[Symbol.asyncDispose]();
+      await this.#store?.[Symbol.asyncDispose]();
+    });
+  }
+
+  get url(): URL {
+    return this.#here.url;
+  }
+
+  get client(): Client {
+    return this.#here.client;
+  }
+
+  /** Starts another one of its models, for a single test. */
+  beside(reference: string, config: Partial<ServeConfig> = {}): Promise<TestServer> {
+    if (this.#store === undefined) throw new Error("no test has begun");
+    return this.#store.serve(reference, config);
+  }
+
+  get #here(): TestServer {
+    if (this.#server === undefined) throw new Error("no test has begun");
+    return this.#server;
+  }
+}

@@ -1,0 +1,14 @@
+/** Databases of predictions in a folder of a test. */
+import { join } from "node:path";
+import { type SqliteOptions, SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
+import type { LeftRequest } from "../../src/predictions/store.ts";
+import { keepAll } from "./predictions.ts";
+
+export function open(folder: { readonly path: string }, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
+  return SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
+}
+
+/** The requests that a process before this one left, by default of all owners. */
+export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<LeftRequest[]> {
+  return Array.fromAsync(store.left(isOwn));
+}

@@ -1,0 +1,160 @@
+/** An item with padded dimensions: what is checked of it, and its own part of outputs that are as large as the longest. */
+import { describe, expect, test } from "bun:test";
+import type { Item, Rows } from "../src/engine/engine.ts";
+import { copied, itemCheck } from "../src/engine/item-check.ts";
+import { LocalEngine } from "../src/engine/local-engine.ts";
+import type { Runner } from "../src/engine/runner.ts";
+import { bool, float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
+
+describe("an item with padded dimensions", () => {
+  const ids = (length: number) => tensor(new BigInt64Array(length), [length]);
+
+  test("has the product of the padded sizes as its length, and none of them in its key", () => {
+    const check = itemCheck({ a: int64("free", pad("x", 0)), b: float32(pad("x", 0), pad("y", 0)) });
+    const { key, length, padded } = check({
+      a: tensor(new BigInt64Array(15), [5, 3]),
+      b: tensor(new Float32Array(6), [3, 2]),
+    });
+    expect({ key, length, padded: Object.fromEntries(padded) }).toEqual({
+      key: "free=5",
+      length: 6,
+      padded: { x: 3, y: 2 },
+    });
+    expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
+  });
+
+  test("is copied when it is submitted, from a Buffer too", () => {
+    const data = Buffer.from([1, 2]);
+    const [own] = copied([{ dtype: "uint8", shape: [2], data }]);
+    data.fill(9);
+    expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
+  });
+
+  test("that are empty name no sizes that padding, or an output, would make large", () => {
+    const check = itemCheck({ mask: float32(pad("layers", 0), pad("bytes", 0)) });
+    const empty = (layers: number) => ({ mask: tensor(new Float32Array(0), [layers, 0]) });
+    expect(check(empty(2 ** 20)).tensors[0]?.data.length).toBe(0);
+    expect(() => check(empty(0x60000000))).toThrow("an empty tensor of the shape [1610612736,0]");
+  });
+
+  test("is refused when a size is no whole number, or less than none", () => {
+    const check = itemCheck({ x: float32("height", pad("width", 0)) });
+    // Made by hand: `tensor` refuses them.
+    const made = (shape: number[], count: number): Tensor => ({
+      dtype: "float32",
+      shape,
+      data: new Float32Array(count),
+    });
+    expect(() => check({ x: made([-1, -5], 5) })).toThrow("preprocess gave float32(-1, -5)");
+    expect(() => check({ x: made([0.5, 10], 5) })).toThrow("preprocess gave float32(0.5, 10)");
+  });
+
+  test("is refused when its tensors differ in a size of the same name", () => {
+    const check = itemCheck({ ids: int64(pad("tokens", 0)), mask: int64(pad("tokens", 0)) });
+    expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(
+      'input "mask": int64(pad tokens) was declared, preprocess gave two sizes for "tokens", 3 and 4',
+    );
+  });
+
+  test("is refused, with what makes the right one, when a mask is no bool: its array is that of another dtype", () => {
+    const check = itemCheck({ mask: bool(pad("tokens", 0)) });
+    expect(() => check({ mask: tensor(Uint8Array.of(1, 1), [2]) })).toThrow(
+      'input "mask": bool(pad tokens) was declared, preprocess gave uint8(2); a bool tensor is made with tensor(new Uint8Array(…), shape, "bool")',
+    );
+    expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).length).toBe(2);
+  });
+
+  /** What a runner would give: `each` has a row of two numbers for each token up to the longest, `grid` tokens in both directions. */
+  const runner: Runner = {
+    async run(items) {
+      const longest = Math.max(...items.map(([first]) => first?.shape[0] ?? 0));
+      const output = (shape: number[], value: (at: number) => number): Tensor => ({
+        dtype: "float32",
+        shape: [items.length, ...shape],
+        data: Float32Array.from({ length: items.length * shape.reduce((a, b) => a * b, 1) }, (_, at) => value(at)),
+      });
+      return [
+        output([longest, 2], (at) => at),
+        output([2, longest], (at) => at),
+        output([longest, longest], (at) => at),
+        output([longest], (at) => at),
+      ];
+    },
+    settle: () => {},
+    setThreads: async () => {},
+    dispose: async () => {},
+  };
+
+  test("gets outputs that are declared as padded in its own size, whatever its neighbours are", async () => {
+    const engine = new LocalEngine<Item>({
+      runners: [runner],
+      inputs: { ids: int64(pad("tokens", 0)) },
+      outputs: {
+        each: float32(pad("tokens", 0), 2),
+        across: float32(2, pad("tokens", 0)),
+        grid: float32(pad("tokens", 0), pad("tokens", 0)),
+        whole: float32("tokens"),
+      },
+      maxBatchSize: 8,
+      maxQueueDelayMs: 0,
+    });
+    const lengths = [2, 3, 1];
+    const rows = await new Promise<Rows[]>((resolve, reject) => {
+      const done: Rows[] = [];
+      engine.listener = {
+        dispatched: () => {},
+        finished: (_, row) => void (done.push(row) === lengths.length && resolve(done)),
+        failed: (_, error) => reject(error),
+      };
+      const lane = {};
+      for (const [index, length] of lengths.entries()) engine.submit({ lane, index }, { ids: ids(length) });
+    });
+    const parts = rows.map((row) =>
+      Object.values(row).map(({ shape, data }) => [shape, Array.from(data, Number)] as const),
+    );
+    expect(parts).toEqual([
+      [
+        [
+          [2, 2],
+          [0, 1, 2, 3],
+        ],
+        [
+          [2, 2],
+          [0, 1, 3, 4],
+        ],
+        [
+          [2, 2],
+          [0, 1, 3, 4],
+        ],
+        [[3], [0, 1, 2]],
+      ],
+      [
+        [
+          [3, 2],
+          [6, 7, 8, 9, 10, 11],
+        ],
+        [
+          [2, 3],
+          [6, 7, 8, 9, 10, 11],
+        ],
+        [
+          [3, 3],
+          [9, 10, 11, 12, 13, 14, 15, 16, 17],
+        ],
+        [[3], [3, 4, 5]],
+      ],
+      [
+        [
+          [1, 2],
+          [12, 13],
+        ],
+        [
+          [2, 1],
+          [12, 15],
+        ],
+        [[1, 1], [18]],
+        [[3], [6, 7, 8]],
+      ],
+    ]);
+  });
+});
