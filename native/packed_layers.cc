@@ -2,10 +2,13 @@
 
 #include <ATen/Config.h>
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/convolution.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
@@ -13,6 +16,7 @@
 #include <c10/util/strides.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -24,9 +28,13 @@ constexpr const char* PACK_LINEAR = "mkldnn::_reorder_linear_weight";
 constexpr const char* RUN_LINEAR = "mkldnn::_linear_pointwise";
 constexpr const char* PACK_CONVOLUTION = "mkldnn::_reorder_convolution_weight";
 constexpr const char* RUN_CONVOLUTION = "mkldnn::_convolution_pointwise";
+constexpr const char* LAYOUT = "mkldnn::_get_mkldnn_serialized_md";
 
 /** For so many rows linear layers are packed. Others are served as well by that. */
 constexpr int64_t PACKED_FOR_ROWS = 16;
+
+/** A convolution remembers the layouts for so many sizes of inputs. */
+constexpr size_t MOST_SIZES = 256;
 
 at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments) {
   function.callBoxed(arguments);
@@ -83,7 +91,7 @@ bool can_pack() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto has = [&](const char* name) { return dispatcher.findSchema({name, ""}).has_value(); };
   return at::globalContext().userEnabledMkldnn() && has(PACK_LINEAR) && has(RUN_LINEAR) && has(PACK_CONVOLUTION) &&
-         has(RUN_CONVOLUTION);
+         has(RUN_CONVOLUTION) && has(LAYOUT);
 }
 
 PackedLinear::PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product)
@@ -118,14 +126,47 @@ at::Tensor PackedLinear::run(const at::Tensor& input) const {
 
 PackedConvolution::PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form)
     : sizes_(weight.sizes().vec()),
+      type_(weight.scalar_type()),
       form_(form),
       is_channels_last_(weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast),
-      weight_(call(find(PACK_CONVOLUTION),
-                   {weight.contiguous(), list(form.padding), list(form.stride), list(form.dilation), form.groups, c10::IValue()})),
-      bias_(contiguous(bias)) {}
+      bias_(contiguous(bias)),
+      packed_({pack(weight, std::nullopt)}) {}
+
+at::Tensor PackedConvolution::pack(const at::Tensor& weight, std::optional<at::IntArrayRef> input_sizes) const {
+  static const auto function = find(PACK_CONVOLUTION);
+  const auto& [stride, padding, dilation, groups, _] = form_;
+  return call(function, {weight.contiguous(), list(padding), list(stride), list(dilation), groups, input_sizes});
+}
+
+at::Tensor PackedConvolution::plain_weight() const { return packed_.front().to_dense().reshape(sizes_); }
+
+/**
+ * Which layout oneDNN wants depends on the sizes of the input, and on the number of threads. From any other one it would arrange the weights
+ * anew at each run, which can take ten times as long as the convolution.
+ */
+at::Tensor PackedConvolution::weight_for(const at::Tensor& input) {
+  static const auto layout = find(LAYOUT);
+  const std::lock_guard lock(mutex_);
+  auto sizes = input.sizes().vec();
+  sizes.push_back(at::get_num_threads());
+  const auto known = packed_for_.find(sizes);
+  if (known != packed_for_.end()) return known->second;
+  if (packed_for_.size() == MOST_SIZES) packed_for_.clear();
+  const auto wanted = call(layout, {pack(at::empty(sizes_, type_), input.sizes())});
+  auto found = std::find_if(packed_.begin(), packed_.end(),
+                            [&](const at::Tensor& packed) { return at::equal(call(layout, {packed}), wanted); });
+  if (found == packed_.end()) {
+    auto packed = pack(plain_weight(), input.sizes());
+    // The layout of before the first run, or of sizes that were forgotten.
+    if (packed_for_.empty()) packed_.clear();
+    found = packed_.insert(packed_.end(), std::move(packed));
+  }
+  packed_for_.emplace(std::move(sizes), *found);
+  return *found;
+}
 
 bool PackedConvolution::fits(const at::Tensor& input) const {
-  if (!is_dense(input, weight_.scalar_type()) || input.dim() != 4 || input.size(1) != sizes_[1] * form_.groups) return false;
+  if (!is_dense(input, type_) || input.dim() != 4 || input.size(1) != sizes_[1] * form_.groups) return false;
   for (const size_t i : {0, 1}) {
     const int64_t kernel = form_.dilation[i] * (sizes_[2 + i] - 1) + 1;
     if (input.size(2 + i) + 2 * form_.padding[i] < kernel) return false;
@@ -133,20 +174,22 @@ bool PackedConvolution::fits(const at::Tensor& input) const {
   return true;
 }
 
-at::Tensor PackedConvolution::run_unpacked(const at::Tensor& input) const {
-  const auto weight = weight_.to_dense().reshape(sizes_);
+at::Tensor PackedConvolution::run_unpacked(const at::Tensor& input) {
+  std::unique_lock lock(mutex_);
+  const auto weight = plain_weight();
+  lock.unlock();
   const auto& [stride, padding, dilation, groups, takes_single_pictures] = form_;
   if (takes_single_pictures) return at::conv2d(input, weight, bias_, stride, padding, dilation, groups);
   return at::convolution(input, weight, bias_, stride, padding, dilation, false, {0, 0}, groups);
 }
 
-at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) const {
+at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {
   static const auto function = find(RUN_CONVOLUTION);
   if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
   if (!fits(input)) return run_unpacked(input);
   const auto& [stride, padding, dilation, groups, _] = form_;
-  const auto output =
-      call(function, {input, weight_, bias_, list(padding), list(stride), list(dilation), groups, none_after, no_scalars(), ""});
+  const auto output = call(
+      function, {input, weight_for(input), bias_, list(padding), list(stride), list(dilation), groups, none_after, no_scalars(), ""});
   const bool lies_so = is_free || is_channels_last_ || input.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   return lies_so ? output : in_order(output);
 }

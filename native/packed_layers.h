@@ -5,7 +5,10 @@
 #include <torch/custom_class.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 namespace sconce {
 
@@ -62,19 +65,28 @@ class PackedConvolution final : public torch::CustomClassHolder {
    * oneDNN is fastest where the channels of a pixel lie together (`at::MemoryFormat::ChannelsLast`), and gives its results so.
    * @param is_free whether what this gives may always lie so; else it lies as libtorch would have it
    */
-  at::Tensor run(const at::Tensor& input, bool is_free) const;
+  at::Tensor run(const at::Tensor& input, bool is_free);
   /** Whether libtorch, too, gives what lies so, whatever the input. */
   bool is_channels_last() const { return is_channels_last_; }
 
  private:
   bool fits(const at::Tensor& input) const;
-  at::Tensor run_unpacked(const at::Tensor& input) const;
+  at::Tensor run_unpacked(const at::Tensor& input);
+  at::Tensor pack(const at::Tensor& weight, std::optional<at::IntArrayRef> input_sizes) const;
+  at::Tensor weight_for(const at::Tensor& input);
+  at::Tensor plain_weight() const;
 
   std::vector<int64_t> sizes_;
+  at::ScalarType type_;
   ConvolutionForm form_;
   bool is_channels_last_;
-  at::Tensor weight_;
   std::optional<at::Tensor> bias_;
+  /** Sessions that share the weights run side by side. */
+  std::mutex mutex_;
+  /** The weights in each layout that was needed. Never empty. */
+  std::vector<at::Tensor> packed_;
+  /** Those for the sizes of an input and the number of threads. */
+  std::map<std::vector<int64_t>, at::Tensor> packed_for_;
 };
 
 /** A tensor that lies in the order of its dimensions: as `aten::contiguous`, and the strides of sizes of 1 are the usual ones, too. */

@@ -208,6 +208,7 @@ class TorchScript final : public Weights {
            (given == 1 ? " argument" : " arguments");
   }
 
+  /** What is None is no output: many networks have some for training alone. */
   std::vector<at::Tensor> tensors_of(c10::IValue& result) const {
     if (result.isTensor()) {
       require_output_count(outputs_, 1);
@@ -225,19 +226,18 @@ class TorchScript final : public Weights {
 
   std::vector<at::Tensor> tensors_of_tuple(const c10::ivalue::Tuple& tuple) const {
     const auto& elements = tuple.elements();
-    const auto type = tuple.type<c10::TupleType>();
-    const auto names = type->names();
-    std::vector<at::Tensor> tensors;
-    if (!names) {
-      require_output_count(outputs_, elements.size());
-      for (const auto& element : elements) tensors.push_back(tensor_of(element, tensors.size()));
-      return tensors;
-    }
+    const auto names = tuple.type<c10::TupleType>()->names();
     std::vector<std::string> given;
-    for (const auto& name : *names) given.emplace_back(name);
-    for (const size_t place : places_of_outputs(outputs_, given)) {
-      tensors.push_back(tensor_of(elements[place], tensors.size()));
+    std::vector<c10::IValue> values;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (elements[i].isNone()) continue;
+      if (names) given.emplace_back((*names)[i]);
+      values.push_back(elements[i]);
     }
+    if (names) return tensors_of_named(given, values);
+    require_output_count(outputs_, values.size());
+    std::vector<at::Tensor> tensors;
+    for (const auto& value : values) tensors.push_back(tensor_of(value, tensors.size()));
     return tensors;
   }
 
@@ -246,9 +246,14 @@ class TorchScript final : public Weights {
     std::vector<c10::IValue> values;
     for (const auto& entry : dict) {
       if (!entry.key().isString()) refuse_weights("forward gave a dict whose keys are no strings");
+      if (entry.value().isNone()) continue;
       given.push_back(entry.key().toStringRef());
       values.push_back(entry.value());
     }
+    return tensors_of_named(given, values);
+  }
+
+  std::vector<at::Tensor> tensors_of_named(const std::vector<std::string>& given, const std::vector<c10::IValue>& values) const {
     std::vector<at::Tensor> tensors;
     for (const size_t place : places_of_outputs(outputs_, given)) {
       tensors.push_back(tensor_of(values[place], tensors.size()));

@@ -45,6 +45,7 @@ const files: readonly { file: string; network: string; packed: number; most?: nu
   { file: "ChannelsLast.pt", network: "ChannelsLast", packed: 2 },
   { file: "Strided.pt", network: "Strided", packed: 5 },
   { file: "WrittenInto.pt", network: "WrittenInto", packed: 1 },
+  { file: "Scales.pt", network: "Scales", packed: 1 },
   { file: "Given.pt", network: "Given", packed: 0 },
   { file: "Written.pt", network: "Written", packed: 0 },
 ];
@@ -150,4 +151,18 @@ test("packed weights are freed with their session, and the memory is given back"
   const { opened, disposed } = await child.stdout.json();
   expect(opened).toBeGreaterThan(64_000_000);
   expect(disposed).toBeLessThan(opened / 2);
+}, 60_000);
+
+test("weights are arranged no more once batches of their sizes were run", async () => {
+  const script = require.resolve("./helpers/packed-reorders-child.ts");
+  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt")], {
+    // oneDNN then tells of all that it does.
+    env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" },
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const [, again = ""] = (await child.stdout.text()).split("again\n");
+  const done = again.split("\n").map((line) => /,exec,cpu,(\w+)/.exec(line)?.[1]);
+  expect(done.filter((each) => each === "convolution").length).toBe(6);
+  expect(done).not.toContain("reorder");
 }, 60_000);

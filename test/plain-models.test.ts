@@ -172,6 +172,16 @@ test("a batch that is fixed is said, and is the most that goes through together"
   expect(await readFile(dir.join("one/model.ts"), "utf8")).toContain("batchSize: 1,");
 });
 
+test("what is None is no output", async () => {
+  const input = ["--input", "x=float32[N,3]"];
+  await build(join(programs, "partial.pt2"));
+  for (const file of ["partialnamed.pt", "partialtuple.pt"]) await build(weights.path(file), ...input);
+  const named = { low: [0, 1, 2], high: [2, 3, 4] };
+  expect(await predict("partial", "x=[1, 2, 3]")).toEqual(named);
+  expect(await predict("partialnamed", "x=[1, 2, 3]")).toEqual(named);
+  expect(await predict("partialtuple", "x=[1, 2, 3]")).toEqual({ output0: named.low, output1: named.high });
+});
+
 test("--input is a name, a dtype and sizes, the batch first", () => {
   expect(inputOption.parse.parse("x=float32[N, 3,height]")).toMatchObject([
     { name: "x", dtype: "float32", sizes: [{ name: "N" }, 3, { name: "height" }] },

@@ -80,7 +80,7 @@ export function programText(program: z.infer<typeof programSchema>): ProgramText
   // Where tensors are made, they are made where the inputs are, whichever device it was exported on.
   const lines = [...guards.lines, `${DEVICE} = ${inputs[0] ?? "self.w0"}.device`];
   lines.push(...values.lines(graph.nodes));
-  const outputs = graph.outputs.map((output) => values.tensor(output.as_tensor));
+  const outputs = graph.outputs.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
   lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
   const parameters = inputs.map((name) => `, ${name}: Tensor`).join("");
   const source = `def forward(self${parameters}):\n${lines.map((line) => `    ${line}\n`).join("")}`;
@@ -272,15 +272,20 @@ const treeSchema = z.looseObject({ context: z.unknown(), children_spec: z.array(
 const specSchema = z.tuple([z.number(), treeSchema]);
 const leafSchema = z.looseObject({ children_spec: z.array(z.never()) });
 
-/** One tensor, a dict where the program gives one, else a tuple of all its tensors. */
-function returned(outputs: readonly string[], spec: string | undefined): string {
+/** One tensor, a dict where the program gives one, else a tuple of all its tensors. What is None is no output. */
+function returned(outputs: readonly (string | undefined)[], spec: string | undefined): string {
   const { context, children_spec: children = [] } = specSchema.safeParse(JSON.parse(spec ?? "0")).data?.[1] ?? {};
   const keys =
     typeof context === "string" && context.startsWith("[")
       ? z.array(z.string()).safeParse(JSON.parse(context)).data
       : undefined;
   const isFlat = children.every((child) => leafSchema.safeParse(child).success);
-  if (keys !== undefined && isFlat && keys.length === outputs.length)
-    return `{${outputs.map((output, i) => `${JSON.stringify(keys[i])}: ${output}`)}}`;
-  return children.length === 0 && outputs.length === 1 ? (outputs[0] ?? "") : `(${outputs.join(", ")},)`;
+  const isDict = keys !== undefined && isFlat && keys.length === outputs.length;
+  const given = outputs.flatMap((output, i) => {
+    if (output === undefined) return [];
+    return isDict ? `${JSON.stringify(keys[i])}: ${output}` : output;
+  });
+  if (given.length === 0) throw new Error("it gives no tensors");
+  if (isDict) return `{${given.join(", ")}}`;
+  return children.length === 0 && given.length === 1 ? given.join() : `(${given.join(", ")},)`;
 }

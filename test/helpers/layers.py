@@ -204,6 +204,20 @@ class Given(nn.Module):
         return y
 
 
+class Scales(nn.Module):
+    """One convolution for several sizes of pictures, as detection has it: where oneDNN wants its weights differs with the size."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 160, 1)
+        self.second = nn.Conv2d(160, 640, 1)
+
+    def forward(self, x):
+        wide = self.first(x)
+        large, small = self.second(F.adaptive_avg_pool2d(wide, 28)), self.second(F.adaptive_avg_pool2d(wide, 14))
+        return torch.stack([large.mean((2, 3)), small.mean((2, 3)), self.second(wide).mean((2, 3))], 1)
+
+
 class Stopped(nn.Module):
     """No layer: libtorch refuses it when it is run."""
 
@@ -239,7 +253,7 @@ class Vast(nn.Module):
         return F.linear(x, self.weight)
 
 
-NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Given]
+NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Given, Scales]
 ALONE = [Stopped, TooLarge, Vast]
 
 

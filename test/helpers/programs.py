@@ -17,6 +17,11 @@ class Masked(nn.Module):
         return {"total": each.sum(1), "each": each, "twice": torch.cat([each, each], 1)}
 
 
+class Partial(nn.Module):
+    def forward(self, x):
+        return {"low": x - 1, "aside": None, "high": x + 1}
+
+
 class Shifted(nn.Module):
     def forward(self, x, by):
         return x + by
@@ -65,4 +70,5 @@ def main(folder: str) -> None:
     results = {name: value.detach().flatten().tolist() for name, value in steps(*given).items()}
     with open(os.path.join(folder, "steps.json"), "w") as file:
         json.dump({"x": given[0].flatten().tolist(), "mask": given[1].flatten().tolist(), **results}, file)
+    save(export(Partial(), (torch.ones(2, 3),), dynamic_shapes=({0: Dim.DYNAMIC},)), os.path.join(folder, "partial.pt2"))
     save(export(Shifted(), (torch.ones(2, 3), 1)), os.path.join(folder, "number.pt2"))

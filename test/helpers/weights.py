@@ -182,6 +182,22 @@ class NamedResults(nn.Module):
         return Named(x - 1, x + 1)
 
 
+class Partial(NamedTuple):
+    low: Tensor
+    aside: Optional[Tensor]
+    high: Tensor
+
+
+class PartialNamed(nn.Module):
+    def forward(self, x: Tensor) -> Partial:
+        return Partial(x - 1, None, x + 1)
+
+
+class PartialTuple(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Optional[Tensor], Tensor]:
+        return x - 1, None, x + 1
+
+
 class Total(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.sum()
@@ -429,8 +445,8 @@ def torchscript(folder: str) -> Dict[str, dict]:
     entries["network"] = entry("network.pt", {"x": x}, {"scores": network(x).detach()})
 
     modules = [
-        Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, Total, FirstRow, Double, Raises, Mismatch,
-        Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Drops, Mixes, Averages, Totals,
+        Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, PartialNamed, PartialTuple, Total, FirstRow, Double, Raises,
+        Mismatch, Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Drops, Mixes, Averages, Totals,
         Deep, Wide, Hungry,
     ]  # fmt: skip
     for kind in modules:

@@ -122,11 +122,15 @@ class Probe {
 
 function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Tensor> {
   if (isTensor(result)) return new Map([[names[0] ?? "output0", result]]);
+  // What is None is no output, as when it is served.
   const entries = Array.isArray(result)
-    ? result.map((value: CallResult, i): [string, CallResult] => [names[i] ?? `output${i}`, value])
+    ? result
+        .filter((value: CallResult) => value !== null)
+        .map((value: CallResult, i): [string, CallResult] => [names[i] ?? `output${i}`, value])
     : Object.entries(typeof result === "object" && result !== null ? result : { output0: result });
+  const given = entries.filter(([, value]) => value !== null);
   return new Map(
-    entries.map(([name, value]) => {
+    given.map(([name, value]) => {
       if (isTensor(value)) return [name, value];
       throw new SconceError("weights_invalid", `forward gives something else than tensors for ${name}`);
     }),
