@@ -83,7 +83,9 @@ bool writes_attributes(const torch::jit::Method& method) {
       case c10::prim::CallMethod:
       case c10::prim::fork: return true;
       case c10::prim::GetAttr: {
-        const auto type = node->output()->type();
+        auto type = node->output()->type();
+        // Such as the bias that a convolution does without: followed as a tensor is.
+        if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
         if (const auto object = type->cast<c10::ClassType>()) return has_writes && !object->is_module();
         const auto inner = type->containedTypes();
         const bool has_tensors = std::any_of(inner.begin(), inner.end(), is_no_scalar);

@@ -91,14 +91,26 @@ test("whoever watches is told of each change, and finds the outputs so far", () 
 });
 
 test("outputs that there is no room for end a prediction that is not alone", () => {
-  const memory = new MemoryAccount({ maxBytes: 1000 });
+  const memory = new MemoryAccount({ maxBytes: 1e6 });
   const [first, second] = [livePrediction(), livePrediction()];
-  using one = new OutputMemory(first, memory, 1000);
-  using other = new OutputMemory(second, memory, 1000);
-  expect(one.take(200)).toBeUndefined();
-  expect(memory.parts.outputs).toBe(600);
-  expect(other.take(17)).toMatchObject({ message: expect.stringContaining("--max-memory"), reason: "memory" });
-  expect(one.take(17)).toMatchObject({ message: expect.stringContaining("more than 216 bytes"), reason: "size" });
+  using one = new OutputMemory(first, memory, 1e6);
+  using other = new OutputMemory(second, memory, 1e6);
+  expect(one.take(200_000)).toBeUndefined();
+  expect(memory.parts.outputs).toBe(600_000);
+  expect(other.take(17_000)).toMatchObject({ message: expect.stringContaining("--max-memory"), reason: "memory" });
+  expect(one.take(17_000)).toMatchObject({
+    message: expect.stringContaining("more than 216666 bytes"),
+    reason: "size",
+  });
+});
+
+test("the first 4 kB of a prediction's outputs have room whatever others hold", () => {
+  const memory = new MemoryAccount({ maxBytes: 1e6 });
+  memory.add("outputs", 2e6);
+  using outputs = new OutputMemory(livePrediction(), memory, 1e6);
+  expect(outputs.take(4000)).toBeUndefined();
+  expect(outputs.take(96)).toBeUndefined();
+  expect(outputs.take(1)).toMatchObject({ reason: "memory" });
 });
 
 test("a fault's message is as long as a client can use, however long the one of the model's code is", () => {

@@ -50,6 +50,8 @@ export class BatchEngine<T extends BatchItem> {
   readonly #options: BatchEngineOptions<T>;
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
+  /** Opened for its first batch, as most servers never need it; undefined where it could not be. */
+  #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;
 
   constructor(options: BatchEngineOptions<T>) {
@@ -57,8 +59,10 @@ export class BatchEngine<T extends BatchItem> {
     this.instances = runners.length;
     this.#options = options;
     this.#clock = clock;
+    const another = runners[0]?.another;
     this.#batcher = new Batcher({
-      runners: runners.map((runner) => (items) => runner.run(items.map((item) => item.tensors))),
+      runners: runners.map((runner) => (items) => runner.run(tensorsOf(items))),
+      express: another && ((items) => this.#runExpress(another, items)),
       maxBatchSize,
       maxPaddedBytes: options.maxPaddedBytes,
       policy: latencyTarget ?? new QueueDelay(maxQueueDelayMs),
@@ -121,7 +125,16 @@ export class BatchEngine<T extends BatchItem> {
 
   /** Items still there fail with `session_closed`. */
   async close(): Promise<void> {
-    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
+    const express = await this.#express;
+    await Promise.all([...this.#options.runners, express].map((runner) => runner?.dispose()));
+  }
+
+  async #runExpress(another: () => Promise<Runner>, items: readonly T[]): Promise<readonly Tensor[]> {
+    const [first] = this.#options.runners;
+    this.#express ??= another().catch(() => undefined);
+    const runner = (await this.#express) ?? first;
+    if (runner === undefined) throw new RangeError("there is no runner");
+    return runner.run(tensorsOf(items));
   }
 
   #dispatched(items: readonly T[], cause: BatchCause): void {
@@ -152,6 +165,10 @@ export class BatchEngine<T extends BatchItem> {
       cause,
     });
   }
+}
+
+function tensorsOf(items: readonly BatchItem[]): (readonly Tensor[])[] {
+  return items.map(({ tensors }) => tensors);
 }
 
 function runError(cause: unknown): SconceError {

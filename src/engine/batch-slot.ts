@@ -6,11 +6,14 @@ export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
 /** Batches that a runner is given at once: one that runs, and the next. */
 const MAX_IN_FLIGHT = 2;
+/** Batches that are over sooner are not worth to be passed by. */
+const LONG_MS = 2;
+
 export class BatchSlot<T, R> {
   readonly run: Run<T, R>;
   readonly #lead: LeadTime;
   /** Of the batches: the first runs, a second one is committed. */
-  readonly #sizes: number[] = [];
+  readonly #given: { readonly size: number; readonly isBulk: boolean }[] = [];
   #beganAtMs = 0;
   /** Of the batch that ended last. */
   #last = { size: 0, ms: 0 };
@@ -21,7 +24,12 @@ export class BatchSlot<T, R> {
   }
 
   get isIdle(): boolean {
-    return this.#sizes.length === 0;
+    return this.#given.length === 0;
+  }
+
+  /** Whether the batch that runs is of few predictions, and those of its kind take long: what comes now had better not wait for it. */
+  isLongBulk(nowMs: number): boolean {
+    return this.#given[0]?.isBulk === true && Math.max(this.#last.ms, this.runningForMs(nowMs)) >= LONG_MS;
   }
 
   /** When the batch that runs ends, if it takes as long as the last one did. */
@@ -31,15 +39,15 @@ export class BatchSlot<T, R> {
 
   /** When the batch after the one that runs is given; Infinity when it was. */
   commitAtMs(nowMs: number): number {
-    if (this.#sizes.length >= MAX_IN_FLIGHT) return Infinity;
+    if (this.#given.length >= MAX_IN_FLIGHT) return Infinity;
     // How long one of another size takes nobody knows.
-    const leadMs = this.#sizes[0] === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
+    const leadMs = this.#given[0]?.size === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
     return this.freeAtMs - leadMs;
   }
 
   /** When the batch that runs ends if it takes what `runMs` says of its size. */
   endAtMs(runMs: (size: number) => number): number {
-    return this.#beganAtMs + runMs(this.#sizes[0] ?? 0);
+    return this.#beganAtMs + runMs(this.#given[0]?.size ?? 0);
   }
 
   /** How long the batch that runs has been running, in milliseconds; 0 when none is. */
@@ -47,14 +55,15 @@ export class BatchSlot<T, R> {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
   }
 
-  given(size: number, nowMs: number): void {
+  /** @param isBulk whether the batch is of predictions with many items each */
+  given(size: number, isBulk: boolean, nowMs: number): void {
     if (this.isIdle) this.#beganAtMs = nowMs;
-    this.#sizes.push(size);
+    this.#given.push({ size, isBulk });
   }
 
   /** @returns how long the batch ran, in milliseconds */
   ended(nowMs: number): number {
-    const size = this.#sizes.shift() ?? 0;
+    const size = this.#given.shift()?.size ?? 0;
     const ms = nowMs - this.#beganAtMs;
     // One of another size tells nothing: only full ones are committed.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);

@@ -11,6 +11,8 @@ import { MadeBatches } from "./made-batches.ts";
 
 /** While parts of more failed batches than this wait, no new batch is begun. */
 const MOST_PARTED = 2;
+/** Predictions in a batch, of its items, up to which these have many each; items, of the most of a batch, of the others that pass them by. */
+const FEW = 1 / 4;
 
 /** Is told what became of items: of every item that is added and not removed exactly once. */
 export interface BatchListener<T, R> {
@@ -26,6 +28,8 @@ export interface BatchListener<T, R> {
 
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
+  /** Of a runner for what had better not wait for theirs; undefined where no other batch may run beside those. */
+  readonly express?: Run<T, R> | undefined;
   readonly maxBatchSize: number;
   /** Most bytes of a batch's inputs where dimensions are padded; a single item may have more. */
   readonly maxPaddedBytes?: number | undefined;
@@ -47,12 +51,18 @@ export interface BatcherOptions<T, R> {
  *
  * A batch that fails is run again in parts until the bad item fails alone. Lanes that are found to be at fault have their turns after all others'.
  * Items that are alone have all runners to themselves.
+ *
+ * While all runners are busy for long with predictions of many items, a few of predictions that have just come go to the express runner: else they
+ * would wait for the batch that runs, for one that was committed, and for their own, as large as those.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
   readonly #queue = new FairQueue<T>();
   readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
+  readonly #express: BatchSlot<T, R> | undefined;
+  /** Until the device has shown that it has no memory to spare. */
+  #mayExpress = true;
   /** Of batches that failed. Not mixed with others, so that a bad item is found in log2 runs. */
   readonly #parts = new MadeBatches<T>();
   #wasPart = false;
@@ -72,6 +82,8 @@ export class Batcher<T extends Queued, R> {
     this.#options = options;
     this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
+    // How long its batches take says nothing of others.
+    this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 
   /** Items that wait for a batch. */
@@ -88,7 +100,11 @@ export class Batcher<T extends Queued, R> {
   /** How long the batch that has been running the longest has been so, in milliseconds; 0 when none is. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
-    return Math.max(...this.#slots.map((slot) => slot.runningForMs(now)));
+    return Math.max(...this.#allSlots.map((slot) => slot.runningForMs(now)));
+  }
+
+  get #allSlots(): readonly BatchSlot<T, R>[] {
+    return this.#express === undefined ? this.#slots : [...this.#slots, this.#express];
   }
 
   /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
@@ -120,7 +136,7 @@ export class Batcher<T extends Queued, R> {
   pump(): void {
     const [first] = this.#slots;
     if (this.#isReserved) {
-      if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
+      if (first === undefined || this.#allSlots.some((slot) => !slot.isIdle)) return;
       if (this.#options.isHeard?.() === false) return;
       this.#isAloneRunning = true;
       this.#cause = "alone";
@@ -131,6 +147,10 @@ export class Batcher<T extends Queued, R> {
     // Parts wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
     const now = this.#options.clock.now();
+    const express = this.#express;
+    if (express?.isIdle && this.#mayExpress && this.#slots.every((slot) => slot.isLongBulk(now))) {
+      this.#dispatch(express, this.#few());
+    }
     // Those that are likely to be free first: what another is given it would begin later.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
@@ -264,24 +284,35 @@ export class Batcher<T extends Queued, R> {
     return { size, isFull, dueAtMs: isFull || this.#isHurried ? -Infinity : policy.dueAtMs(waiting, now) };
   }
 
+  /** Those that go to the express runner. */
+  #few(): T[] | undefined {
+    const { maxBatchSize, maxPaddedBytes } = this.#options;
+    const items = this.#queue.takeFew(FEW * maxBatchSize, maxPaddedBytes);
+    if (items.length === 0) return undefined;
+    this.#cause = "express";
+    return items;
+  }
+
   #dispatch(slot: BatchSlot<T, R>, batch: T[] | undefined): void {
     if (batch === undefined) return;
     const { clock, policy, listener } = this.#options;
-    slot.given(batch.length, clock.now());
+    slot.given(batch.length, isBulk(batch), clock.now());
     this.#late.passed(batch, clock.now());
     listener.dispatched(batch, this.#cause);
     slot.run(batch).then(
       (result) => {
         const wasReserved = this.#isReserved;
         const ms = this.#ended(slot);
-        policy.ran(batch.length, ms);
-        this.#queue.ran(batch, ms);
+        if (slot !== this.#express) {
+          policy.ran(batch.length, ms);
+          this.#queue.ran(batch, ms);
+        }
         this.#pumpAnd(() => listener.finished(batch, result), wasReserved);
       },
       (cause: unknown) => {
         const wasReserved = this.#isReserved;
         this.#ended(slot);
-        this.#failed(batch, cause, wasReserved);
+        this.#failed(slot, batch, cause, wasReserved);
       },
     );
   }
@@ -302,10 +333,16 @@ export class Batcher<T extends Queued, R> {
     if (!isToldFirst) tell();
   }
 
-  #failed(batch: T[], cause: unknown, wasReserved: boolean): void {
+  #failed(slot: BatchSlot<T, R>, batch: T[], cause: unknown, wasReserved: boolean): void {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
-    const isFinal = batch.length === 1 || !isWorthHalving(cause);
-    if (!isFinal && isOutOfMemory(cause)) {
+    const hadNoMemory = isOutOfMemory(cause);
+    if (hadNoMemory) this.#mayExpress = false;
+    // Of what did not fit beside others nobody knows whether it fits by itself.
+    const wasBeside = hadNoMemory && slot === this.#express;
+    const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
+    if (wasBeside) {
+      this.#parts.add(batch);
+    } else if (!isFinal && hadNoMemory) {
       this.#shrinkBelow(batch);
       this.#parts.add(...halves(batch));
     } else {
@@ -334,6 +371,14 @@ export class Batcher<T extends Queued, R> {
     const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, clock.now());
     if (size !== undefined) listener.shrunk(size);
   }
+}
+
+/** Whether a batch is of predictions with many items each. */
+function isBulk(batch: readonly Queued[]): boolean {
+  const most = FEW * batch.length;
+  const lanes = new Set<object>();
+  for (const { lane } of batch) if (lanes.add(lane).size > most) return false;
+  return true;
 }
 
 /** Parted between predictions as long as there are several, so that one's bad item soon leaves the others alone; then within one. */

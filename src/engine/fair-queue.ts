@@ -43,6 +43,8 @@ class Line<T extends Queued> implements InRing<Line<T>> {
 /** One prediction's lines; nearly always a single one, or one for each length. */
 class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
+  /** Whether a batch had items of it, and left others. */
+  wasServed = false;
   readonly lines: Line<T>[] = [];
   ring: InRing<Lane<T>>["ring"] = undefined;
   before: Lane<T> | undefined = undefined;
@@ -77,6 +79,13 @@ class Bucket<T extends Queued> {
 
 /** Of the inputs of a batch, padded. */
 export const MAX_PADDED_BYTES = 256 * 2 ** 20;
+
+/** Tells whether a batch has room for the first item of a line, which joins it then; the first one always does. */
+function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
+  const padded = new PaddedBytes();
+  return ({ items: { first } }) =>
+    first?.tensors === undefined || !first.padded?.size || padded.join(first.tensors, maxBytes);
+}
 
 /** All items with one key, by length. */
 export class Group<T extends Queued> {
@@ -159,9 +168,7 @@ export class FairQueue<T extends Queued> {
       this.#served.delete(lane);
       this.#turns.add(lane);
     }
-    const padded = new PaddedBytes();
-    const hasRoomFor = ({ items: { first } }: Line<T>) =>
-      first?.tensors === undefined || !first.padded?.size || padded.join(first.tensors, maxBytes);
+    const hasRoomFor = roomOf(maxBytes);
     hasRoomFor(leader);
     const { steps } = leader.bucket;
     const batch = [this.#takeFirst(leader)];
@@ -181,6 +188,22 @@ export class FairQueue<T extends Queued> {
         batch.push(this.#takeFirst(line));
         useful += elementsOf(steps);
       }
+    }
+    return batch;
+  }
+
+  /** Takes up to `max` items that go together of lanes that have just come, of each that has no more than that all. */
+  takeFew(max: number, maxBytes = MAX_PADDED_BYTES): T[] {
+    const batch: T[] = [];
+    const hasRoomFor = roomOf(maxBytes);
+    let bucket: Bucket<T> | undefined;
+    for (let lane = this.#turns.first, next = lane; lane !== undefined; lane = next) {
+      next = lane.after;
+      const [line, another] = lane.lines;
+      if (lane.wasServed || line === undefined || another !== undefined) continue;
+      if (line.bucket !== (bucket ?? line.bucket) || batch.length + line.items.length > max) continue;
+      bucket = line.bucket;
+      while (lane.lines.length > 0 && hasRoomFor(line)) batch.push(this.#takeFirst(line));
     }
     return batch;
   }
@@ -268,6 +291,7 @@ export class FairQueue<T extends Queued> {
     this.#turns.delete(lane);
     if (lane.lines.length > 0) {
       this.#served.add(lane);
+      lane.wasServed = true;
     } else {
       this.#served.delete(lane);
       this.#lanes.delete(lane.key);

@@ -67,22 +67,23 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    return sharing({ path, inputs, outputs, device, threads, pack }, instances, open);
+    // One more may run beside them. Of operators of an author who asked for one nobody knows whether they can run at the same time.
+    const most = instances === 1 && options.operators.length > 0 ? 1 : instances + 1;
+    return sharing({ path, inputs, outputs, device, threads, pack, instances: most }, instances, open);
   }
   const sessions: Record<string, NativeSession>[] = Array.from({ length: instances }, () => ({}));
   for (const [name, path] of Object.entries(weights)) {
-    const shared = await sharing({ path, device, threads, pack }, instances, open);
+    const shared = await sharing({ path, device, threads, pack, instances }, instances, open);
     for (const [i, session] of shared.entries()) Object.assign(sessions[i] ?? {}, { [name]: session });
   }
   return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs }));
 }
 
-/** Sessions that share their weights, unless a run writes into these. */
-async function sharing(options: SessionOptions, instances: number, open: Open): Promise<NativeSession[]> {
-  const first = await open({ ...options, instances });
+/** So many sessions that share their weights, unless a run writes into these. */
+async function sharing(options: SessionOptions, count: number, open: Open): Promise<NativeSession[]> {
+  const first = await open(options);
   const sessions = [first];
-  if (instances === 1) return sessions;
-  const others = first.keepsState ? options : { ...options, share: first };
-  while (sessions.length < instances) sessions.push(await open(others));
+  const others = first.keepsState ? { ...options, instances: 1 } : { ...options, share: first };
+  while (sessions.length < count) sessions.push(await open(others));
   return sessions;
 }

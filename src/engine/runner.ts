@@ -12,6 +12,8 @@ export interface Runner {
   readonly mostRows?: number;
   /** How many layers of the weights are packed; undefined where nobody knows. */
   readonly packedLayers?: number;
+  /** Opens one more on the same weights, with as many threads; left out where two of them must not run at the same time. */
+  readonly another?: (() => Promise<Runner>) | undefined;
   /** Tells at once of batches that have ended, which else waits for the event loop to turn. */
   settle(): void;
   /** Takes effect between two batches. */

@@ -51,6 +51,8 @@ export const batchCauses = [
   "late",
   // A part of a batch that failed.
   "part",
+  // A few items of predictions that had just come, beside batches of predictions with many.
+  "express",
   // An item that may have ended the engine process, by itself.
   "alone",
 ] as const;

@@ -46,9 +46,14 @@ export class NativeSession {
   readonly #handle: Handle;
   readonly #packer: BatchPacker;
   readonly #outputs: TensorPlan;
+  readonly #options: SessionOptions;
+  #threads: number;
   #closed: Promise<void> | undefined;
 
-  private constructor(addon: Addon, handle: Handle, { inputs = {}, outputs = {} }: SessionOptions) {
+  private constructor(addon: Addon, handle: Handle, options: SessionOptions) {
+    const { inputs = {}, outputs = {}, threads } = options;
+    this.#options = options;
+    this.#threads = threads;
     this.#addon = addon;
     this.#handle = handle;
     this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
@@ -123,6 +128,13 @@ export class NativeSession {
     return this.#addon.keepsState(this.#handle);
   }
 
+  /** Opens one more on the same weights, with as many threads; undefined where they are for one, or keep a state. */
+  get another(): (() => Promise<NativeSession>) | undefined {
+    const { instances = 1 } = this.#options;
+    if (instances === 1 || this.keepsState) return undefined;
+    return () => NativeSession.open({ ...this.#options, threads: this.#threads, share: this });
+  }
+
   /** How many layers have their weights as the processor reads them. */
   get packedLayers(): number {
     return this.#addon.packedLayers(this.#handle);
@@ -134,6 +146,7 @@ export class NativeSession {
 
   /** Takes effect between two batches. */
   setThreads(threads: number): Promise<void> {
+    this.#threads = threads;
     return told(async () => this.#addon.setThreads(this.#handle, threads));
   }
 

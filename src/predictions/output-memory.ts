@@ -4,6 +4,9 @@ import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-accou
 import type { FailureReason } from "../metrics/labels.ts";
 import type { LivePrediction } from "./live.ts";
 
+/** Bytes of text that the outputs of one prediction have room for in any case: what was accepted ends, and by itself it holds about as much. */
+const ALWAYS_BYTES = 4096;
+
 export class OutputMemory implements Disposable {
   readonly #live: LivePrediction;
   readonly #memory: MemoryAccount;
@@ -34,7 +37,8 @@ export class OutputMemory implements Disposable {
     }
     this.#charge ??= memory.add("outputs", 0);
     const held = HELD_PER_OUTPUT_BYTE * bytes;
-    if (!memory.hasRoom("outputs", held) && !memory.hasRoom("outputs", held, this.#ownBytes)) {
+    const hasRoom = () => memory.hasRoom("outputs", held) || memory.hasRoom("outputs", held, this.#ownBytes);
+    if (this.#bytes > ALWAYS_BYTES && !hasRoom()) {
       return {
         message: "The server's memory is taken by other requests (--max-memory); try again later",
         reason: "memory",

@@ -114,6 +114,8 @@ export class SimulatedRunner {
 export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
+  /** Never runs anything unless `express` was asked for. */
+  readonly express: SimulatedRunner;
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
   /** Ids of the items that ran, and those that failed, in the order in which that was told. */
@@ -131,6 +133,9 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   constructor(options: {
     readonly maxBatchSize: number;
     readonly runners?: number;
+    readonly express?: boolean;
+    /** As `fits`, beside other batches. */
+    readonly fitsBeside?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
     readonly durationMs?: (size: number, items: readonly Item[]) => number;
@@ -144,9 +149,11 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       { length: options.runners ?? 1 },
       () => new SimulatedRunner(this.clock, durationMs, typeof fits === "number" ? () => fits : fits),
     );
+    this.express = new SimulatedRunner(this.clock, durationMs, () => options.fitsBeside ?? Infinity);
     this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
     this.batcher = new Batcher({
       runners: this.runners.map((runner) => (items) => runner.run(items)),
+      express: options.express ? (items) => this.express.run(items) : undefined,
       maxBatchSize: options.maxBatchSize,
       policy: this.target ?? new QueueDelay(options.maxQueueDelayMs ?? 0),
       clock: this.clock,
@@ -157,7 +164,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   }
 
   get batches(): readonly Batch[] {
-    return this.runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
+    const runners = [...this.runners, this.express];
+    return runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
   }
 
   /** Lets items become ready now. */

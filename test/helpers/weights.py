@@ -325,6 +325,31 @@ class Tuned(nn.Module):
         return y.clamp_(max=6)
 
 
+class Rectified(nn.Module):
+    """A layer without a bias, whose result is written into."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Unflatten(1, (4, 1)), nn.Conv1d(4, 4, 1, bias=False), nn.ReLU(inplace=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x).flatten(1)
+
+
+class Remembers(nn.Module):
+    """Writes into a tensor that may be missing."""
+
+    last: Optional[Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.last = torch.zeros(2, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        last = self.last
+        return x if last is None else last.copy_(x * 2)
+
+
 class Drops(nn.Module):
     """Dropout as a careless trace keeps it."""
 
@@ -446,7 +471,7 @@ def torchscript(folder: str) -> Dict[str, dict]:
 
     modules = [
         Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, PartialNamed, PartialTuple, Total, FirstRow, Double, Raises,
-        Mismatch, Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Drops, Mixes, Averages, Totals,
+        Mismatch, Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Rectified, Remembers, Drops, Mixes, Averages, Totals,
         Deep, Wide, Hungry,
     ]  # fmt: skip
     for kind in modules:

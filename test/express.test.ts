@@ -1,0 +1,182 @@
+/** A few items of predictions that have just come pass by long batches of predictions with many. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import type { Item } from "../src/engine/engine.ts";
+import { LocalEngine } from "../src/engine/local-engine.ts";
+import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
+import type { TensorSpec } from "../src/model/tensor.ts";
+import { compiledOperators } from "./helpers/operators.ts";
+import { Simulation } from "./helpers/simulation.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+const x: TensorSpec = { dtype: "float32", dims: [4] };
+let made: Fixtures;
+beforeAll(async () => {
+  made = await fixtures();
+}, 600_000);
+
+/** A device whose batches of 16 items take 168 ms, and one item 18; many of one prediction wait for it, and the first batch has run. */
+async function busy(options: { fits?: number; fitsBeside?: number; msPerBatch?: number } = {}) {
+  const { msPerBatch = 8, fits = Infinity, fitsBeside = Infinity } = options;
+  const simulation = new Simulation({
+    maxBatchSize: 16,
+    express: true,
+    fits,
+    fitsBeside,
+    durationMs: (size) => (msPerBatch / 8) * (8 + 10 * size),
+  });
+  simulation.add({}, 1000);
+  await simulation.clock.advanceTo(200 * (msPerBatch / 8));
+  return simulation;
+}
+
+describe("while batches of a prediction of many items run", () => {
+  test("one of a single item is over as soon as it can be by itself", async () => {
+    const simulation = await busy();
+    const [lone] = simulation.add({}, 1);
+    await simulation.clock.drain();
+    expect(simulation.finishedAtMs.get(lone?.id ?? -1)).toBe(200 + 18);
+    expect(simulation.causes.filter((cause) => cause === "express").length).toBe(1);
+  });
+
+  test("those that come together run together, and those that come meanwhile after them", async () => {
+    const simulation = await busy();
+    simulation.add({}, 1);
+    await simulation.clock.advanceTo(205);
+    const together = [simulation.add({}, 1), simulation.add({}, 2)].flat();
+    await simulation.clock.drain();
+    expect(together.map(({ id }) => simulation.finishedAtMs.get(id))).toEqual(Array(3).fill(218 + 38));
+  });
+
+  test("they take no longer than without others beside them", async () => {
+    const [simulation, alone] = [await busy(), await busy()];
+    for (let i = 0; i < 20; i++) {
+      await simulation.clock.advanceTo(300 + 100 * i);
+      simulation.add({}, 1);
+    }
+    for (const { clock } of [simulation, alone]) await clock.drain();
+    const lastOf = ({ runners }: Simulation) => runners[0]?.batches.at(-1)?.endedAtMs;
+    expect(lastOf(simulation)).toBe(lastOf(alone));
+  });
+
+  test("a second one of many items has its turns with the first", async () => {
+    const simulation = await busy();
+    simulation.add({}, 17);
+    await simulation.clock.drain();
+    expect(simulation.express.batches).toEqual([]);
+  });
+
+  test("the express runner has at most a quarter of a batch", async () => {
+    const simulation = await busy();
+    for (let i = 0; i < 7; i++) simulation.add({}, 1);
+    await simulation.clock.drain();
+    expect(simulation.express.batches.map(({ items }) => items.length)).toEqual([1, 4, 2]);
+  });
+
+  test("items of another shape do not share its batch", async () => {
+    const simulation = await busy();
+    simulation.add({}, 1);
+    simulation.add({}, 1, { key: "a" });
+    simulation.add({}, 1, { key: "b" });
+    await simulation.clock.drain();
+    expect(simulation.express.batches.map(({ items }) => items.map(({ key }) => key))).toEqual([[""], ["a"], ["b"]]);
+  });
+
+  test("one that there is no memory for beside them has its turn after them, and none runs beside them any more", async () => {
+    const simulation = await busy({ fitsBeside: 0 });
+    const [first] = simulation.add({}, 1);
+    await simulation.clock.advanceTo(300);
+    simulation.add({}, 1);
+    await simulation.clock.drain();
+    expect(simulation.express.batches.map(({ items }) => items)).toEqual([first === undefined ? [] : [first]]);
+    expect([simulation.done.length, simulation.lost, simulation.shrinks]).toEqual([1002, [], []]);
+  });
+
+  test("nobody passes them by once there was no memory for one of them", async () => {
+    const simulation = await busy({ fits: 8 });
+    simulation.add({}, 1);
+    await simulation.clock.drain();
+    expect(simulation.express.batches).toEqual([]);
+    expect(simulation.done.length).toBe(1001);
+  });
+});
+
+test("batches of many predictions are passed by nobody", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16, express: true, durationMs: () => 100 });
+  for (let i = 0; i < 10; i++) {
+    for (let lane = 0; lane < 20; lane++) simulation.add({}, 1);
+    await simulation.clock.advanceTo(50 * i);
+  }
+  await simulation.clock.drain();
+  expect(simulation.express.batches).toEqual([]);
+});
+
+test("batches that take a millisecond are passed by nobody", async () => {
+  const simulation = await busy({ msPerBatch: 8 / 200 });
+  simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.express.batches).toEqual([]);
+});
+
+test("a forward pass for one item is over before that of a full batch which began sooner", async () => {
+  const runners = await openRunners({ ...options("slow.pt"), outputs: { y: x } });
+  const engine = new LocalEngine<Item>({
+    runners,
+    inputs: { x },
+    outputs: { y: x },
+    maxBatchSize: 8,
+    maxQueueDelayMs: 0,
+  });
+  const [many, one] = [{}, {}];
+  const ended: object[] = [];
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let index = 0;
+  const submit = (lane: object, rounds: number) =>
+    engine.submit(
+      { lane, index: index++ },
+      { x: { dtype: "float32", shape: [4], data: new Float32Array(4).fill(rounds) } },
+    );
+  engine.listener = {
+    dispatched: () => {},
+    finished: ({ lane }) => {
+      ended.push(lane);
+      if (ended.length === 8) submit(one, 1);
+      if (ended.length === 25) resolve();
+    },
+    failed: (_, error) => reject(error),
+  };
+  for (let i = 0; i < 24; i++) submit(many, 60);
+  await promise;
+  await engine.close();
+  expect(ended.indexOf(one)).toBe(8);
+});
+
+describe("no batch runs beside those of one instance", () => {
+  test.each<[string, () => Promise<Partial<OpenOptions>>, boolean]>([
+    ["unless their weights allow it", async () => ({}), true],
+    ["if these keep a state", async () => ({ weights: { model: made.path("sums.pt") } }), false],
+    ["if the author's own code runs them", async () => ({ predict: () => Promise.reject(new Error("no")) }), false],
+    [
+      "if they call operators of the author's",
+      async () => ({ operators: [join(await compiledOperators(), "operators.so")] }),
+      false,
+    ],
+  ])("%s", async (_, given, allowed) => {
+    const runners = await openRunners({ ...options("slow.pt"), ...(await given()) });
+    expect(runners[0]?.another !== undefined).toBe(allowed);
+    await Promise.all(runners.map((runner) => runner.dispose()));
+  });
+});
+
+function options(file: string): OpenOptions {
+  return {
+    weights: { model: made.path(file) },
+    operators: [],
+    predict: undefined,
+    inputs: { x },
+    outputs: { y: x },
+    devices: ["cpu"],
+    threads: 1,
+    instances: 1,
+  };
+}
