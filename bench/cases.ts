@@ -104,6 +104,13 @@ const own: Cases = {
     flags: ["--max-inputs", "20000"],
     mostMs: 20,
   }),
+  "large-images": largeRow({
+    network: resnetByUrl,
+    subject: "ResNet-18, beside 300 pictures in one request",
+    inputs: (requests) => Array.from({ length: 300 }, (_, i) => requests[i % requests.length] ?? {}),
+    flags: ["--allow-private-urls"],
+    mostMs: 100,
+  }),
   "large-output": largeRow({
     network: large,
     subject: "large, beside outputs of 10 MB of numbers",

@@ -101,6 +101,56 @@ describe("while batches of a prediction of many items run", () => {
   });
 });
 
+test("those that come again after a batch which they shared with many of one prediction pass by its next", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16, express: true, durationMs: (size) => 10 * size });
+  const ask = () => Array.from({ length: 5 }, () => simulation.add({}, 1)).flat();
+  simulation.add({}, 1);
+  ask();
+  simulation.add({}, 500);
+  await simulation.clock.advanceTo(20);
+  expect(simulation.batches.map(({ items }) => new Set(items.map(({ lane }) => lane)).size)).toEqual([1, 6, 1]);
+  const again = ask();
+  await simulation.clock.drain();
+  expect(simulation.express.batches.flatMap(({ items }) => items)).toEqual(again);
+});
+
+test("those for whom the express runner is busy wait for it, and not in the next batch", async () => {
+  const simulation = await busy();
+  simulation.add({}, 1, { key: "a" });
+  await simulation.clock.advanceTo(320);
+  // The next batch begins at 336, and this one ends after it.
+  simulation.add({}, 4);
+  const [last] = simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.express.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([200, 320, 368]);
+  expect(simulation.finishedAtMs.get(last?.id ?? -1)).toBe(368 + 18);
+});
+
+test("what waits for the express runner is run by another that has nothing else to do", async () => {
+  const simulation = new Simulation({
+    maxBatchSize: 16,
+    express: true,
+    durationMs: (size, items) => (items[0]?.key === "slow" ? 1000 : 10 * size),
+  });
+  simulation.add({}, 32);
+  await simulation.clock.advanceTo(20);
+  simulation.add({}, 1, { key: "slow" });
+  const [waits] = simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.express.batches.length).toBe(1);
+  expect(simulation.finishedAtMs.get(waits?.id ?? -1)).toBe(320 + 10);
+});
+
+test("one that waits for the express runner can be removed", async () => {
+  const simulation = await busy();
+  simulation.add({}, 4);
+  const lane = {};
+  const items = simulation.add(lane, 1);
+  expect(simulation.batcher.remove(lane)).toEqual(items);
+  await simulation.clock.drain();
+  expect(simulation.done.length).toBe(1004);
+});
+
 test("batches of many predictions are passed by nobody", async () => {
   const simulation = new Simulation({ maxBatchSize: 16, express: true, durationMs: () => 100 });
   for (let i = 0; i < 10; i++) {

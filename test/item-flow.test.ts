@@ -312,6 +312,28 @@ test.each([
   expect(readyOf(large)).toBe(mostReady);
 });
 
+test("a list with more inputs than may be ready keeps none of few from having one of them ready", () => {
+  // As above.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
+  const come = (count: number) => {
+    const list = new ItemList(new ReadyInputs(Array(count).fill({ x: 1 })), { succeeded() {}, failed() {} });
+    flow.run(list);
+    return list;
+  };
+  come(10_000);
+  const few = come(3);
+  const itemsOf = () => engine.items.filter(({ lane }) => lane === few);
+  for (const count of [1, 2, 3]) {
+    const [item] = itemsOf().slice(-1);
+    expect(itemsOf().length).toBe(count);
+    if (item === undefined) throw new Error("none was begun");
+    engine.listener?.dispatched([item]);
+  }
+});
+
 test("items that go behind all others leave these their room, and have a quarter as many bytes", () => {
   // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);

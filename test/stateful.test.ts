@@ -71,7 +71,16 @@ test("weights keep a state where a method may write an attribute, and else are s
     open.push(session);
     return session.keepsState;
   };
-  const kept = { keeps: true, holds: true, sums: true, lists: true, remembers: true, tuned: false, rectified: false, deep: false };
+  const kept = {
+    keeps: true,
+    holds: true,
+    sums: true,
+    lists: true,
+    remembers: true,
+    tuned: false,
+    rectified: false,
+    deep: false,
+  };
   for (const [name, expected] of Object.entries(kept)) {
     const path = made.path(`${name}.pt`);
     expect({ name, frozen: await keeps(path, { x }), callable: await keeps(path) }).toEqual({

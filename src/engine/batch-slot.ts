@@ -8,15 +8,23 @@ export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 const MAX_IN_FLIGHT = 2;
 /** Batches that are over sooner are not worth to be passed by. */
 const LONG_MS = 2;
+/** Items of one prediction in a batch from which it is one of many. */
+const MANY = 4;
 
-export class BatchSlot<T, R> {
+interface Given<T> {
+  readonly batch: readonly T[];
+  /** Found when it is asked for. */
+  isBulk?: boolean;
+}
+
+export class BatchSlot<T extends { readonly lane: object }, R> {
   readonly run: Run<T, R>;
   readonly #lead: LeadTime;
   /** Of the batches: the first runs, a second one is committed. */
-  readonly #given: { readonly size: number; readonly isBulk: boolean }[] = [];
+  readonly #given: Given<T>[] = [];
   #beganAtMs = 0;
   /** Of the batch that ended last. */
-  #last = { size: 0, ms: 0 };
+  #last = { size: 0, ms: 0, isBulk: false };
 
   constructor(run: Run<T, R>, lead: LeadTime) {
     this.run = run;
@@ -27,9 +35,13 @@ export class BatchSlot<T, R> {
     return this.#given.length === 0;
   }
 
-  /** Whether the batch that runs is of few predictions, and those of its kind take long: what comes now had better not wait for it. */
+  /** Whether the batch that runs, or ran last, is mostly of predictions of many items and takes long: what comes now had better not wait for such. */
   isLongBulk(nowMs: number): boolean {
-    return this.#given[0]?.isBulk === true && Math.max(this.#last.ms, this.runningForMs(nowMs)) >= LONG_MS;
+    if (Math.max(this.#last.ms, this.runningForMs(nowMs)) < LONG_MS) return false;
+    const [given] = this.#given;
+    if (given === undefined) return this.#last.isBulk;
+    given.isBulk ??= isBulk(given.batch);
+    return given.isBulk;
   }
 
   /** When the batch that runs ends, if it takes as long as the last one did. */
@@ -41,13 +53,13 @@ export class BatchSlot<T, R> {
   commitAtMs(nowMs: number): number {
     if (this.#given.length >= MAX_IN_FLIGHT) return Infinity;
     // How long one of another size takes nobody knows.
-    const leadMs = this.#given[0]?.size === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
+    const leadMs = this.#given[0]?.batch.length === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
     return this.freeAtMs - leadMs;
   }
 
   /** When the batch that runs ends if it takes what `runMs` says of its size. */
   endAtMs(runMs: (size: number) => number): number {
-    return this.#beganAtMs + runMs(this.#given[0]?.size ?? 0);
+    return this.#beganAtMs + runMs(this.#given[0]?.batch.length ?? 0);
   }
 
   /** How long the batch that runs has been running, in milliseconds; 0 when none is. */
@@ -55,22 +67,31 @@ export class BatchSlot<T, R> {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
   }
 
-  /** @param isBulk whether the batch is of predictions with many items each */
-  given(size: number, isBulk: boolean, nowMs: number): void {
+  given(batch: readonly T[], nowMs: number): void {
     if (this.isIdle) this.#beganAtMs = nowMs;
-    this.#given.push({ size, isBulk });
+    this.#given.push({ batch });
   }
 
   /** @returns how long the batch ran, in milliseconds */
   ended(nowMs: number): number {
-    const size = this.#given.shift()?.size ?? 0;
     const ms = nowMs - this.#beganAtMs;
+    const isBulk = this.isLongBulk(nowMs);
+    const size = this.#given.shift()?.batch.length ?? 0;
     // One of another size tells nothing: only full ones are committed.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
-    this.#last = { size, ms };
+    this.#last = { size, ms, isBulk };
     this.#lead.lastMs = ms;
     // A batch that was committed begins now.
     this.#beganAtMs = nowMs;
     return ms;
   }
+}
+
+/** Whether half of a batch or more is of predictions with many items in it. */
+function isBulk(batch: readonly { readonly lane: object }[]): boolean {
+  const counts = new Map<object, number>();
+  for (const { lane } of batch) counts.set(lane, (counts.get(lane) ?? 0) + 1);
+  let ofMany = 0;
+  for (const count of counts.values()) if (count >= MANY) ofMany += count;
+  return 2 * ofMany >= batch.length;
 }

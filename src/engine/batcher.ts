@@ -11,7 +11,7 @@ import { MadeBatches } from "./made-batches.ts";
 
 /** While parts of more failed batches than this wait, no new batch is begun. */
 const MOST_PARTED = 2;
-/** Predictions in a batch, of its items, up to which these have many each; items, of the most of a batch, of the others that pass them by. */
+/** Most items of an express batch, of the most of any. */
 const FEW = 1 / 4;
 
 /** Is told what became of items: of every item that is added and not removed exactly once. */
@@ -61,6 +61,8 @@ export class Batcher<T extends Queued, R> {
   readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
   readonly #express: BatchSlot<T, R> | undefined;
+  /** What the express runner has next. */
+  readonly #aside = new MadeBatches<T>();
   /** Until the device has shown that it has no memory to spare. */
   #mayExpress = true;
   /** Of batches that failed. Not mixed with others, so that a bad item is found in log2 runs. */
@@ -88,7 +90,7 @@ export class Batcher<T extends Queued, R> {
 
   /** Items that wait for a batch. */
   get length(): number {
-    return this.#queue.length + this.#parts.length + this.#late.length + this.#alone.length;
+    return this.#queue.length + this.#aside.length + this.#parts.length + this.#late.length + this.#alone.length;
   }
 
   /** Whether no runner takes another batch now. */
@@ -120,7 +122,8 @@ export class Batcher<T extends Queued, R> {
   /** Takes the waiting items of a lane away; those that run now run on. */
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
-    const items = [...alone, ...this.#parts.remove(lane), ...this.#late.remove(lane), ...this.#queue.remove(lane)];
+    const waiting = [this.#parts, this.#late, this.#aside, this.#queue];
+    const items = [...alone, ...waiting.flatMap((part) => part.remove(lane))];
     // Runners that were kept free for it are for the others again.
     if (alone.length > 0) this.pump();
     return items;
@@ -143,14 +146,16 @@ export class Batcher<T extends Queued, R> {
       this.#dispatch(first, this.#alone.shift());
       return;
     }
+    const now = this.#options.clock.now();
+    if (this.#slots.some((slot) => slot.isIdle)) this.#setAside(now);
     for (const slot of this.#slots) if (slot.isIdle) this.#dispatch(slot, this.#next());
+    if (this.#express?.isIdle) {
+      this.#setAside(now);
+      if (this.#aside.length > 0) this.#cause = "express";
+      this.#dispatch(this.#express, this.#aside.shift());
+    }
     // Parts wait for a free runner, which there would never be while full batches are committed ahead.
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
-    const now = this.#options.clock.now();
-    const express = this.#express;
-    if (express?.isIdle && this.#mayExpress && this.#slots.every((slot) => slot.isLongBulk(now))) {
-      this.#dispatch(express, this.#few());
-    }
     // Those that are likely to be free first: what another is given it would begin later.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
@@ -159,6 +164,7 @@ export class Batcher<T extends Queued, R> {
         this.#pumpAt(atMs, now);
         break;
       }
+      this.#setAside(now);
       this.#dispatch(slot, this.#full(slot));
     }
   }
@@ -166,6 +172,18 @@ export class Batcher<T extends Queued, R> {
   /** Whether the runners are for an item that is alone: one that runs, or one that waits for them to be idle. */
   get #isReserved(): boolean {
     return this.#isAloneRunning || this.#alone.length > 0;
+  }
+
+  /** Where batches are long, keeps a few of those that have just come for the express runner, which is free sooner than the next batch ends. */
+  #setAside(now: number): void {
+    const { maxBatchSize, maxPaddedBytes } = this.#options;
+    if (this.#express === undefined || !this.#mayExpress || this.#aside.length > 0) return;
+    if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;
+    const most = FEW * maxBatchSize;
+    // A runner that is free has a full batch without them.
+    if (this.#slots.some((slot) => slot.isIdle) && this.#queue.length < maxBatchSize + most) return;
+    const few = this.#queue.takeFew(most, maxPaddedBytes);
+    if (few.length > 0) this.#aside.add(few);
   }
 
   #pumpAt(atMs: number, now: number): void {
@@ -187,7 +205,9 @@ export class Batcher<T extends Queued, R> {
     const batch = due ?? this.#parts.shift();
     this.#wasPart = due === undefined && batch !== undefined;
     if (this.#wasPart) this.#cause = "part";
-    return batch ?? this.#takeLateIfIdle();
+    if (batch !== undefined || this.#aside.length === 0) return batch ?? this.#takeLateIfIdle();
+    this.#cause = "idle";
+    return this.#aside.shift();
   }
 
   /**
@@ -284,19 +304,10 @@ export class Batcher<T extends Queued, R> {
     return { size, isFull, dueAtMs: isFull || this.#isHurried ? -Infinity : policy.dueAtMs(waiting, now) };
   }
 
-  /** Those that go to the express runner. */
-  #few(): T[] | undefined {
-    const { maxBatchSize, maxPaddedBytes } = this.#options;
-    const items = this.#queue.takeFew(FEW * maxBatchSize, maxPaddedBytes);
-    if (items.length === 0) return undefined;
-    this.#cause = "express";
-    return items;
-  }
-
   #dispatch(slot: BatchSlot<T, R>, batch: T[] | undefined): void {
     if (batch === undefined) return;
     const { clock, policy, listener } = this.#options;
-    slot.given(batch.length, isBulk(batch), clock.now());
+    slot.given(batch, clock.now());
     this.#late.passed(batch, clock.now());
     listener.dispatched(batch, this.#cause);
     slot.run(batch).then(
@@ -371,14 +382,6 @@ export class Batcher<T extends Queued, R> {
     const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, clock.now());
     if (size !== undefined) listener.shrunk(size);
   }
-}
-
-/** Whether a batch is of predictions with many items each. */
-function isBulk(batch: readonly Queued[]): boolean {
-  const most = FEW * batch.length;
-  const lanes = new Set<object>();
-  for (const { lane } of batch) if (lanes.add(lane).size > most) return false;
-  return true;
 }
 
 /** Parted between predictions as long as there are several, so that one's bad item soon leaves the others alone; then within one. */

@@ -231,7 +231,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
   }
 
-  /** Whose input may be begun. One with many of them takes the room that there is again and again: it does not keep others from their first. */
+  /** Whose input may be begun. One with many of them takes the room that there is again and again: it keeps none from having one there. */
   #next(): ItemList | undefined {
     const late = this.#late.first;
     if (late !== undefined && this.#room.isThereForLate) {
@@ -248,7 +248,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #whoseTurn(): ItemList | undefined {
     if (this.#room.isThere()) return this.#turns.next();
-    return this.#room.isThere(true) ? this.#turns.firstFresh : undefined;
+    return this.#room.isThere(true) ? this.#turns.firstWithoutReady : undefined;
   }
 
   /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */

@@ -130,9 +130,10 @@ export class Turns {
     return polled;
   }
 
-  /** The one that has waited the longest for its first turn. */
-  get firstFresh(): ItemList | undefined {
-    return earliest(this.#fresh.first, this.#polledFresh.first);
+  /** The one that has waited the longest for its turn of those that have no input on its way to a batch: new ones, and such as had a file fetched. */
+  get firstWithoutReady(): ItemList | undefined {
+    const fresh = earliest(this.#fresh.first, this.#polledFresh.first);
+    return earliest(fresh, earliest(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polledBegun)));
   }
 
   /**
@@ -169,6 +170,12 @@ export class Turns {
     this.#isFreshNext = !this.#isFreshNext && fresh.count <= begun.count - begun.next;
     return this.#isFreshNext ? fresh : begun;
   }
+}
+
+/** As many lists as have something on its way are looked at: no more than there is room for. */
+function firstWithoutReadyOf(lists: Ring<ItemList>): ItemList | undefined {
+  for (const list of lists) if (list.ready + list.preparing === 0) return list;
+  return undefined;
 }
 
 function earliest(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
