@@ -109,7 +109,7 @@ const own: Cases = {
     subject: "ResNet-18, beside 300 pictures in one request",
     inputs: (requests) => Array.from({ length: 300 }, (_, i) => requests[i % requests.length] ?? {}),
     flags: ["--allow-private-urls"],
-    mostMs: 100,
+    mostMs: 400,
   }),
   "large-output": largeRow({
     network: large,
