@@ -126,6 +126,17 @@ test("those for whom the express runner is busy wait for it, and not in the next
   expect(simulation.finishedAtMs.get(last?.id ?? -1)).toBe(368 + 18);
 });
 
+test("those that wait for a fuller batch do so", async () => {
+  const simulation = new Simulation({ maxBatchSize: 16, express: true, maxQueueDelayMs: 100, durationMs: () => 300 });
+  simulation.add({}, 32);
+  await simulation.clock.advanceTo(20);
+  const lane = {};
+  simulation.add(lane, 2);
+  simulation.add(lane, 14);
+  await simulation.clock.drain();
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([16, 16, 16]);
+});
+
 test("what waits for the express runner is run by another that has nothing else to do", async () => {
   const simulation = new Simulation({
     maxBatchSize: 16,

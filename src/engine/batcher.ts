@@ -176,13 +176,15 @@ export class Batcher<T extends Queued, R> {
 
   /** Where batches are long, keeps a few of those that have just come for the express runner, which is free sooner than the next batch ends. */
   #setAside(now: number): void {
-    const { maxBatchSize, maxPaddedBytes } = this.#options;
+    const { maxBatchSize, maxPaddedBytes, policy } = this.#options;
     if (this.#express === undefined || !this.#mayExpress || this.#aside.length > 0) return;
     if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;
     const most = FEW * maxBatchSize;
     // A runner that is free has a full batch without them.
     if (this.#slots.some((slot) => slot.isIdle) && this.#queue.length < maxBatchSize + most) return;
-    const few = this.#queue.takeFew(most, maxPaddedBytes);
+    const isDue = ({ key, readyAtMs }: T, ready: number) =>
+      this.#isHurried || policy.dueAtMs({ key, ready, oldestAtMs: readyAtMs }, now) <= now;
+    const few = this.#queue.takeFew(most, isDue, maxPaddedBytes);
     if (few.length > 0) this.#aside.add(few);
   }
 

@@ -192,8 +192,11 @@ export class FairQueue<T extends Queued> {
     return batch;
   }
 
-  /** Takes up to `max` items that go together of lanes that have just come, of each that has no more than that all. */
-  takeFew(max: number, maxBytes = MAX_PADDED_BYTES): T[] {
+  /**
+   * Takes up to `max` items that go together of lanes that have just come, of each that has no more than that all.
+   * @param isDue whether so many items, the first of them given, wait for no others
+   */
+  takeFew(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
     const batch: T[] = [];
     const hasRoomFor = roomOf(maxBytes);
     let bucket: Bucket<T> | undefined;
@@ -201,7 +204,9 @@ export class FairQueue<T extends Queued> {
       next = lane.after;
       const [line, another] = lane.lines;
       if (lane.wasServed || line === undefined || another !== undefined) continue;
-      if (line.bucket !== (bucket ?? line.bucket) || batch.length + line.items.length > max) continue;
+      const { first, length } = line.items;
+      if (line.bucket !== (bucket ?? line.bucket) || batch.length + length > max) continue;
+      if (first === undefined || !isDue(first, length)) continue;
       bucket = line.bucket;
       while (lane.lines.length > 0 && hasRoomFor(line)) batch.push(this.#takeFirst(line));
     }
