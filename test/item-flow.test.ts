@@ -285,26 +285,33 @@ test("a tensor is counted three times until its batch has ended, and only as man
   expect(memory.parts.tensors).toBe(55 * 3 * 4000);
 });
 
+/** Lists that come to a flow whose engine holds all items. */
+function heldFlow() {
+  const fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
+  const come = (count: number, isWaitedFor = false) => {
+    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { isWaitedFor });
+    flow.run(list);
+    return list;
+  };
+  const itemsOf = (list: ItemList) => engine.items.filter(({ lane }) => lane === list);
+  return { engine, flow, come, itemsOf, [Symbol.dispose]: () => fetcher[Symbol.dispose]() };
+}
+
 test.each([
   ["waits for", true],
   ["comes back for", false],
 ])("a list with more inputs than may be ready keeps none that a client %s from its first one", (_, isWaitedFor) => {
   // However long it takes to begin so many here, the loop need not turn in between.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
-  const come = (count: number) => {
-    const inputs = new ReadyInputs(Array.from({ length: count }, () => ({ x: 1 })));
-    const list = new ItemList(inputs, { succeeded() {}, failed() {} }, { isWaitedFor });
-    flow.run(list);
-    return list;
-  };
-  const readyOf = (list: ItemList) => engine.items.filter(({ lane }) => lane === list).length;
+  using held = heldFlow();
+  const come = (count: number) => held.come(count, isWaitedFor);
+  const readyOf = (list: ItemList) => held.itemsOf(list).length;
   const large = come(10_000);
   const mostReady = readyOf(large);
   expect(mostReady).toBeLessThan(1000);
-  expect(flow.waitMs(isWaitedFor).waitMs).toBe(0);
+  expect(held.flow.waitMs(isWaitedFor).waitMs).toBe(0);
   expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
   // Of first ones there are no more than of all.
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
@@ -315,22 +322,13 @@ test.each([
 test("a list with more inputs than may be ready keeps none of few from having one of them ready", () => {
   // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
-  const come = (count: number) => {
-    const list = new ItemList(new ReadyInputs(Array(count).fill({ x: 1 })), { succeeded() {}, failed() {} });
-    flow.run(list);
-    return list;
-  };
-  come(10_000);
-  const few = come(3);
-  const itemsOf = () => engine.items.filter(({ lane }) => lane === few);
+  using held = heldFlow();
+  held.come(10_000);
+  const few = held.come(3);
   for (const count of [1, 2, 3]) {
-    const [item] = itemsOf().slice(-1);
-    expect(itemsOf().length).toBe(count);
-    if (item === undefined) throw new Error("none was begun");
-    engine.listener?.dispatched([item]);
+    const items = held.itemsOf(few);
+    expect(items.length).toBe(count);
+    held.engine.listener?.dispatched(items.slice(-1));
   }
 });
 
@@ -398,25 +396,19 @@ test("items that go behind all others pass by as many that the model's code neve
 test("so do those of lists of which one has failed in its batch", () => {
   // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
-  const come = (count: number) => {
-    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} });
-    flow.run(list);
-    return list;
-  };
+  using held = heldFlow();
+  const { engine, flow, come, itemsOf } = held;
   const failing = Array.from({ length: 30 }, () => come(20));
 
   expect(flow.ready.items).toBeGreaterThanOrEqual(3 * 128);
   for (const list of failing) {
-    const [first] = engine.items.filter(({ lane }) => lane === list);
+    const [first] = itemsOf(list);
     if (first === undefined) throw new Error("none was begun");
     engine.listener?.dispatched([first]);
     engine.listener?.failed(first, new SconceError("run_failed", "bad"));
   }
   const good = come(200);
-  expect(engine.items.filter(({ lane }) => lane === good)).toHaveLength(200);
+  expect(itemsOf(good)).toHaveLength(200);
   for (const list of [...failing, good]) flow.end(list);
   expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });
