@@ -37,8 +37,8 @@ export class OutputMemory implements Disposable {
     }
     this.#charge ??= memory.add("outputs", 0);
     const held = HELD_PER_OUTPUT_BYTE * bytes;
-    const hasRoom = () => memory.hasRoom("outputs", held) || memory.hasRoom("outputs", held, this.#ownBytes);
-    if (this.#bytes > ALWAYS_BYTES && !hasRoom()) {
+    const isSmall = this.#bytes <= ALWAYS_BYTES;
+    if (!isSmall && !memory.hasRoom("outputs", held) && !memory.hasRoom("outputs", held, this.#ownBytes)) {
       return {
         message: "The server's memory is taken by other requests (--max-memory); try again later",
         reason: "memory",
