@@ -56,11 +56,26 @@ std::vector<int64_t> sizes_from_js(const Napi::Value& value) {
   return sizes;
 }
 
+std::vector<std::string> names_from_js(const Napi::Value& value) {
+  std::vector<std::string> names;
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); ++i) names.push_back(list.Get(i).As<Napi::String>().Utf8Value());
+  return names;
+}
+
+GuardText guards_from_js(const Napi::Object& given) {
+  GuardText guards;
+  guards.source = given.Get("source").As<Napi::String>().Utf8Value();
+  guards.inputs = names_from_js(given.Get("inputs"));
+  const double most_rows = given.Get("mostRows").As<Napi::Number>().DoubleValue();
+  if (std::isfinite(most_rows)) guards.most_rows = static_cast<int64_t>(most_rows);
+  return guards;
+}
+
 Program program_from_js(const Napi::Object& given) {
   Program program;
   program.source = given.Get("source").As<Napi::String>().Utf8Value();
-  const double most_rows = given.Get("mostRows").As<Napi::Number>().DoubleValue();
-  if (std::isfinite(most_rows)) program.most_rows = static_cast<int64_t>(most_rows);
+  program.operators = names_from_js(given.Get("operators"));
   const auto weights = given.Get("weights").As<Napi::Array>();
   for (uint32_t i = 0; i < weights.Length(); ++i) {
     const auto weight = weights.Get(i).As<Napi::Object>();
@@ -110,7 +125,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, callable, instances, share, program, keepMs, pack}) → Promise of a session. */
+/** open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, keepMs, pack}) → Promise of a session. */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
   const auto given = Napi::Value(env, argument).As<Napi::Object>();
@@ -128,6 +143,8 @@ napi_value Open(napi_env env, napi_callback_info info) {
   if (!share.IsUndefined()) options.share = session_from_js(env, share);
   const Napi::Value program = given.Get("program");
   if (!program.IsUndefined()) options.program = program_from_js(program.As<Napi::Object>());
+  const Napi::Value guards = given.Get("guards");
+  if (!guards.IsUndefined()) options.guards = guards_from_js(guards.As<Napi::Object>());
   return host_of(env)->open(std::move(options));
 }
 

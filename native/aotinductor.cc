@@ -1,5 +1,4 @@
 // AOTInductor packages (.pt2): compiled code, which trusts its inputs unless it is told to check them.
-#include <ATen/ops/cat.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "call_spec.h"
 #include "error.h"
+#include "filled_batch.h"
 #include "package_needs.h"
 #include "package_source.h"
 #include "tensor.h"
@@ -101,28 +101,10 @@ class AotInductor final : public Weights {
     }
   }
 
-  /**
-   * Runs with at least `min_rows` rows, the last one repeated, and cuts the results to `rows`: a package may have been
-   * compiled for batches of at least two, or of exactly so many.
-   */
+  /** Packages may be compiled for batches of at least two rows, or of one size. */
   std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& given, int64_t rows, int64_t min_rows) {
-    std::vector<at::Tensor> slots;
-    slots.reserve(given.size());
-    for (const auto& input : given) {
-      if (rows >= min_rows) {
-        slots.push_back(input);
-        continue;
-      }
-      auto sizes = input.sizes().vec();
-      sizes[0] = min_rows - rows;
-      slots.push_back(at::cat({input, input.narrow(0, rows - 1, 1).expand(sizes)}));
-    }
-    auto outputs = loader_.boxed_run(std::move(slots));
-    if (rows < min_rows) {
-      for (auto& output : outputs) {
-        if (output.defined() && output.dim() > 0 && output.size(0) == min_rows) output = output.narrow(0, 0, rows);
-      }
-    }
+    auto outputs = loader_.boxed_run(filled_batch(given, rows, min_rows));
+    cut_batch(outputs, min_rows, rows);
     return outputs;
   }
 

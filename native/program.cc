@@ -7,23 +7,36 @@
 #include <torch/csrc/jit/frontend/sugared_value.h>
 
 #include <unordered_map>
+#include <utility>
+
+#include "exact_operator.h"
 
 namespace sconce {
 namespace {
 
-/** The names that are neither arguments nor assigned: `_ops_aten` and the like for operators, `_annotate` for the type of a list. */
+/** `_op0` and on for the operators of the program, `_ops_aten` and the like for arithmetic of sizes, `_annotate` for the type of a list. */
 class ProgramNames final : public torch::jit::Resolver {
  public:
+  explicit ProgramNames(std::vector<std::string> operators) : operators_(std::move(operators)) {}
+
   std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name, torch::jit::GraphFunction&,
                                                          const torch::jit::SourceRange&) override {
-    static const std::string operators = "_ops_";
+    static const std::string space = "_ops_", one = "_op";
     if (name == "_annotate") return torch::jit::SpecialFormValue::create(c10::prim::annotate);
-    if (name.rfind(operators, 0) != 0) return nullptr;
-    return std::make_shared<torch::jit::BuiltinModule>(name.substr(operators.size()));
+    if (name.rfind(space, 0) == 0) return std::make_shared<torch::jit::BuiltinModule>(name.substr(space.size()));
+    if (name.rfind(one, 0) == 0) return exact_operator(operators_.at(std::stoul(name.substr(one.size()))));
+    return nullptr;
   }
+
+ private:
+  std::vector<std::string> operators_;
 };
 
 }  // namespace
+
+std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> operators) {
+  return std::make_shared<ProgramNames>(std::move(operators));
+}
 
 torch::jit::Module load_program(const std::string& path, const Program& program, c10::Device device) {
   caffe2::serialize::PyTorchStreamReader reader(path);
@@ -41,7 +54,7 @@ torch::jit::Module load_program(const std::string& path, const Program& program,
     tensor.set_(found->second, weight.offset, weight.sizes, weight.strides);
     module.register_buffer("w" + std::to_string(i), tensor.to(device));
   }
-  module.define(program.source, std::make_shared<ProgramNames>());
+  module.define(program.source, program_names(program.operators));
   return module;
 }
 

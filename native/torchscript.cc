@@ -147,8 +147,7 @@ class TorchScript final : public Weights {
         forward_(module_.find_method("forward")),
         schema_(std::move(schema)),
         device_(options.device),
-        outputs_(options.outputs),
-        most_rows_(options.program ? options.program->most_rows : std::nullopt) {
+        outputs_(options.outputs) {
     if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
   }
 
@@ -190,7 +189,6 @@ class TorchScript final : public Weights {
   }
 
   bool keeps_state() const override { return keeps_state_; }
-  std::optional<int64_t> most_rows() const override { return most_rows_; }
   size_t packed_layers() const override { return packed_layers_; }
 
  private:
@@ -278,7 +276,6 @@ class TorchScript final : public Weights {
   std::optional<c10::FunctionSchema> schema_;
   c10::Device device_;
   std::vector<std::string> outputs_;
-  std::optional<int64_t> most_rows_;
   std::vector<Argument> arguments_;
 };
 

@@ -18,6 +18,8 @@ struct WeightsOptions {
   std::string path;
   /** Of an exported program. */
   std::optional<Program> program;
+  /** Of an exported program, also of a compiled one. */
+  std::optional<GuardText> guards;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;

@@ -7,6 +7,7 @@ import type { LibraryPack } from "../libraries/pack.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
 import { arrayTypes, type PaddedDim, type TensorData } from "../model/tensor.ts";
 import type { Program } from "./program.ts";
+import type { ProgramGuards } from "./program-guards.ts";
 
 declare const handle: unique symbol;
 
@@ -36,6 +37,7 @@ export interface Addon {
     instances: number;
     share: Handle | undefined;
     program: Program | undefined;
+    guards: ProgramGuards | undefined;
     keepMs: number;
     pack: boolean;
   }): Promise<Handle>;

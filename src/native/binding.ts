@@ -7,7 +7,7 @@ import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
 import { openNativeFile } from "./native-file.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
-import { readProgram } from "./program.ts";
+import { readGuards, readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
 
 export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
@@ -67,6 +67,7 @@ export class NativeSession {
     return told(async () => {
       // Kept until the weights are loaded; shared ones are not read again.
       await using file = await openNativeFile(share === undefined ? path : "", addon);
+      const program = share === undefined ? readProgram(file.path) : undefined;
       const opening = addon.open({
         path: file.path,
         device,
@@ -76,7 +77,8 @@ export class NativeSession {
         callable: inputs === undefined,
         instances,
         share: share === undefined ? undefined : share.#handle,
-        program: share === undefined ? readProgram(file.path) : undefined,
+        program,
+        guards: program?.guards ?? (share === undefined ? readGuards(file.path) : undefined),
         keepMs,
         pack,
       });

@@ -1,7 +1,8 @@
-/** The graph of an exported program as a TorchScript method: one line for each node, in the schema of torch/_export/serde/schema.py. */
+/** Writes the graph of an exported program as a TorchScript method, one line a node. The schema is torch/_export/serde/schema.py. */
 import { z } from "zod";
-import { dimension, Guards, rangeConstraints } from "./program-guards.ts";
-import { float, integer, libtorchDType, libtorchMemoryFormat, truth } from "./program-literals.ts";
+import { dimension, type GuardSource, type ProgramGuards, programGuards, rangeConstraints } from "./program-guards.ts";
+import { float, integer, libtorchDType, libtorchMemoryFormat, truth, whole } from "./program-literals.ts";
+import { symbolicCall } from "./symbolic-call.ts";
 
 const named = z.looseObject({ name: z.string() });
 const argument = z.record(z.string(), z.unknown());
@@ -20,23 +21,25 @@ const nodes = z.array(
     outputs: z.array(argument),
   }),
 );
-/** The part of a program that stands in a `with`. */
+/** The body of a `with` statement. */
 const innerGraph = z.looseObject({
   graph: z.looseObject({ inputs: z.array(argument), outputs: z.array(argument), nodes }),
 });
 
-/** What the method is made of; all else that a program says is of no use here. */
+/** The fields of a program that the method needs. */
 export const programSchema = z.looseObject({
   graph_module: z.looseObject({
     graph: z.looseObject({
       outputs: z.array(argument),
       nodes,
-      tensor_values: z.record(z.string(), z.looseObject({ sizes: z.array(dimension) })),
+      tensor_values: z.record(z.string(), z.looseObject({ dtype: z.number(), sizes: z.array(dimension) })),
     }),
     signature: z.looseObject({ input_specs: z.array(argument), output_specs: z.array(argument) }),
     module_call_graph: z.array(z.looseObject({ signature: z.looseObject({ out_spec: z.string() }).nullish() })),
   }),
   range_constraints: rangeConstraints,
+  /** Older releases have none. */
+  guards_code: z.array(z.string()).default([]),
   schema_version: z.looseObject({ major: z.literal(8) }),
 });
 
@@ -46,27 +49,22 @@ export interface ProgramText {
   readonly source: string;
   /** The names of `self.w0` and on. */
   readonly weights: readonly string[];
-  /** Most and fewest rows of a batch, as the first sizes of the inputs say. */
-  readonly mostRows: number;
-  readonly leastRows: number;
+  /** The operators that `source` calls as `_op0` and on: `aten::add.Tensor`. */
+  readonly operators: readonly string[];
+  readonly guards: ProgramGuards;
 }
 
-/**
- * Sizes that the program was not exported for are refused by the method itself, as a compiled one does.
- * @throws Error that names what has no form in TorchScript
- */
-export function programText(program: z.infer<typeof programSchema>): ProgramText {
+type ExportedProgram = z.infer<typeof programSchema>;
+
+/** @throws Error that names what has no form in TorchScript */
+export function programText(program: ExportedProgram): ProgramText {
   const { graph, signature, module_call_graph: calls } = program.graph_module;
   const values = new Values();
   const weights: string[] = [];
-  const inputs: string[] = [];
   for (const spec of signature.input_specs) {
-    const { success, data } = inputSpec.safeParse(spec);
-    if (!success) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
+    const data = inputOf(spec);
     if ("user_input" in data) {
       const { name } = data.user_input.arg.as_tensor;
-      if (!/^[A-Za-z]\w*$/.test(name) || name === "self") throw new Error(`${name} is no name for an input`);
-      inputs.push(name);
       values.define(name, name);
       continue;
     }
@@ -75,16 +73,41 @@ export function programText(program: z.infer<typeof programSchema>): ProgramText
   }
   const mutation = signature.output_specs.flatMap(Object.keys).find((kind) => kind !== "user_output");
   if (mutation !== undefined) throw new Error(`it has a ${mutation}: a run changes what the next one reads`);
-  const sizes = inputs.map((name) => ({ name, sizes: graph.tensor_values[name]?.sizes ?? [] }));
-  const guards = new Guards(sizes, program.range_constraints);
-  // Where tensors are made, they are made where the inputs are, whichever device it was exported on.
-  const lines = [...guards.lines, `${DEVICE} = ${inputs[0] ?? "self.w0"}.device`];
-  lines.push(...values.lines(graph.nodes));
+  const guards = programGuards(guardsOf(program));
+  const { inputs } = guards;
+  // The program names the device of its export; its tensors are made on the device of its inputs.
+  const lines = [`${DEVICE} = ${inputs[0] ?? "self.w0"}.device`, ...values.lines(graph.nodes)];
   const outputs = graph.outputs.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
   lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
   const parameters = inputs.map((name) => `, ${name}: Tensor`).join("");
   const source = `def forward(self${parameters}):\n${lines.map((line) => `    ${line}\n`).join("")}`;
-  return { source, weights, mostRows: guards.mostRows, leastRows: guards.leastRows };
+  return { source, weights, operators: values.operators, guards };
+}
+
+/** The part of a program that decides which inputs it takes. */
+export function guardsOf({
+  graph_module: { graph, signature },
+  range_constraints: ranges,
+  guards_code: code,
+}: ExportedProgram): GuardSource {
+  const checksTypes = graph.nodes.some(({ target }) => target === TYPE_CHECK);
+  const inputs = signature.input_specs.flatMap((spec) => {
+    if (!("user_input" in spec)) return [];
+    const data = inputOf(spec);
+    if (!("user_input" in data)) return [];
+    const { name } = data.user_input.arg.as_tensor;
+    if (!/^[A-Za-z]\w*$/.test(name) || name === "self") throw new Error(`${name} is no name for an input`);
+    const value = graph.tensor_values[name];
+    if (value === undefined) throw new Error(`it does not say the sizes of its input ${name}`);
+    return [{ name, sizes: value.sizes, ...(checksTypes ? { dtype: libtorchDType(value.dtype) } : {}) }];
+  });
+  return { inputs, ranges, code };
+}
+
+function inputOf(spec: z.infer<typeof argument>): z.infer<typeof inputSpec> {
+  const { success, data } = inputSpec.safeParse(spec);
+  if (!success) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
+  return data;
 }
 
 function weightOf(spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown }>): readonly [string, string] {
@@ -95,37 +118,31 @@ function weightOf(spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown
 
 const DEVICE = "_device";
 
-/** They compare what tracing saw with what is always so. */
-const ignored = new Set([
-  "torch.ops.aten._assert_tensor_metadata.default",
-  "torch.ops.aten._assert_scalar.default",
-  "torch.ops.aten.sym_constrain_range.default",
-  "torch.ops.aten.sym_constrain_range_for_size.default",
-]);
+/** Compares the dtype of a tensor with the traced one. Only an input can have another, and guards check those. */
+const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
-/** Arithmetic of sizes. */
-const infix: Readonly<Record<string, string>> = {
-  add: "+",
-  sub: "-",
-  mul: "*",
-  floordiv: "//",
-  mod: "%",
-  eq: "==",
-  ne: "!=",
-  lt: "<",
-  le: "<=",
-  gt: ">",
-  ge: ">=",
+/** Size operators that TorchScript knows by another name. */
+const renamed: Readonly<Record<string, string>> = {
+  "aten::sym_size.int": "aten::size.int",
+  "aten::sym_stride.int": "aten::stride.int",
+  "aten::sym_numel": "aten::numel",
+  "aten::sym_storage_offset": "aten::storage_offset",
 };
 
 const names = z.array(named);
 const tensorList = z.array(z.union([z.object({ as_tensor: named }), z.object({ as_none: z.unknown() })]));
-const symbol = z.union([z.object({ as_name: z.string() }), z.object({ as_int: z.number() })]);
+const symbol = z.union([
+  z.object({ as_name: z.string() }),
+  z.object({ as_int: whole }),
+  z.object({ as_float: z.unknown() }),
+  z.object({ as_bool: z.boolean() }),
+]);
 const symbols = z.array(symbol);
 const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
 
 /** The text that stands for each value of the graph. */
 class Values {
+  readonly operators: string[] = [];
   #texts = new Map<string, string>();
   #locals = 0;
 
@@ -141,11 +158,12 @@ class Values {
   }
 
   lines(nodes: readonly Node[]): string[] {
-    return nodes.filter(({ target }) => !ignored.has(target)).flatMap((node) => this.#lines(node));
+    return nodes.filter(({ target }) => target !== TYPE_CHECK).flatMap((node) => this.#lines(node));
   }
 
   #lines(node: Node): string[] {
     if (isInlined(node)) return this.#inlined(node);
+    if (node.target === "torch.ops.aten._assert_scalar.default") return this.#assertion(node);
     const call = this.#call(node);
     const list = listOf(node);
     if (list !== undefined) {
@@ -156,7 +174,7 @@ class Values {
     return [targets.length === 0 ? call : `${targets.join(", ")} = ${call}`];
   }
 
-  /** What stands in it sees its arguments alone, under names of its own. */
+  /** The inner graph has names of its own; its arguments are the only values that it reads. */
   #inlined({ target, inputs, outputs }: Node): string[] {
     const at = inputs.findIndex(({ arg }) => "as_graph" in arg);
     const { graph } = innerGraph.parse(inputs[at]?.arg.as_graph);
@@ -171,15 +189,25 @@ class Values {
     return lines;
   }
 
+  #assertion({ target, inputs: [condition, message] }: Node): string[] {
+    if (condition === undefined || message === undefined) throw new Error(`it calls ${target} with too little`);
+    return [`assert ${this.#literal(condition.arg, target)}, ${this.#literal(message.arg, target)}`];
+  }
+
   #call({ target, inputs }: Node): string {
-    const [, operation = ""] = /^_operator\.(\w+)$/.exec(target) ?? [];
-    const sign = infix[operation];
     const texts = inputs.map(({ arg }) => this.#literal(arg, target));
-    if (sign !== undefined && texts.length === 2) return texts.join(` ${sign} `);
-    const [, space = "", name = ""] = /^torch\.ops\.(\w+)\.(\w+)\.\w+$/.exec(target) ?? [];
+    const symbolic = symbolicCall(target, texts);
+    if (symbolic !== undefined) return symbolic;
+    const [, space = "", name = "", overload = ""] = /^torch\.ops\.(\w+)\.(\w+)\.(\w+)$/.exec(target) ?? [];
     if (name === "" || space === "higher_order") throw new Error(`it uses ${target}`);
     const given = inputs.map(({ name, kind }, i) => (kind === KEYWORD ? `${name}=${texts[i]}` : texts[i]));
-    return `_ops_${space}.${name.replace(/^sym_(size|stride|numel|storage_offset)$/, "$1")}(${given.join(", ")})`;
+    return `${this.#operator(`${space}::${name}${overload === "default" ? "" : `.${overload}`}`)}(${given.join(", ")})`;
+  }
+
+  #operator(name: string): string {
+    const exact = renamed[name] ?? name;
+    const known = this.operators.indexOf(exact);
+    return `_op${known < 0 ? this.operators.push(exact) - 1 : known}`;
   }
 
   #literal(arg: Record<string, unknown>, target: string): string {
@@ -197,10 +225,11 @@ class Values {
       case "as_optional_tensors":
         return `_annotate(List[Optional[Tensor]], [${tensorList.parse(value).map((each) => this.#literal(each, target))}])`;
       case "as_int":
-        return integer(z.number().parse(value));
+        return integer(whole.parse(value));
       case "as_ints":
-        return `_annotate(List[int], [${z.array(z.number()).parse(value).map(integer)}])`;
+        return `_annotate(List[int], [${z.array(whole).parse(value).map(integer)}])`;
       case "as_sym_int":
+      case "as_sym_float":
       case "as_sym_bool":
         return this.#symbol(symbol.parse(value));
       case "as_sym_ints":
@@ -230,7 +259,9 @@ class Values {
   }
 
   #symbol(value: z.infer<typeof symbol>): string {
-    return "as_name" in value ? this.#named(value.as_name) : integer(value.as_int);
+    if ("as_name" in value) return this.#named(value.as_name);
+    if ("as_int" in value) return integer(value.as_int);
+    return "as_float" in value ? float(value.as_float) : truth(value.as_bool);
   }
 
   #local(name: string): string {
@@ -259,10 +290,10 @@ function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
 
 const KEYWORD = 2;
 const STRIDED = 7;
-/** Of a tensor, or of a number that comes of sizes alone: those that come of tensors have another type in TorchScript. */
+/** The name of a tensor, or of a number computed from sizes. Numbers computed from tensors have another type in TorchScript. */
 function outputName(output: Record<string, unknown>, target: string): string {
   const [kind = "", value] = Object.entries(output)[0] ?? [];
-  const isOfSizes = /^_operator\.|\.sym_/.test(target);
+  const isOfSizes = /^(_operator|math)\.|\bsym_/.test(target);
   const name = kind === "as_tensor" ? named.safeParse(value).data?.name : isOfSizes && symbolName.safeParse(value).data;
   if (typeof name === "string") return name;
   throw new Error(`${target} gives it an ${kind}`);

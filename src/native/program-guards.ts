@@ -1,56 +1,126 @@
-/** What the sizes of an exported program's inputs must be, as TorchScript that refuses others. */
+/** The guards of an exported program: the sizes of inputs for which its graph holds, as a TorchScript function. */
 import { z } from "zod";
+import { guardExpression } from "./guard-expression.ts";
+import { linearSize } from "./symbolic-size.ts";
 
 export const dimension = z.union([
   z.object({ as_int: z.number() }),
   z.object({ as_expr: z.looseObject({ expr_str: z.string() }) }),
 ]);
-const bound = z.number().nullish();
+const bound = z.union([z.number(), z.bigint()]).nullish();
 export const rangeConstraints = z.record(z.string(), z.looseObject({ min_val: bound, max_val: bound }));
 
-interface SizedInput {
-  readonly name: string;
-  readonly sizes: readonly z.infer<typeof dimension>[];
+export const guardedInput = z.object({
+  name: z.string(),
+  sizes: z.array(dimension),
+  /** The only element type that the program takes, in libtorch's numbers. */
+  dtype: z.number().optional(),
+});
+
+/** The part of a program that its guards are made of. */
+export const guardSource = z.object({
+  inputs: z.array(guardedInput),
+  ranges: rangeConstraints,
+  code: z.array(z.string()),
+});
+export type GuardSource = z.infer<typeof guardSource>;
+
+export interface ProgramGuards {
+  /** `guards(self, ...) -> str`: the message of the first guard that does not hold, or an empty text. */
+  readonly source: string;
+  /** The names of the inputs, in the order of the arguments. */
+  readonly inputs: readonly string[];
+  /** The most rows of a batch; Infinity where the program sets no limit. */
+  readonly mostRows: number;
 }
 
-/** What the sizes of the inputs must be. */
-export class Guards {
-  readonly lines: string[] = [];
-  readonly mostRows: number;
-  readonly leastRows: number;
-
-  constructor(inputs: readonly SizedInput[], ranges: z.infer<typeof rangeConstraints>) {
-    const seen = new Map<string, string>();
-    const rows: { least: number; most: number }[] = [];
-    for (const { name, sizes } of inputs) {
-      for (const [place, size] of sizes.entries()) {
-        const text = `${name}.size(${place})`;
-        if ("as_int" in size) {
-          this.#require(`${text} == ${size.as_int}`, `${name}: size ${place} must be ${size.as_int}`);
-          if (place === 0) rows.push({ least: size.as_int, most: size.as_int });
-          continue;
-        }
-        const [, free = ""] = /^Symbol\('(\w+)'/.exec(size.as_expr.expr_str) ?? [];
-        const same = seen.get(free);
-        seen.set(free, text);
-        if (free === "") continue;
-        if (same !== undefined) {
-          this.#require(`${text} == ${same}`, `${name}: size ${place} must be that of ${same.replace(".size", "")}`);
-          continue;
-        }
-        const { min_val: min, max_val: max } = ranges[free] ?? {};
-        // Tracing takes it that no free size is 1 unless it is told so; most programs do not care.
-        const least = (min ?? 0) > 2 ? (min ?? 0) : 1;
-        if (least > 1) this.#require(`${text} >= ${least}`, `${name}: size ${place} must be at least ${least}`);
-        if (max != null) this.#require(`${text} <= ${max}`, `${name}: size ${place} must be at most ${max}`);
-        if (place === 0) rows.push({ least, most: max ?? Number.POSITIVE_INFINITY });
+/**
+ * Follows `ExportedProgram.module()` of PyTorch: fixed sizes, equal sizes, ranges, then the conditions that tracing recorded.
+ * @throws Error that names a guard that sconce does not understand
+ */
+export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGuards {
+  const conditions: Condition[] = [];
+  const rows: number[] = [];
+  const sources = new Map<string, string>();
+  const hidden: { symbol: string; factor: number; offset: number; text: string; where: string }[] = [];
+  for (const [i, { name, sizes, dtype }] of inputs.entries()) {
+    if (dtype !== undefined) conditions.push({ holds: `x${i}.dtype == ${dtype}`, message: `${name}: wrong dtype` });
+    for (const [place, size] of sizes.entries()) {
+      const text = `x${i}.size(${place})`;
+      const where = `${name}: size ${place}`;
+      if ("as_int" in size) {
+        conditions.push({ holds: `${text} == ${size.as_int}`, message: `${where} must be ${size.as_int}` });
+        if (place === 0) rows.push(size.as_int);
+        continue;
       }
+      const { expr_str: expression } = size.as_expr;
+      const same = sources.get(expression);
+      if (same !== undefined) {
+        const other = `${inputs[Number(/^x(\d+)/.exec(same)?.[1])]?.name}(${/\d+(?=\)$)/.exec(same)?.[0]})`;
+        conditions.push({ holds: `${text} == ${same}`, message: `${where} must be that of ${other}` });
+        continue;
+      }
+      sources.set(expression, text);
+      const linear = linearSize(expression);
+      if (linear === undefined) continue;
+      const { symbol, factor, offset } = linear;
+      hidden.push({ symbol, factor, offset, text, where });
+      const { min_val: min, max_val: max } = ranges[symbol] ?? {};
+      const least = min == null ? 0 : factor * Number(min) + offset;
+      const most = max == null ? Number.POSITIVE_INFINITY : factor * Number(max) + offset;
+      // Tracing assumes sizes of at least 2; PyTorch does not check for them.
+      if (least > 2) conditions.push({ holds: `${text} >= ${least}`, message: `${where} must be at least ${least}` });
+      if (Number.isSafeInteger(most))
+        conditions.push({ holds: `${text} <= ${most}`, message: `${where} must be at most ${most}` });
+      if (place === 0) rows.push(most);
     }
-    this.mostRows = Math.min(...rows.map(({ most }) => most));
-    this.leastRows = Math.max(...rows.map(({ least }) => least));
   }
+  conditions.push(...multiples(hidden));
+  const names = inputs.map(({ name }) => name);
+  for (const guard of code) conditions.push(condition(guard, names));
+  const lines = conditions.flatMap(({ holds, message }) => [
+    `    if not (${holds}):`,
+    `        return ${JSON.stringify(message)}`,
+  ]);
+  const parameters = inputs.map((_, i) => `, x${i}: Tensor`).join("");
+  const source = ["", `def guards(self${parameters}) -> str:`, ...lines, `    return ""`, ""].join("\n").slice(1);
+  return { source, inputs: names, mostRows: Math.min(...rows) };
+}
 
-  #require(condition: string, message: string): void {
-    this.lines.push(`assert ${condition}, ${JSON.stringify(message)}`);
+interface Condition {
+  readonly holds: string;
+  readonly message: string;
+}
+
+/** Sizes that are multiples of one symbol that no input has as its size: `2 * s` and `3 * s`. */
+function multiples(
+  sizes: readonly { symbol: string; factor: number; offset: number; text: string; where: string }[],
+): Condition[] {
+  return sizes.flatMap((size, i) => {
+    const ofSymbol = sizes.filter(({ symbol }) => symbol === size.symbol);
+    const [first] = ofSymbol;
+    if (first === undefined || first === size || sizes.indexOf(first) > i) return [];
+    const holds = `(${first.text} - ${first.offset}) * ${size.factor} == (${size.text} - ${size.offset}) * ${first.factor}`;
+    return [{ holds, message: `${size.where} does not fit ${first.where}` }];
+  });
+}
+
+function condition(guard: string, names: readonly string[]): Condition {
+  const shown = guard.replaceAll(/L\['(\w+)'\]/g, "$1").replaceAll(/\s+/g, " ");
+  try {
+    return { holds: guardExpression(guard, (path) => inputText(path, names)), message: `the guard ${shown} fails` };
+  } catch (error) {
+    throw new Error(`it has a guard that sconce does not understand: ${shown}`, { cause: error });
   }
+}
+
+/** The argument that a path through the inputs of the Python call leads to. */
+function inputText(path: readonly string[], names: readonly string[]): string | undefined {
+  const [first, second] = path;
+  const isFlat = first === "flat_args" && path.length === 2;
+  // PyTorch names its placeholders so.
+  const name = path.join("_").replaceAll(/[^A-Za-z0-9]/g, "_");
+  const same = (each: string) => each === name || each.toLowerCase() === name.toLowerCase();
+  const place = isFlat ? Number(second) : names.findIndex(same);
+  return names[place] === undefined ? undefined : `x${place}`;
 }

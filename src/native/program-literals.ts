@@ -19,19 +19,30 @@ export function libtorchMemoryFormat(format: number): string {
   return String(found);
 }
 
-/** JSON's numbers round the largest of 64 bits, which means to the end. */
-export function integer(value: number): string {
-  if (Number.isSafeInteger(value)) return String(value);
-  if (value >= 2 ** 63) return "9223372036854775807";
-  throw new Error(`it holds the number ${value}`);
+/** A whole number of 64 bits. */
+export const whole = z.union([z.int(), z.bigint()]);
+
+const MIN_INT64 = -(2n ** 63n);
+
+/** TorchScript reads the digits of the smallest number before its sign, so it is written as a difference. */
+export function integer(value: z.infer<typeof whole>): string {
+  return BigInt(value) === MIN_INT64 ? `(${MIN_INT64 + 1n} - 1)` : String(value);
 }
 
 export function float(value: unknown): string {
   if (typeof value === "string") return `float(${JSON.stringify(value)})`;
-  const text = String(z.number().parse(value));
+  const number = z.number().parse(value);
+  const text = Object.is(number, -0) ? "-0" : String(number);
   return /^-?\d+$/.test(text) ? `${text}.0` : text;
 }
 
 export function truth(value: unknown): string {
   return z.boolean().parse(value) ? "True" : "False";
+}
+
+/** Parses JSON as `JSON.parse` does, but gives whole numbers that a double cannot hold as bigint. */
+export function parseExactly(text: string): unknown {
+  return JSON.parse(text, (_key, value: unknown, { source = "" }: { source?: string } = {}) =>
+    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? BigInt(source) : value,
+  );
 }

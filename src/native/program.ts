@@ -1,10 +1,11 @@
-/** An exported program (`torch.export.save`) as the addon takes it: its graph as the text of a TorchScript method, and where its weights lie. */
+/** Reads an exported program (`torch.export.save`) for the addon: its graph as a TorchScript method, its guards, the places of its weights. */
 import { basename } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../errors.ts";
 import { Archive } from "./archive.ts";
-import { type ProgramText, programSchema, programText } from "./program-graph.ts";
-import { libtorchDType } from "./program-literals.ts";
+import { guardsOf, type ProgramText, programSchema, programText } from "./program-graph.ts";
+import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
+import { libtorchDType, parseExactly } from "./program-literals.ts";
 
 /** Where one weight lies in the archive, and what of the record it is. */
 export interface ProgramWeight {
@@ -47,8 +48,8 @@ export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);
   const json = archive?.text(programFile);
   if (archive === undefined || json === undefined) return undefined;
-  try {
-    const text = programText(programSchema.parse(JSON.parse(json)));
+  return explained(path, () => {
+    const text = programText(programSchema.parse(parseExactly(json)));
     const found = new Map([...payloads(archive, "weights"), ...payloads(archive, "constants")]);
     const weights = text.weights.map((name) => {
       const weight = found.get(name);
@@ -56,10 +57,45 @@ export function readProgram(path: string): Program | undefined {
       return weight;
     });
     return { ...text, weights };
+  });
+}
+
+function explained<T>(path: string, read: () => T): T {
+  try {
+    return read();
   } catch (error) {
     const why = error instanceof z.ZodError ? "it is written in a schema that sconce does not know" : messageOf(error);
     throw new SconceError("weights_invalid", `${basename(path)} can't be run uncompiled: ${why}`, { cause: error });
   }
+}
+
+/** The name under which a compiled package keeps the guards of its program. */
+export const GUARDS_KEY = "sconce_guards";
+
+/**
+ * The guards of a package that sconce compiled; other packages do not carry them.
+ * @throws SconceError `weights_invalid` for a guard that sconce does not understand
+ */
+export function readGuards(path: string): ProgramGuards | undefined {
+  const text = Archive.open(path)?.text(/_metadata\.json$/);
+  const kept = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
+  if (kept === undefined) return undefined;
+  return explained(path, () => programGuards(guardSource.parse(parseExactly(kept))));
+}
+
+const metadata = z.looseObject({ [GUARDS_KEY]: z.string() });
+
+/**
+ * The guards of an exported program, for the package that is compiled from it.
+ * @throws SconceError `weights_invalid` for a guard that sconce does not understand
+ */
+export function guardSourceOf(path: string): GuardSource {
+  const json = Archive.open(path)?.text(programFile) ?? "";
+  return explained(path, () => {
+    const source = guardsOf(programSchema.parse(parseExactly(json)));
+    programGuards(source);
+    return source;
+  });
 }
 
 /** The tensors of one folder that are stored as bytes, by name. */

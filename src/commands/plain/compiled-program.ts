@@ -9,7 +9,7 @@ import { cacheLocation, secureFolder } from "../../libraries/cache-folder.ts";
 import { log } from "../../log.ts";
 import { Archive } from "../../native/archive.ts";
 import { torchVersion } from "../../native/binding.ts";
-import { programFile } from "../../native/program.ts";
+import { GUARDS_KEY, guardSourceOf, programFile } from "../../native/program.ts";
 
 /**
  * Headers that are compiled beforehand, where torch has that, are of use to those who compile many packages. Of a program for CPUs the weights are
@@ -18,6 +18,7 @@ import { programFile } from "../../native/program.ts";
 const script = `import sys, torch, torch._inductor.config as config
 options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
 program = torch.export.load(sys.argv[1])
+options["aot_inductor.metadata"] = {sys.argv[3]: sys.argv[4]}
 if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
 torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
@@ -33,13 +34,14 @@ const setUpSchema = z.object({ python: z.object({ command: z.string(), path: z.s
 export async function compiledProgram(path: string): Promise<string> {
   const file = await compiledPath(path);
   if (existsSync(file)) return file;
+  const guards = JSON.stringify(guardSourceOf(path), (_key, value) => (typeof value === "bigint" ? Number(value) : value));
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
   log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
   // Made beside its place and renamed: one that is there is whole.
   const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
   try {
-    const child = Bun.spawn([command, "-c", script, path, unfinished], {
+    const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards], {
       env: { ...process.env, ...env },
       stdin: "ignore",
       stdout: "ignore",

@@ -36,13 +36,12 @@ export async function runnableWeights(path: string, isCompiled = false): Promise
   if (!Archive.open(path)?.has(programFile)) return path;
   if (isCompiled) return compiledProgram(path);
   try {
-    // AOTInductor fills batches up.
-    if ((readProgram(path)?.leastRows ?? 1) <= 1) return path;
-    log.info(`${basename(path)} takes no batch of one row, as it was exported: it is compiled`);
+    readProgram(path);
+    return path;
   } catch (error) {
     log.info(messageOf(error));
+    return compiledProgram(path);
   }
-  return compiledProgram(path);
 }
 
 /**

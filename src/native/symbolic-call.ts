@@ -1,0 +1,49 @@
+/** Arithmetic of sizes in an exported program, as TorchScript. */
+
+const infix: Readonly<Record<string, string>> = {
+  "_operator.add": "+",
+  "_operator.sub": "-",
+  "_operator.mul": "*",
+  "_operator.floordiv": "//",
+  "_operator.truediv": "/",
+  "_operator.mod": "%",
+  "_operator.eq": "==",
+  "_operator.ne": "!=",
+  "_operator.lt": "<",
+  "_operator.le": "<=",
+  "_operator.gt": ">",
+  "_operator.ge": ">=",
+  "_operator.and_": "and",
+  "_operator.or_": "or",
+};
+
+const functions: Readonly<Record<string, string>> = {
+  "torch.sym_float": "_ops_aten.Float",
+  "torch.sym_int": "_ops_aten.Int",
+  "torch.sym_max": "_ops_prim.max",
+  "torch.sym_min": "_ops_prim.min",
+  "math.trunc": "_ops_aten.Int",
+  "math.floor": "_ops_aten.floor",
+  "math.ceil": "_ops_aten.ceil",
+};
+
+/** @returns undefined for a target that is no arithmetic of sizes */
+export function symbolicCall(target: string, operands: readonly string[]): string | undefined {
+  const [first = "", second = "", third = ""] = operands;
+  const sign = infix[target];
+  if (sign !== undefined && operands.length === 2) return `${first} ${sign} ${second}`;
+  if (functions[target] !== undefined) return `${functions[target]}(${operands.join(", ")})`;
+  switch (target) {
+    case "_operator.neg":
+      return `-${first}`;
+    case "torch.sym_not":
+      return `not ${first}`;
+    case "torch.sym_ite":
+      return `${second} if ${first} else ${third}`;
+    case "_operator.pow":
+      // TorchScript's power of whole numbers is a float, so only small powers are written out.
+      return /^[1-4]$/.test(second) ? Array(Number(second)).fill(first).join(" * ") : undefined;
+    default:
+      return undefined;
+  }
+}
