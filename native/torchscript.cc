@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
@@ -140,7 +141,7 @@ bool freeze(torch::jit::Module& module) {
 class TorchScript final : public Weights {
  public:
   TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state, size_t packed_layers,
-              std::optional<c10::FunctionSchema> schema)
+              std::optional<c10::FunctionSchema> schema, bool is_exact)
       : module_(std::move(module)),
         keeps_state_(keeps_state),
         packed_layers_(packed_layers),
@@ -148,6 +149,7 @@ class TorchScript final : public Weights {
         schema_(std::move(schema)),
         device_(options.device),
         outputs_(options.outputs) {
+    if (is_exact && forward_) code_.emplace(forward_->graph(), "forward");
     if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
   }
 
@@ -162,7 +164,7 @@ class TorchScript final : public Weights {
         stack.push_back(argument.value);
       }
     }
-    forward_->function().run(stack);
+    run_method(*forward_, stack);
     return tensors_of(stack.back());
   }
 
@@ -184,7 +186,7 @@ class TorchScript final : public Weights {
         throw CodedError("tensor_invalid", counted(schema, given.size()));
       }
     }
-    method->function().run(stack);
+    run_method(*method, stack);
     return value_from_ivalue(stack.back(), name);
   }
 
@@ -192,6 +194,18 @@ class TorchScript final : public Weights {
   size_t packed_layers() const override { return packed_layers_; }
 
  private:
+  /**
+   * libtorch's own executor optimises a graph at its first runs. Its passes turn tensors without dimensions into numbers and confuse the sizes
+   * of layers, which changes results.
+   */
+  void run_method(const torch::jit::Method& method, torch::jit::Stack& stack) const {
+    if (code_ && method.name() == "forward") {
+      torch::jit::InterpreterState(*code_).run(stack);
+    } else {
+      method.function().run(stack);
+    }
+  }
+
   std::string methods_text() const {
     std::vector<std::string> names;
     for (const auto& method : module_.get_methods()) names.push_back(method.name());
@@ -274,6 +288,8 @@ class TorchScript final : public Weights {
   std::optional<torch::jit::Method> forward_;
   /** Of `forward` as it was loaded. */
   std::optional<c10::FunctionSchema> schema_;
+  /** The graph of `forward` as it is. */
+  std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;
   std::vector<Argument> arguments_;
@@ -295,11 +311,11 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   }
   std::optional<c10::FunctionSchema> schema;
   if (const auto forward = module.find_method("forward")) schema = forward->function().getSchema();
-  size_t packed_layers = 0;
-  if ((!options.callable || is_all_constant(module)) && freeze(module) && options.pack && options.device.is_cpu()) {
-    packed_layers = pack_layers(module);
-  }
-  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(schema));
+  const bool is_frozen = (!options.callable || is_all_constant(module)) && freeze(module);
+  const size_t packed_layers = is_frozen && options.pack && options.device.is_cpu() ? pack_layers(module) : 0;
+  // On GPUs the executor fuses the small operators of TorchScript files.
+  const bool is_exact = options.program || (is_frozen && options.device.is_cpu());
+  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(schema), is_exact);
 }
 
 }  // namespace sconce

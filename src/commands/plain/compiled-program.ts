@@ -10,6 +10,7 @@ import { log } from "../../log.ts";
 import { Archive } from "../../native/archive.ts";
 import { torchVersion } from "../../native/binding.ts";
 import { GUARDS_KEY, guardSourceOf, programFile } from "../../native/program.ts";
+import type { GuardSource } from "../../native/program-guards.ts";
 
 /**
  * Headers that are compiled beforehand, where torch has that, are of use to those who compile many packages. Of a program for CPUs the weights are
@@ -23,6 +24,11 @@ if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
 torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
 
+/** Bounds beyond the numbers of JSON mean that there is none. */
+function guardJson(guards: GuardSource): string {
+  return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
+}
+
 /** The Python whose torch the set-up of a checkout found. */
 const setUp = fileURLToPath(new URL("../../../.sconce/libtorch.json", import.meta.url));
 const setUpSchema = z.object({ python: z.object({ command: z.string(), path: z.string().nullable() }).nullable() });
@@ -34,7 +40,7 @@ const setUpSchema = z.object({ python: z.object({ command: z.string(), path: z.s
 export async function compiledProgram(path: string): Promise<string> {
   const file = await compiledPath(path);
   if (existsSync(file)) return file;
-  const guards = JSON.stringify(guardSourceOf(path), (_key, value) => (typeof value === "bigint" ? Number(value) : value));
+  const guards = guardJson(guardSourceOf(path));
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
   log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
