@@ -1,0 +1,144 @@
+/** Exported programs give the values, dtypes and shapes of `ep.module()`, and refuse the inputs that it refuses. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { arrayTypes, float32, type Tensor } from "../src/model/tensor.ts";
+import { openSession } from "../src/native/binding.ts";
+import { guardExpression } from "../src/native/guard-expression.ts";
+import { programGuards } from "../src/native/program-guards.ts";
+import { failure } from "./helpers/failure.ts";
+import { made } from "./helpers/made.ts";
+
+const tensorSchema = z
+  .object({
+    dtype: z.enum(["float32", "float64", "int64", "bool"]),
+    shape: z.array(z.number()),
+    data: z.base64(),
+  })
+  .transform(({ dtype, shape, data }): Tensor => {
+    const { buffer } = new Uint8Array(Buffer.from(data, "base64"));
+    return { dtype, shape, data: new arrayTypes[dtype](buffer) };
+  });
+const casesSchema = z.array(
+  z.object({
+    name: z.string(),
+    file: z.string(),
+    calls: z.array(z.object({ inputs: z.array(tensorSchema), outputs: z.array(tensorSchema).nullable() })),
+  }),
+);
+
+let folder: string;
+let cases: z.infer<typeof casesSchema>;
+
+beforeAll(async () => {
+  folder = await made({ name: "exact", script: join(import.meta.dir, "helpers/exact.py") });
+  cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
+}, 120_000);
+
+/** Equal numbers, signs of zeros included; floats within the rounding of sums. */
+function expectSame(given: Tensor | undefined, expected: Tensor): void {
+  expect({ dtype: given?.dtype, shape: given?.shape }).toEqual({ dtype: expected.dtype, shape: expected.shape });
+  const values = [...(given?.data ?? [])];
+  for (const [i, value] of [...expected.data].entries()) {
+    const got = values[i];
+    const isExact = typeof value === "bigint" || value === 0 || !Number.isFinite(value);
+    if (isExact) expect(Object.is(got, value)).toBe(true);
+    else expect(Math.abs(Number(got) - value)).toBeLessThanOrEqual(1e-6 * Math.max(1, Math.abs(value)));
+  }
+}
+
+test("every program gives what PyTorch gives, and refuses the sizes that PyTorch refuses", async () => {
+  expect(cases.length).toBeGreaterThan(40);
+  for (const { name, file, calls } of cases) {
+    await using session = await opened(join(folder, file));
+    for (const { inputs, outputs } of calls) {
+      const sizes = `${name} ${inputs.map(({ shape }) => `[${shape}]`)}`;
+      if (outputs === null) {
+        expect([sizes, await failure(session.call("forward", inputs))]).toEqual([
+          sizes,
+          expect.stringMatching(/^run_failed: (the guard|x: size|y: size).* with the batch first\)$/),
+        ]);
+        continue;
+      }
+      const result = await session.call("forward", inputs);
+      const given = z.array(z.custom<Tensor>()).parse(Array.isArray(result) ? result : [result]);
+      expect(given).toHaveLength(outputs.length);
+      for (const [i, expected] of outputs.entries()) expectSame(given[i], expected);
+    }
+  }
+}, 60_000);
+
+async function opened(path: string) {
+  const session = await openSession({ path, device: "cpu", threads: 1 });
+  return { call: session.call.bind(session), [Symbol.asyncDispose]: () => session.dispose() };
+}
+
+function fileOf(name: string): string {
+  return join(folder, cases.find((one) => one.name === name)?.file ?? "");
+}
+
+const row = (length: number, start = 0) =>
+  ({ dtype: "float32", shape: [length], data: Float32Array.from({ length }, (_, i) => start + i) }) as const;
+
+describe.each([false, true])("in batches, compiled: %p", (isCompiled) => {
+  test("a guard refuses the batch and names itself, its sizes, and nothing else fails", async () => {
+    const path = isCompiled ? join(folder, "even-compiled.pt2") : fileOf("a branch by an even size");
+    const specs = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
+    const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
+    try {
+      expect(await failure(session.run([[row(7)]]))).toBe(
+        "run_failed: the guard (x.size()[1] % 2) == 0 fails (x is [1, 7] with the batch first)",
+      );
+      const [output] = await session.run([[row(4)], [row(4, 4)]]);
+      expect([...(output?.data ?? [])]).toEqual([0, 2, 4, 6, 8, 10, 12, 14]);
+    } finally {
+      await session.dispose();
+    }
+  });
+});
+
+test("a batch that a guard refuses for its number of rows is filled up, and its results are cut", async () => {
+  const specs = { inputs: { x: float32(3) }, outputs: { y: float32(3) } };
+  const session = await openSession({ path: fileOf("an even batch"), device: "cpu", threads: 1, ...specs });
+  try {
+    for (const rows of [1, 2, 3, 5]) {
+      const [output] = await session.run(Array.from({ length: rows }, (_, i) => [row(3, i)]));
+      expect([...(output?.data ?? [])]).toEqual(
+        Array.from({ length: rows }, (_, i) => [2 * i, 2 * i + 2, 2 * i + 4]).flat(),
+      );
+    }
+  } finally {
+    await session.dispose();
+  }
+});
+
+test("guards are read as PyTorch prints them", () => {
+  const read = (code: string) => guardExpression(code, ([name]) => name);
+  expect(read("((-1) + (L['x'].size()[1] // 80)) != 1")).toBe("(((-1) + (x.size(1) // 80)) != 1)");
+  expect(read("math.trunc(0.6*torch.sym_float(L['x'].size()[1])) == 12")).toBe(
+    "(_ops_aten.Int((0.6 * _ops_aten.Float(x.size(1)))) == 12)",
+  );
+  expect(read("not (L['x'].size()[0]**2 < 5 or L['y'].stride()[1] == 1)")).toBe(
+    "(not (((x.size(0) * x.size(0)) < 5) or (y.stride(1) == 1)))",
+  );
+});
+
+test("a guard that sconce does not understand is refused by name", () => {
+  const inputs = [{ name: "x", sizes: [{ as_int: 2 }] }];
+  for (const guard of ["sympy.gamma(L['x'].size()[0]) == 1", "L['z'].size()[0] == 1", "1 < L['x'].size()[0] < 4"]) {
+    expect(() => programGuards({ inputs, ranges: {}, code: [guard] })).toThrow("it has a guard that sconce does not");
+  }
+});
+
+test("sizes that are multiples of one hidden size fit each other", () => {
+  const multiple = (factor: number) =>
+    ({ as_expr: { expr_str: `Mul(Integer(${factor}), Symbol('s0', positive=True, integer=True))` } }) as const;
+  const inputs = [
+    { name: "x", sizes: [multiple(2)] },
+    { name: "y", sizes: [multiple(3)] },
+  ];
+  const { source, mostRows } = programGuards({ inputs, ranges: { s0: { min_val: 2, max_val: 8 } }, code: [] });
+  expect(source).toContain("(x0.size(0) - 0) * 3 == (x1.size(0) - 0) * 2");
+  expect(source).toContain("x1.size(0) <= 24");
+  expect(mostRows).toBe(16);
+});

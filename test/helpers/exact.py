@@ -1,0 +1,166 @@
+"""Exported programs with inputs, and what `ep.module()` gives for them: its outputs, or nothing where it refuses."""
+
+import base64
+import json
+import os
+import sys
+import warnings
+
+import torch
+from torch import nn
+from torch.export import Dim, export, save
+from torch.nn import functional as F
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class OfTwo(Of):
+    def forward(self, x, y):
+        return self.function(x, y)
+
+
+class Cells(nn.Module):
+    """Sums of two linear layers of different widths."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.lstm, self.rnn = nn.LSTMCell(3, 5), nn.RNNCell(3, 7)
+
+    def forward(self, x):
+        return *self.lstm(x), self.rnn(x)
+
+
+class Speech(nn.Module):
+    """Windows of a spectrogram through an LSTM, as speaker encoders have it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.lstm = nn.LSTM(4, 8, batch_first=True)
+
+    def forward(self, mel):
+        windows = mel.unfold(1, 16, 8).permute(0, 1, 3, 2)
+        count = int(windows.shape[1])
+        if count == 1:
+            windows = windows[:, 0]
+        else:
+            windows = windows.reshape(-1, 16, 4)
+        return self.lstm(windows)[1][0][-1]
+
+
+def parts(x):
+    return x[:, : int(x.size(1) * 0.6)].mean(1)
+
+
+def longer(x, y):
+    return x.mean(1) if x.size(1) >= y.size(1) else y.mean(1) * 100
+
+
+def even(x):
+    return x * 2 if x.size(1) % 2 == 0 else x
+
+
+def even_batch(x):
+    return x * 2 if x.size(0) % 2 == 0 else x
+
+
+def quarters(x):
+    torch._check(x.size(1) % 4 == 0)
+    return x.reshape(x.size(0), 4, -1).sum(1)
+
+
+def bool_constant(x):
+    return x * ~torch.full((x.size(0), 1), True)
+
+
+def tables(length):
+    return torch.arange(2.0 * length).reshape(2, length)
+
+
+whole = torch.tensor([[1, -2]] * 3)
+signs = torch.tensor([[-1.0, 2.0, 0.0, 3.0]] * 3)
+
+# The inputs of the export, then others.
+CASES = {
+    "a part of a free size": (parts, [tables(20)], [[tables(30)], [tables(21)], [tables(12)]]),
+    "a branch by two sizes": (longer, [tables(6), tables(4)], [[tables(4), tables(6)], [tables(9), tables(9)]]),
+    "a branch by an even size": (even, [tables(8)], [[tables(7)], [tables(2)]]),
+    "an even batch": (even_batch, [torch.ones(4, 3)], [[torch.ones(6, 3)]]),
+    "torch._check": (quarters, [tables(8)], [[tables(7)], [tables(12)]]),
+    "an LSTM over a traced number of windows": (Speech(), [torch.rand(2, 23, 4)], [[torch.rand(2, 40, 4)], [torch.rand(2, 16, 4)]]),
+    "a bool constant": (bool_constant, [signs], []),
+    "where of bools": (lambda x: torch.where(x > 0, True, False), [signs], []),
+    "a sum of bools": (lambda x: torch.add(x > 0, True), [signs], []),
+    "a bool tensor without dimensions": (lambda x: x * ~torch.tensor(True), [signs], []),
+    "a negative zero": (lambda x: torch.full((x.size(0), 4), -0.0), [signs], []),
+    "a product with a negative zero": (lambda x: x.abs() * -0.0, [signs], []),
+    "an int64 beyond 2^53": (lambda x: x * 0 + (2**62 + 1), [whole], []),
+    "the smallest int64": (lambda x: torch.full((x.size(0), 2), -(2**63)) + x * 0, [whole], []),
+    "integers times a float64": (lambda x: x * torch.tensor(0.1, dtype=torch.float64), [whole], []),
+    "rsub of a tensor": (lambda x: torch.rsub(x, x * 3, alpha=2), [signs], []),
+    "rsub of a number": (lambda x: torch.rsub(x, 2, alpha=2), [signs], []),
+    "a power of a number": (lambda x: 2**x, [signs], []),
+    "infinity": (lambda x: x.masked_fill(x == 0, float("inf")), [signs], []),
+    "sums of products that broadcast": (lambda x: x @ torch.ones(4, 5) + x @ torch.ones(4, 1), [signs], []),
+    "cells of recurrent layers": (Cells(), [torch.rand(3, 3)], []),
+}
+
+
+def encoded(tensor):
+    tensor = tensor.detach().contiguous()
+    data = base64.b64encode(tensor.view(torch.uint8).numpy().tobytes() if tensor.numel() else b"").decode()
+    return {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "data": data}
+
+
+def outcome(module, inputs):
+    """Nothing where PyTorch refuses the inputs."""
+    try:
+        with torch.no_grad():
+            outputs = module(*inputs)
+    except Exception:
+        return None
+    return [encoded(each) for each in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
+
+
+def compile_even(folder: str) -> None:
+    """A package that carries its guards, as `sconce build --compile` makes it."""
+    size = {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}}
+    length = {"as_expr": {"expr_str": "Symbol('s1', positive=True, integer=True)"}}
+    guards = {"inputs": [{"name": "x", "sizes": [size, length]}], "ranges": {}, "code": ["(L['x'].size()[1] % 2) == 0"]}
+    program = export(Of(even).eval(), (tables(8),), dynamic_shapes=({0: Dim.DYNAMIC, 1: Dim.AUTO},))
+    options = {"aot_inductor.metadata": {"sconce_guards": json.dumps(guards)}}
+    path = os.path.join(folder, "even-compiled.pt2")
+    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=options)
+
+
+def main(folder: str) -> None:
+    warnings.simplefilter("ignore")
+    os.makedirs(folder)
+    listed = []
+    for number, (name, (network, inputs, others)) in enumerate(CASES.items()):
+        if not isinstance(network, nn.Module):
+            network = (Of if len(inputs) == 1 else OfTwo)(network)
+        network.eval()
+        free = tuple({0: Dim.DYNAMIC, **({1: Dim.AUTO} if others else {})} for _ in inputs)
+        program = export(network, tuple(inputs), dynamic_shapes=free)
+        for form, each in (("", program), (", decomposed", program.run_decompositions())):
+            file = f"{number}{'d' if form else ''}.pt2"
+            save(each, os.path.join(folder, file))
+            module = each.module()
+            calls = [{"inputs": [encoded(one) for one in given], "outputs": outcome(module, given)} for given in [inputs, *others]]
+            listed.append({"name": name + form, "file": file, "calls": calls})
+    compile_even(folder)
+    with open(os.path.join(folder, "cases.json"), "w") as file:
+        json.dump(listed, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
