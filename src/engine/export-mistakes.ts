@@ -13,7 +13,8 @@ export interface ExportMistake {
 /** With the batch left free: who pastes a line for another mistake must not come back with a fixed one. */
 function exporting(inputs: readonly string[]): string {
   const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
-  return `torch.export.export(net.eval(), example, dynamic_shapes={${free}})`;
+  const shapes = inputs.length === 0 ? "({0: torch.export.Dim.DYNAMIC},)" : `{${free}}`;
+  return `torch.export.export(net.eval(), example, dynamic_shapes=${shapes})`;
 }
 
 const otherDtypes =
@@ -33,7 +34,7 @@ export const exportMistakes = {
   },
   trainingMode: {
     name: "training mode",
-    seen: /Expected more than 1 value per channel when training/,
+    seen: /exported in training mode|Expected more than 1 value per channel when training/,
     python: (inputs) => `program = ${exporting(inputs)}  # eval() before it is traced or exported`,
   },
   halfPrecision: {

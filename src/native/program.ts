@@ -6,6 +6,7 @@ import { Archive } from "./archive.ts";
 import { guardsOf, type ProgramText, programSchema, programText } from "./program-graph.ts";
 import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
 import { libtorchDType, parseExactly } from "./program-literals.ts";
+import { trainingMistake } from "./program-training.ts";
 
 /** Where one weight lies in the archive, and what of the record it is. */
 export interface ProgramWeight {
@@ -41,15 +42,26 @@ const payloadSchema = z.object({
 });
 
 /**
+ * @param program the parsed model.json of the file at this path
+ * @throws SconceError `weights_invalid` for a program in training mode
+ */
+export function requireEvalMode(path: string, program: unknown): void {
+  const mistake = trainingMistake(program);
+  if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
+}
+
+/**
  * @returns undefined for what is no exported program
- * @throws SconceError `weights_invalid` for one that only AOTInductor can run, and why
+ * @throws SconceError `weights_invalid` for one in training mode, or that only AOTInductor can run, and why
  */
 export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);
   const json = archive?.text(programFile);
   if (archive === undefined || json === undefined) return undefined;
+  const program = parseExactly(json);
+  requireEvalMode(path, program);
   return explained(path, () => {
-    const text = programText(programSchema.parse(parseExactly(json)));
+    const text = programText(programSchema.parse(program));
     const found = new Map([...payloads(archive, "weights"), ...payloads(archive, "constants")]);
     const weights = text.weights.map((name) => {
       const weight = found.get(name);

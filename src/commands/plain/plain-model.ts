@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { Archive } from "../../native/archive.ts";
-import { programFile, readProgram } from "../../native/program.ts";
+import { programFile, readProgram, requireEvalMode } from "../../native/program.ts";
 import { describeFile } from "../../native/weights-kind.ts";
 import { compiledProgram } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
@@ -33,7 +33,9 @@ const notOfTorch =
 
 /** The weights themselves, or what an exported program is compiled to: where that is asked for, and where nothing else runs it. */
 export async function runnableWeights(path: string, isCompiled = false): Promise<string> {
-  if (!Archive.open(path)?.has(programFile)) return path;
+  const program = Archive.open(path)?.text(programFile);
+  if (program === undefined) return path;
+  requireEvalMode(path, JSON.parse(program));
   if (isCompiled) return compiledProgram(path);
   try {
     readProgram(path);

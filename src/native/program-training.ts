@@ -1,0 +1,69 @@
+/** Training mode in an exported program: layers that compute something else after `eval()`. */
+import { z } from "zod";
+
+const argument = z.record(z.string(), z.unknown());
+const nodes = z.array(
+  z.looseObject({ target: z.string(), inputs: z.array(z.looseObject({ name: z.string(), arg: argument })) }),
+);
+const graphSchema = z.looseObject({ nodes });
+const mutationSchema = z.looseObject({ buffer_mutation: z.looseObject({ buffer_name: z.string() }) });
+const programSchema = z.looseObject({
+  graph_module: z.looseObject({
+    graph: graphSchema,
+    signature: z.looseObject({ output_specs: z.array(z.unknown()) }),
+  }),
+});
+/** A branch, or the body of a `with`. */
+const innerSchema = z.looseObject({ graph: z.looseObject({ graph: graphSchema }) });
+
+type Node = z.infer<typeof nodes>[number];
+type Arguments = ReadonlyMap<string, Record<string, unknown>>;
+
+/**
+ * @param program the parsed model.json of an exported program
+ * @returns which layers are in training mode and the line of Python that mends it; undefined where none is, or the schema is unknown
+ */
+export function trainingMistake(program: unknown): string | undefined {
+  const { data } = programSchema.safeParse(program);
+  if (data === undefined) return undefined;
+  const { graph, signature } = data.graph_module;
+  const found = new Set(layersIn(graph.nodes));
+  if (signature.output_specs.some(isStatistic)) found.add(BATCH_NORM);
+  if (found.size === 0) return undefined;
+  const isDropout = [...found].some((layer) => layer.startsWith(DROPOUT));
+  const own = isDropout ? ", and in forward F.dropout(x, training=self.training)" : "";
+  return `it was exported in training mode (${[...found].join(", ")}): call model.eval() before torch.export.export(model, …)${own}`;
+}
+
+const BATCH_NORM = "batch normalization";
+const DROPOUT = "dropout";
+
+function layersIn(graph: readonly Node[]): string[] {
+  return graph.flatMap(({ target, inputs }) => {
+    const inner = inputs.flatMap(({ arg }) =>
+      layersIn(innerSchema.safeParse({ graph: arg.as_graph }).data?.graph.graph.nodes ?? []),
+    );
+    const layer = layerOf(target, new Map(inputs.map(({ name, arg }) => [name, arg])));
+    return layer === undefined ? inner : [layer, ...inner];
+  });
+}
+
+/** Told by arguments, as many operators share them. A norm without running statistics computes the same after `eval()`. */
+function layerOf(target: string, args: Arguments): string | undefined {
+  const isTrue = (name: string) => args.get(name)?.as_bool === true;
+  const isPositive = (name: string) => Number(args.get(name)?.as_float ?? args.get(name)?.as_int ?? 0) > 0;
+  const hasStatistics = args.get("running_mean")?.as_tensor !== undefined;
+  if (hasStatistics && isTrue("training")) return BATCH_NORM;
+  if (hasStatistics && isTrue("use_input_stats")) return "instance normalization";
+  if (isPositive("dropout_p")) return `${DROPOUT} of attention`;
+  if (isPositive("p") && isTrue("train")) return DROPOUT;
+  if (isPositive("dropout") && isTrue("train")) return `${DROPOUT} of a recurrent layer`;
+  if (target.includes(".rrelu") && isTrue("training")) return "RReLU";
+  return undefined;
+}
+
+/** Whether a run changes the running statistics of a batch normalization. */
+function isStatistic(output: unknown): boolean {
+  const name = mutationSchema.safeParse(output).data?.buffer_mutation.buffer_name;
+  return name !== undefined && /(^|\.)(running_mean|running_var|num_batches_tracked)$/.test(name);
+}

@@ -1,0 +1,86 @@
+"""Weights with a mistake of their export in them, one for each mistake: nothing is compiled."""
+
+import os
+import sys
+import warnings
+
+import torch
+from torch import nn
+from torch.export import Dim, export, save
+
+FREE = Dim.DYNAMIC
+
+
+class Rates(nn.Module):
+    """Dropout by a call, which eval() does not reach."""
+
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, dropout=0.1, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.GRU(4, 2, num_layers=2, dropout=0.1, batch_first=True)
+
+    def forward(self, x):
+        return self.layers(x)[0]
+
+
+class Branch(nn.Module):
+    """Dropout within a `with`, which is a graph of its own."""
+
+    def forward(self, x):
+        y = x * 2
+        with torch.no_grad():
+            return nn.functional.dropout(y, 0.5) + 1
+
+
+TRAINED = {
+    "dropout": nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)),
+    "rates": Rates(),
+    "attention": Attention(),
+    "recurrent": Recurrent(),
+    "branch": Branch(),
+    "norm": nn.Sequential(nn.Conv1d(4, 4, 1), nn.BatchNorm1d(4)),
+    "instance": nn.InstanceNorm1d(4, track_running_stats=True),
+    "rrelu": nn.RReLU(),
+}
+# In evaluation mode, or the same in both.
+EVALUATED = {
+    "dropout": TRAINED["dropout"],
+    "recurrent": TRAINED["recurrent"],
+    "norm": TRAINED["norm"],
+    "untracked": nn.BatchNorm1d(4, track_running_stats=False),
+    "instance": nn.InstanceNorm1d(4),
+}
+
+
+def main(folder: str) -> None:
+    warnings.simplefilter("ignore")
+    os.makedirs(folder)
+    torch.manual_seed(5)
+    x = torch.rand(2, 4, 4)
+
+    def exported(module: nn.Module, name: str) -> None:
+        program = export(module, (x,), dynamic_shapes=({0: FREE},))
+        save(program, os.path.join(folder, f"{name}.pt2"))
+        save(program.run_decompositions(), os.path.join(folder, f"{name}-decomposed.pt2"))
+
+    for name, module in TRAINED.items():
+        exported(module.train(), f"training-{name}")
+    for name, module in EVALUATED.items():
+        exported(module.eval(), f"evaluated-{name}")
+
+
+if __name__ == "__main__":
+    main(os.path.abspath(sys.argv[1]))

@@ -1,0 +1,84 @@
+/** A program that was exported in training mode is refused wherever it goes, with the line of Python that mends it. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { openSession } from "../src/native/binding.ts";
+import { readProgram } from "../src/native/program.ts";
+import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
+import { mistakes } from "./helpers/mistakes.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let programs: string;
+beforeAll(async () => {
+  dir = await tempDir();
+  programs = await mistakes();
+}, 600_000);
+afterAll(() => dir[Symbol.asyncDispose]());
+
+const mend = "call model.eval() before torch.export.export(model, …)";
+
+test.each([
+  ["dropout", "dropout"],
+  ["rates", "dropout"],
+  ["branch", "dropout"],
+  ["attention", "dropout of attention"],
+  ["recurrent", "dropout of a recurrent layer"],
+  ["norm", "batch normalization"],
+  ["norm-decomposed", "batch normalization"],
+  ["dropout-decomposed", "dropout"],
+  ["attention-decomposed", "dropout"],
+  ["instance", "instance normalization"],
+  ["rrelu", "RReLU"],
+  ["rrelu-decomposed", "RReLU"],
+])("%s is found: %s", (file, layer) => {
+  const path = join(programs, `training-${file}.pt2`);
+  expect(() => readProgram(path)).toThrow(`it was exported in training mode (${layer}): ${mend}`);
+});
+
+test("no program in evaluation mode is taken for one in training mode", async () => {
+  const files = (await readdir(programs)).filter((file) => file.startsWith("evaluated-"));
+  expect(files).toHaveLength(10);
+  for (const file of files) expect(readProgram(join(programs, file))).toMatchObject({ leastRows: 1 });
+});
+
+test("build, build --compile, check and a session refuse it alike", async () => {
+  const file = join(programs, "training-dropout.pt2");
+  const text = modelText({
+    tensors: "{ inputs: { input: float32(4, 4) }, outputs: { output0: float32(4, 4) } }",
+    preprocess: "({ x }) => ({ input: tensor(new Float32Array(16).fill(x), [4, 4]) })",
+    postprocess: "({ output0 }) => ({ y: output0.data[0] })",
+    weights: '"net.pt2"',
+  });
+  const folder = await writeModel(dir, text, "net");
+  await copyFile(file, join(folder, "net.pt2"));
+  const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") };
+  const refused = `was exported in training mode (dropout): ${mend}, and in forward F.dropout(x, training=self.training)`;
+  const ways = [
+    ["build", folder],
+    ["build", folder, "--compile"],
+    ["build", folder, "--allow-random"],
+    ["build", file],
+  ];
+  for (const way of ways) {
+    const { code, stderr } = await cli(way, { env });
+    expect({ way, code, stderr }).toEqual({ way, code: 1, stderr: expect.stringContaining(refused) });
+  }
+  const { code, stdout } = await cli(["check", folder, "--json"], { env });
+  expect({ code, findings: JSON.parse(stdout).findings }).toEqual({
+    code: 1,
+    findings: [
+      {
+        mistake: "training mode",
+        message: expect.stringContaining(refused),
+        python: expect.stringContaining("torch.export.export(net.eval(), example"),
+      },
+    ],
+  });
+  const opening = openSession({ path: file, device: "cpu", threads: 1, inputs: {}, outputs: {} });
+  expect(await failure(opening)).toStartWith("weights_invalid: training-dropout.pt2: it was exported in training mode");
+});
