@@ -39,7 +39,7 @@ afterAll(async () => {
 });
 
 const refused = (asked: number) =>
-  `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches`;
+  `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches, with an example of ${asked} rows`;
 
 test("a batch size beyond that of a package is refused: of the operator, of the author, of --tune", async () => {
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);

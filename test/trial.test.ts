@@ -116,7 +116,7 @@ describe("outputs of an example", () => {
 
   test("that lack a row for each item of a batch are refused with what was tried", async () => {
     expect(await refusal("firstrow.pt")).toStartWith(
-      "weights_invalid: forward failed with a batch of 4 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",
+      "weights_invalid: forward failed with a batch of 2 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",
     );
   });
 

@@ -4,20 +4,15 @@ import { z } from "zod";
 import { command } from "../command-line/command.ts";
 import { count, flag, openOption, option } from "../command-line/option.ts";
 import { Progress } from "../command-line/progress.ts";
-import { exampleOrZeros } from "../engine/warm-up.ts";
 import { SconceError } from "../errors.ts";
-import { AddressGuard } from "../fetching/address-guard.ts";
-import { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
-import type { Model } from "../model/define.ts";
-import { decodeExample, predictOne, prepareExample, setUp } from "../serving/set-up.ts";
-import { tryOutputs, tryPostprocess } from "../serving/trial.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
-import { configOf, deviceHere, type SourceModel, withSource } from "./try-out/source-model.ts";
+import { examine, type Finding, newExamination } from "./try-out/examination.ts";
+import { configOf, withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const build = command({
@@ -100,7 +95,9 @@ sconce build traced.pt --input x=float32[N,784]`,
     const { code, model, example, files, pathOf } = await withSource(
       { dir: folder.path, weights, isCompiled, timeoutS: options.timeout },
       async (source) => {
-        await tryOut(source, options.allowRandom);
+        const examination = newExamination();
+        await examine(source, examination, { isMeasured: false, fixedRows: folder.fixedRows });
+        settle(examination.findings, options.allowRandom);
         return source;
       },
     );
@@ -122,54 +119,15 @@ sconce build traced.pt --input x=float32[N,784]`,
   },
 });
 
-/** Loads the weights and runs the example, so that a model that cannot be served is not packaged. */
-async function tryOut(source: SourceModel, isRandom: boolean): Promise<void> {
-  const { model, example, pathOf } = source;
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const running = await setUp({
-    model,
-    pathOf,
-    example,
-    settings: {
-      batchSize: undefined,
-      maxQueueDelayMs: 0,
-      latencyTargetMs: Infinity,
-      device: deviceHere(model),
-      instances: 1,
-      threads: undefined,
-      maxInputs: undefined,
-    },
-    fetcher,
-  });
-  try {
-    if (example !== undefined) {
-      await predictOne(running, decodeExample(model, example));
-      await requireSteady(model, { running, example, isRandom });
-    } else log.warn("The model declares no example: it was built without a trial run");
-  } finally {
-    await running.engine.close();
+/** Warns of findings, or refuses the model. @throws SconceError */
+function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
+  const refused = findings.find(({ effect }) => effect === "refused");
+  if (refused !== undefined) throw refused.error;
+  const messages = (wanted: Finding["effect"]) =>
+    findings.flatMap(({ effect, error }) => (effect === wanted ? [error.message] : []));
+  const unsteady = messages("unsteady");
+  if (unsteady.length > 0 && !isRandomAllowed) {
+    throw new SconceError("model_invalid", `${unsteady.join("; ")}; if that is meant, build with --allow-random`);
   }
-}
-
-type Trying = Awaited<ReturnType<typeof setUp>>;
-
-async function requireSteady(
-  model: Model,
-  { running, example, isRandom }: { running: Trying; example: unknown; isRandom: boolean },
-): Promise<void> {
-  const { runners, pipeline, facts } = running;
-  const { tensors } = model;
-  const prepared = () => prepareExample(model, pipeline, example);
-  const examples = [await prepared(), await prepared()] as const;
-  const [item, again] = examples.map((each) => exampleOrZeros(tensors.inputs, each.tensors));
-  const [runner] = runners;
-  if (runner === undefined || item === undefined || again === undefined) return;
-  const isOnCpu = facts.devices.includes("cpu");
-  const maxBatchSize = model.settings.batchSize && facts.maxBatchSize;
-  const tried = await tryOutputs(runner, { tensors, items: [item, again], maxBatchSize, isOnCpu });
-  const unsteady = await tryPostprocess({ model, pipeline, examples, results: await runner.run([item]) });
-  const faults = [...tried.map(({ fault }) => fault?.message), unsteady].filter((fault) => fault !== undefined);
-  if (faults.length === 0) return;
-  if (isRandom) for (const fault of faults) log.warn(fault);
-  else throw new SconceError("model_invalid", `${faults.join("; ")}; if that is meant, build with --allow-random`);
+  for (const message of [...messages("warned"), ...unsteady]) log.warn(message);
 }

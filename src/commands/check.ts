@@ -4,10 +4,11 @@ import { formatBytes } from "../bytes.ts";
 import { command } from "../command-line/command.ts";
 import { flag, option } from "../command-line/option.ts";
 import { formatTable } from "../command-line/table.ts";
-import { SconceError } from "../errors.ts";
-import { type Examination, examine, findingOf, newExamination } from "./check/examination.ts";
+import { oneLine, SconceError } from "../errors.ts";
+import { messageWithLine } from "../model/author-line.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
+import { type Examination, examine, findingOf, newExamination } from "./try-out/examination.ts";
 import { withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
@@ -33,17 +34,30 @@ sconce check . --json | jq '.findings[].python'`,
     try {
       const plain = { name: "model", weights: undefined, compile: false, batchSize: undefined, eject: undefined };
       using folder = await modelFolder(given, { ...plain, input: options.input });
-      await withSource({ dir: folder.path, timeoutS: options.timeout }, (source) => examine(source, told));
+      await withSource({ dir: folder.path, timeoutS: options.timeout }, (source) =>
+        examine(source, told, { isMeasured: true, fixedRows: folder.fixedRows }),
+      );
     } catch (error) {
       if (!(error instanceof SconceError) || error.code === "usage") throw error;
       told.findings.push(findingOf(error));
     }
-    console.log(options.json ? JSON.stringify(told, null, 2) : report(told));
+    console.log(options.json ? JSON.stringify(asJson(told), null, 2) : report(told));
     if (told.findings.length > 0) process.exitCode = 1;
   },
 });
 
-function report({ stages, batches, differences, weightsBytes, device, threads, findings }: Examination): string {
+function asJson({ findings, ...measured }: Examination) {
+  const shown = findings.map(({ mistake, error, python, effect }) => ({
+    mistake,
+    message: messageWithLine(error),
+    python,
+    effect,
+  }));
+  return { ...measured, findings: shown };
+}
+
+function report(examination: Examination): string {
+  const { stages, batches, sizes, guards, differences, weightsBytes, device, threads, findings } = examination;
   const parts: string[] = [];
   if (stages.length > 0) {
     parts.push(
@@ -74,11 +88,19 @@ function report({ stages, batches, differences, weightsBytes, device, threads, f
     const filled = padded === undefined ? "" : `, beside a longer item by up to ${differenceText(padded)}`;
     parts.push(`Run again, the outputs differ by up to ${differenceText(again)}${batched}${filled}.`);
   }
+  if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);
+  if (sizes.length > 0) {
+    const rows = sizes.map(({ name, size, refused }) => [
+      `${name} = ${size}`,
+      refused === undefined ? "runs" : oneLine(refused, 120),
+    ]);
+    parts.push(formatTable(["OTHER SIZE", "RESULT"], rows));
+  }
   const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
   const colour: typeof colorize = (name, text) => (isColoured ? colorize(name, text) : String(text));
-  for (const { mistake, message, python } of findings) {
+  for (const { mistake, error, python } of findings) {
     const fix = python === undefined ? "" : `\n  ${colour("cyan", python)}`;
-    parts.push(`${colour("red", `✖ ${mistake}`)}: ${message}${fix}`);
+    parts.push(`${colour("red", `✖ ${mistake}`)}: ${messageWithLine(error)}${fix}`);
   }
   if (findings.length === 0) parts.push(colour("green", "✔ nothing found"));
   return parts.join("\n\n");

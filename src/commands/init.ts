@@ -9,9 +9,10 @@ import { flag, openOption, option } from "../command-line/option.ts";
 import { programName } from "../command-line/program-name.ts";
 import { sourcesFolder } from "../compile/sources.ts";
 import { SconceError } from "../errors.ts";
+import { log } from "../log.ts";
 import { checkRepository } from "../store/reference.ts";
-import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
-import { inputOption, isFile } from "./plain/tensor-input.ts";
+import { type PlainOptions, type WrittenModel, writePlainModel } from "./plain/plain-model.ts";
+import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
 /** The name of the model in the template. */
 const templateName = "colours";
@@ -58,7 +59,9 @@ sconce init digits --from digits.pt2`,
     await checkEmpty(dir, given);
     if (options.from !== undefined) {
       await modelStore.prepareLibraries();
-      const files = await writeModelOf(options.from, dir, { name, inputs: options.input, batchSize: undefined });
+      const chosen = { name, inputs: options.input, batchSize: undefined };
+      const { files, fixedRows } = await writeModelOf(options.from, dir, chosen);
+      if (fixedRows !== undefined) log.warn(fixedBatchText(basename(options.from), fixedRows));
       console.log(`Wrote ${given}: ${files.join(", ")}
 
 Next:
@@ -86,17 +89,17 @@ Then change model.ts and export.py into your model.${await pathHint()}`);
   },
 });
 
-/** Writes a folder to go on from, for weights alone. @returns the names of its files */
+/** Writes a folder to go on from, for weights alone. */
 export async function writeModelOf(
   weights: string,
   dir: string,
   options: Omit<PlainOptions, "isKept">,
-): Promise<readonly string[]> {
-  const files = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
+): Promise<WrittenModel> {
+  const { files, fixedRows } = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
   await writeFile(join(dir, "tsconfig.json"), tsconfig(dir, await sourcesFolder()), { flag: "wx" });
   await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
   await linkTypes(dir);
-  return [...files, "tsconfig.json", ".gitignore"];
+  return { files: [...files, "tsconfig.json", ".gitignore"], fixedRows };
 }
 
 /** How to have the command where it is not on the PATH. */

@@ -23,7 +23,7 @@ const otherDtypes =
 export const exportMistakes = {
   fixedBatch: {
     name: "fixed batch",
-    seen: /with a batch of \d+ \(\d+ worked\)|compiled for at most|not with 1 item/,
+    seen: /with a batch of \d+ \(\d+ worked\)|compiled for at most|not with 1 item|a fixed batch of \d+/,
     python: (inputs) =>
       `program = ${exporting(inputs)}  # an example of 2 rows or more; in forward x.shape[0], no number`,
   },

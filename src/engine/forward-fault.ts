@@ -9,13 +9,26 @@ const MAX_SHOWN = 300;
 export function forwardFault(error: unknown, { size, worked }: { size: number; worked: number }): SconceError {
   const fault = codedError(error);
   if (fault.code !== "run_failed" && fault.code !== "weights_invalid") return fault;
-  const cause = mistakeIn(fault.message)?.cause;
+  const cause = fixedRowsCause(fault.message, size) ?? mistakeIn(fault.message)?.cause;
   if (worked === 0 && cause === undefined) return fault;
   const tried =
     worked > 0
       ? `forward failed with a batch of ${size} (${worked} worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension?`
       : `forward failed: ${cause}.`;
   return new SconceError(fault.code, `${tried} ${oneLine(fault.message, MAX_SHOWN)}`, { cause: fault });
+}
+
+/**
+ * What a reshape says of weights that were traced with a number in place of `x.shape[0]`.
+ * @param rows of the batch that failed
+ * @returns undefined where the message names no reshape, or one that no number of rows fits
+ */
+export function fixedRowsCause(message: string, rows: number): string | undefined {
+  const [, shape = "", size] = /shape '\[([\d, ]+)\]' is invalid for input of size (\d+)/.exec(message) ?? [];
+  const elements = shape.split(",").reduce((product, each) => product * Number(each), rows);
+  const wanted = elements / Number(size);
+  if (!Number.isInteger(wanted) || wanted === rows) return undefined;
+  return `the network was traced or exported for a fixed batch of ${wanted}; in forward write x.shape[0], not a number, and export with the batch left free`;
 }
 
 /** Of weights that run a batch of this size and no single item. */

@@ -33,7 +33,7 @@ export function batchSizeFor([runner]: readonly Runner[], asked: number): number
   if (asked <= most) return asked;
   throw new SconceError(
     "weights_invalid",
-    `a batch size of ${asked} was asked for, the weights take at most ${most}: set batchSize or --batch-size to ${most} or less, or export them for larger batches`,
+    `a batch size of ${asked} was asked for, the weights take at most ${most}: set batchSize or --batch-size to ${most} or less, or export them for larger batches, with an example of ${asked} rows`,
   );
 }
 

@@ -4,10 +4,10 @@ import { rowParting } from "../engine/rows.ts";
 import type { Runner } from "../engine/runner.ts";
 import type { Model } from "../model/define.ts";
 import { elements } from "../model/elements.ts";
-import { arrayTypes, countOf, type DType, pad, type Tensor, type TensorSpecs } from "../model/tensor.ts";
-import { setAt } from "../model/tensor-memory.ts";
+import { type DType, pad, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
 import type { PreparedExample } from "./set-up.ts";
+import { lengthened, otherValues, zeroed } from "./trial-items.ts";
 
 /** What rounding may do, as a part of the largest number of an output: batches of another size are summed up in another order. */
 const tolerances: Readonly<Record<DType, number>> = {
@@ -60,7 +60,7 @@ export async function tryOutputs(
   const [item, again] = items;
   const alone = await runner.run([item]);
   const second = await runner.run([again]);
-  const batch = (maxBatchSize ?? 2) < 3 ? [other(item), item] : [item, other(item), item];
+  const batch = (maxBatchSize ?? 2) < 3 ? [zeroed(item), item] : [item, zeroed(item), item];
   const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
   // Weights that take no batch say so where one is asked for.
   const together = await (maxBatchSize === undefined
@@ -68,30 +68,43 @@ export async function tryOutputs(
     : maxBatchSize > 1
       ? runTogether()
       : undefined);
-  const besideLonger = maxBatchSize !== 1 && isOnCpu ? await runBesideLonger(runner, inputs, item) : undefined;
+  const lengths = maxBatchSize !== 1 && isOnCpu ? await besideLonger(runner, { inputs, item, alone }) : [];
   const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
   const part = rowParting(cutToOwn(outputs));
   const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
-  const [own, padded] = [alone, besideLonger].map((given) => given && part(structuredClone(given), 0, sizes));
+  const own = ({ change, ...runs }: BesideLonger) => ({
+    change,
+    alone: part(structuredClone(runs.alone), 0, sizes),
+    beside: part(structuredClone(runs.beside), 0, sizes),
+  });
+  const rowsOfLengths = lengths.map(own);
   return Object.keys(outputs).map((name, i): TriedOutput => {
     const expected = alone[i];
     const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
     const random = differenceOf(expected, [rowOf(second[i], 0)]);
     const mixed = differenceOf(expected, rows);
-    const filled = padded && differenceOf(own?.[name], [padded[name]]);
-    const told = { name, again: random, together: together && mixed, padded: filled };
+    const filled = rowsOfLengths.flatMap(({ change, ...runs }) => {
+      const difference = differenceOf(runs.alone[name], [runs.beside[name]]);
+      return change !== "" && !isComparable(runs.alone[name])
+        ? []
+        : [{ change, difference, isOff: beyondRounding(runs.alone[name])(difference) }];
+    });
+    const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference));
+    const tried = { name, again: random, together: together && mixed, padded };
     const isOff = beyondRounding(expected);
     if (isOff(random)) {
       const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
-      return { ...told, fault: { kind: "random", message } };
+      return { ...tried, fault: { kind: "random", message } };
     }
     if (!isOff(mixed)) {
-      if (filled === undefined || !isOff(filled)) return { ...told, fault: undefined };
-      const message = `output "${name}" differs by up to ${text(filled)} when the example runs beside a longer item: the weights take what fills it up for a part of it (a mean over all of a padded dimension, attention without a mask?)${fix}`;
-      return { ...told, fault: { kind: "padding", message } };
+      const worst = filled.find((each) => each.isOff);
+      if (worst === undefined) return { ...tried, fault: undefined };
+      const values = worst.change === "" ? "" : ` with its values ${worst.change}`;
+      const message = `output "${name}" differs by up to ${text(worst.difference)} when the example${values} runs beside a longer item: the weights take what fills it up for a part of it (a mean or maximum over all of a padded dimension, attention without a mask?)${fix}`;
+      return { ...tried, fault: { kind: "padding", message } };
     }
     const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
-    return { ...told, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
+    return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
 }
 
@@ -120,11 +133,6 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
   const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
   if (one === again) return undefined;
   return "the output differs when postprocess runs twice on the same tensors: it is random, or keeps a state";
-}
-
-/** An item of the same sizes, all zero: equal rows would hide much of what batches mix. */
-function other(item: readonly Tensor[]): readonly Tensor[] {
-  return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
 }
 
 /**
@@ -166,33 +174,32 @@ const growths: readonly ((size: number) => number)[] = [
   (size) => size + 1,
 ];
 
-/** Runs an item with one that is longer in every padded dimension. */
-async function runBesideLonger(
-  runner: Runner,
-  inputs: TensorSpecs,
-  item: readonly Tensor[],
-): Promise<readonly Tensor[] | undefined> {
-  if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return undefined;
-  for (const grow of growths) {
-    const result = await runner.run([item, grown(inputs, item, grow)]).catch(() => undefined);
-    if (result !== undefined) return result;
-  }
-  return undefined;
+interface BesideLonger {
+  /** How the values differ from the example's; empty for the example itself. */
+  readonly change: string;
+  readonly alone: readonly Tensor[];
+  readonly beside: readonly Tensor[];
 }
 
-/** Of the same elements again and again: others may be none that the weights know. */
-function grown(inputs: TensorSpecs, item: readonly Tensor[], grow: (size: number) => number): Tensor[] {
-  return Object.values(inputs).flatMap(({ dims }, i) => {
-    const tensor = item[i];
-    if (tensor === undefined) return [];
-    const { dtype, shape, data } = tensor;
-    const sizes = shape.map((size, at) => (typeof dims[at] === "object" ? grow(size) : size));
-    const made = new arrayTypes[dtype](countOf(sizes));
-    for (let at = 0; data.length > 0 && at < made.length; at += data.length) {
-      setAt(made, data.subarray(0, made.length - at), at);
+/** Runs the example, and the example with other values, with an item that is longer in every padded dimension. */
+async function besideLonger(
+  runner: Runner,
+  { inputs, item, alone }: { readonly inputs: TensorSpecs; readonly item: readonly Tensor[]; alone: readonly Tensor[] },
+): Promise<BesideLonger[]> {
+  if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return [];
+  for (const grow of growths) {
+    const run = (each: readonly Tensor[]) => runner.run([each, lengthened(inputs, each, grow)]).catch(() => undefined);
+    const beside = await run(item);
+    if (beside === undefined) continue;
+    const found: BesideLonger[] = [{ change: "", alone, beside }];
+    for (const { change, item: other } of otherValues(item)) {
+      const ownAlone = await runner.run([other]).catch(() => undefined);
+      const ownBeside = ownAlone && (await run(other));
+      if (ownAlone && ownBeside) found.push({ change, alone: ownAlone, beside: ownBeside });
     }
-    return [{ dtype, shape: sizes, data: made }];
-  });
+    return found;
+  }
+  return [];
 }
 
 function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
@@ -230,6 +237,14 @@ function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | und
     }
   }
   return difference;
+}
+
+/** Whether values that no client sent may be compared: rounding flips the index of a maximum, and what overflows is no number. */
+function isComparable(output: Tensor | undefined): boolean {
+  if (output === undefined || tolerances[output.dtype] === 0) return false;
+  const { write } = elements[output.dtype];
+  for (const each of output.data) if (write(each) === undefined) return false;
+  return true;
 }
 
 /** Whether a difference of this output is more than rounding does. */

@@ -65,6 +65,31 @@ EVALUATED = {
 }
 
 
+class Maximum(nn.Module):
+    """What fills a padded size up is the maximum of negative numbers."""
+
+    def forward(self, x):
+        return x.amax(1, keepdim=True)
+
+
+class LongMixes(nn.Module):
+    """Mixes the items of a batch where they are of 8 numbers or more."""
+
+    def forward(self, x):
+        return x + (x.shape[1] // 8) * x.mean(0)
+
+
+class Traced(nn.Module):
+    def forward(self, x):
+        return x.reshape(2, 2, 2).sum(2)
+
+
+class Guarded(nn.Module):
+    def forward(self, x):
+        torch._check(x.shape[1] % 2 == 0)
+        return x * 2
+
+
 def main(folder: str) -> None:
     warnings.simplefilter("ignore")
     os.makedirs(folder)
@@ -80,6 +105,14 @@ def main(folder: str) -> None:
         exported(module.train(), f"training-{name}")
     for name, module in EVALUATED.items():
         exported(module.eval(), f"evaluated-{name}")
+
+    save(export(nn.Linear(4, 4).eval(), (torch.rand(1, 4),)), os.path.join(folder, "fixed-one.pt2"))
+    torch.jit.trace(Traced(), torch.rand(2, 4)).save(os.path.join(folder, "traced-two.pt"))
+    free = ({0: FREE, 1: Dim("length", min=2, max=64)},)
+    for name, module in {"maximum": Maximum(), "long-mixes": LongMixes()}.items():
+        save(export(module, (torch.rand(2, 4),), dynamic_shapes=free), os.path.join(folder, f"{name}.pt2"))
+    program = export(Guarded(), (torch.rand(2, 4),), dynamic_shapes=({0: FREE, 1: FREE},))
+    save(program, os.path.join(folder, "guarded.pt2"))
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ interface PlainChoices {
   readonly compile: boolean;
 }
 
-/** The folder that was given, or one that is written for weights alone; that is removed again, unless it was asked for. */
+/** The folder that was given, or one that is written for weights alone; that one is removed again, unless it was asked for with --eject. */
 export async function modelFolder(
   given: string,
   options: PlainChoices,
-): Promise<Disposable & { readonly path: string }> {
+): Promise<Disposable & { readonly path: string; readonly fixedRows: number | undefined }> {
   const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
-  const kept = (path: string) => ({ path, [Symbol.dispose]() {} });
+  const kept = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `there is no ${given}: expected a model's folder, or a file of weights`);
@@ -39,17 +39,17 @@ export async function modelFolder(
   const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
   if (eject !== undefined) {
     await checkEmpty(resolve(eject), eject);
-    const files = await writeModelOf(given, resolve(eject), plain);
+    const { files, fixedRows } = await writeModelOf(given, resolve(eject), plain);
     log.info(`Wrote ${eject}: ${files.join(", ")}`);
-    return kept(resolve(eject));
+    return kept(resolve(eject), fixedRows);
   }
   const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
-  const folder = { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+  const remove = () => rmSync(path, { recursive: true, force: true });
   try {
-    await writePlainModel(resolve(given), path, { ...plain, isKept: false });
-    return folder;
+    const { fixedRows } = await writePlainModel(resolve(given), path, { ...plain, isKept: false });
+    return { path, fixedRows, [Symbol.dispose]: remove };
   } catch (error) {
-    folder[Symbol.dispose]();
+    remove();
     throw error;
   }
 }

@@ -36,22 +36,51 @@ export async function runnableWeights(path: string, isCompiled = false): Promise
   const program = Archive.open(path)?.text(programFile);
   if (program === undefined) return path;
   requireEvalMode(path, JSON.parse(program));
-  if (isCompiled) return compiledProgram(path);
+  if (isCompiled) return compiledRows(path, program);
   try {
     readProgram(path);
     return path;
   } catch (error) {
     log.info(messageOf(error));
-    return compiledProgram(path);
+    return compiledRows(path, program);
   }
+}
+
+/** Compiles a program, and warns where the package takes fewer rows than the program: some kernels are chosen for the rows of the example. */
+async function compiledRows(path: string, program: string): Promise<string> {
+  const compiled = await compiledProgram(path);
+  const exported = inputsOfProgram(program);
+  const [most, allowed] = [mostRows(packageInputs(compiled) ?? exported), mostRows(exported)];
+  if (most < allowed) {
+    const free = allowed === Number.POSITIVE_INFINITY ? "any number" : allowed;
+    log.warn(
+      `${basename(path)} takes ${free} of rows, its compiled package at most ${most}, after the ${exampleRows(exported)} rows of the example: export it with an example of ${most + 1} rows for larger batches`,
+    );
+  }
+  return compiled;
+}
+
+function packageInputs(path: string): TensorInput[] | undefined {
+  return inputsOfSource(Archive.open(path)?.text(/\.wrapper\.cpp$/) ?? "");
+}
+
+function exampleRows(inputs: readonly TensorInput[]): number | string {
+  const [batch] = inputs[0]?.sizes ?? [];
+  return (typeof batch === "object" ? batch.hint : batch) ?? "few";
+}
+
+export interface WrittenModel {
+  /** Names of the files. */
+  readonly files: readonly string[];
+  /** The batch, where the weights or --input fix it. */
+  readonly fixedRows: number | undefined;
 }
 
 /**
  * Writes model.ts and the weights into `dir`, an empty or a new folder.
- * @returns the names of the files
  * @throws SconceError `usage` where inputs are asked for, `weights_invalid`
  */
-export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<string[]> {
+export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<WrittenModel> {
   const archive = Archive.open(path);
   const kind = describeFile(path) ?? (archive === undefined ? notOfTorch : undefined);
   const program = archive?.text(programFile);
@@ -66,11 +95,6 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
   const file = basename(path);
   const maxRows = mostRows(inputs);
-  if (typeof inputs[0]?.sizes[0] === "number") {
-    log.warn(
-      `The batch of ${file} is fixed at ${maxRows}: leave the first size free where you export it, or name it in --input`,
-    );
-  }
   const outputs = await probeOutputs({
     path: weights,
     device: device ?? "cpu",
@@ -83,7 +107,7 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   await mkdir(dir, { recursive: true });
   await writeFile(join(dir, "model.ts"), text, { flag: "wx" });
   await (options.isKept ? copyFile : symlink)(weights, join(dir, file));
-  return ["model.ts", file];
+  return { files: ["model.ts", file], fixedRows: typeof inputs[0]?.sizes[0] === "number" ? maxRows : undefined };
 }
 
 /** What the file says goes before what was given, which would say it twice. */

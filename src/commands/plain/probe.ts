@@ -1,4 +1,5 @@
 /** Finds out what weights give: runs them with zeros, for one row and for two, and for other free sizes. */
+import { fixedBatchFault, fixedRowsCause } from "../../engine/forward-fault.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import type { CallResult } from "../../model/session.ts";
 import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../model/tensor.ts";
@@ -31,14 +32,18 @@ export async function probeOutputs({ path, device, inputs, outputNames, maxRows 
     const rows = Math.min(2, maxRows);
     const tried = starts.map((start) => new Map(probe.free.map((size) => [size.name, startOf(size, start)])));
     const { sizes, outputs } = await probe.first(tried.map((sizes) => ({ rows, sizes })));
-    const alone = rows === 1 ? outputs : await probe.run(1, sizes);
+    const single = async () =>
+      probe.run(1, sizes).catch((error: unknown) => {
+        throw fixedBatchFault(error, rows);
+      });
+    const alone = rows === 1 ? outputs : await single();
     const specs = new Map<string, (number | string)[]>();
     for (const [name, { shape }] of outputs) {
-      const single = alone.get(name)?.shape ?? [];
-      if (shape[0] !== rows || single[0] !== 1) {
+      const lone = alone.get(name)?.shape ?? [];
+      if (shape[0] !== rows || lone[0] !== 1) {
         throw new SconceError(
           "weights_invalid",
-          `the output ${name} has no batch dimension: its shape is [${single}] for one row and [${shape}] for ${rows}`,
+          `the output ${name} has no batch dimension: its shape is [${lone}] for one row and [${shape}] for ${rows}`,
         );
       }
       if (!/^[A-Za-z_]\w*$/.test(name)) {
@@ -106,7 +111,9 @@ class Probe {
     }
     const tried = attempts.map(({ rows, sizes }) => [`batch ${rows}`, ...[...sizes].map((size) => size.join(" "))]);
     const shown = [...new Set(tried.map((one) => one.join(", ")))].join("; ");
-    throw new SconceError("weights_invalid", `the weights can't be run with zeros (${shown}): ${messageOf(fault)}`, {
+    const cause = fixedRowsCause(messageOf(fault), attempts[0]?.rows ?? 1);
+    const why = cause === undefined ? messageOf(fault) : `${cause}. ${messageOf(fault)}`;
+    throw new SconceError("weights_invalid", `the weights can't be run with zeros (${shown}): ${why}`, {
       cause: fault,
     });
   }

@@ -61,3 +61,7 @@ function sizeOf(text: string): number | FreeSize | undefined {
 export function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 }
+
+export function fixedBatchText(file: string, rows: number): string {
+  return `The batch of ${file} is fixed at ${rows}: leave the first size free where you export it, or name it in --input`;
+}

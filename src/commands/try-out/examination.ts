@@ -1,0 +1,330 @@
+/** The trial of a model that `build` and `check` share: its example goes through every stage; `check` also measures each. */
+import { availableParallelism } from "node:os";
+import { resolveDevices } from "../../engine/device.ts";
+import { type ExportMistake, exportMistakes, mistakeIn } from "../../engine/export-mistakes.ts";
+import { fixedBatchFault, forwardFault } from "../../engine/forward-fault.ts";
+import { itemCheck } from "../../engine/item-check.ts";
+import { batchSizeFor } from "../../engine/open-runners.ts";
+import { rowParting } from "../../engine/rows.ts";
+import type { Runner } from "../../engine/runner.ts";
+import { exampleOrZeros, warmUp } from "../../engine/warm-up.ts";
+import { codedError, SconceError } from "../../errors.ts";
+import { AddressGuard } from "../../fetching/address-guard.ts";
+import { Fetcher } from "../../fetching/fetcher.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { batchStacker } from "../../native/binding.ts";
+import { ItemPipeline } from "../../serving/item-pipeline.ts";
+import { openWeights, prepareExample, runSetup } from "../../serving/set-up.ts";
+import { type Trial, type TriedOutput, tryOutputs, tryPostprocess } from "../../serving/trial.ts";
+import { slowStep } from "../../slow-step.ts";
+import { fixedBatchText } from "../plain/tensor-input.ts";
+import { peakMemory } from "./peak-memory.ts";
+import { shortestMs } from "./shortest-time.ts";
+import { deviceHere, type SourceModel } from "./source-model.ts";
+import { type TriedSize, trialSizes, weightsFacts } from "./weights-facts.ts";
+
+export interface Finding {
+  /** One of the common mistakes of an export, or `model` for anything else. */
+  readonly mistake: string;
+  readonly error: SconceError;
+  readonly python: string | undefined;
+  /** What `build` does: it refuses the model, refuses it without --allow-random, or warns. */
+  readonly effect: "refused" | "unsteady" | "warned";
+}
+
+export interface BatchTimes {
+  readonly size: number;
+  readonly stackMs: number;
+  /** With the stacking. */
+  readonly forwardMs: number;
+  readonly peakBytes: number | undefined;
+}
+
+/** Largest difference of two elements of an output: run again, in a batch, and beside a longer item; undefined where that was not run. */
+interface Differences {
+  readonly again: number;
+  readonly together: number | undefined;
+  readonly padded: number | undefined;
+}
+
+export interface Examination {
+  readonly stages: { readonly stage: string; readonly ms: number }[];
+  readonly batches: BatchTimes[];
+  /** Sizes other than the example's that were tried. */
+  readonly sizes: TriedSize[];
+  /** Guards of the exported programs, as PyTorch writes them. */
+  readonly guards: string[];
+  differences: Differences | undefined;
+  weightsBytes: number | undefined;
+  device: string | undefined;
+  threads: number | undefined;
+  readonly findings: Finding[];
+}
+
+export function newExamination(): Examination {
+  const unknown = { differences: undefined, weightsBytes: undefined, device: undefined, threads: undefined };
+  return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
+}
+
+/** A batch that would take longer is not run: one item alone tells of a slow model. */
+const MOST_BATCH_MS = 20_000;
+/** Longest that other sizes are tried for. */
+const SIZES_MS = 5000;
+
+export interface ExamineOptions {
+  /** Whether stages and batches are measured; else each runs as often as it takes to find mistakes. */
+  readonly isMeasured: boolean;
+  /** The batch that --input fixed, for weights that do not say it. */
+  readonly fixedRows?: number | undefined;
+}
+
+/**
+ * Goes as far as the model does; what stopped it is the last of the findings.
+ * @param told is filled as the stages end
+ */
+export async function examine(source: SourceModel, told: Examination, options: ExamineOptions): Promise<void> {
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  try {
+    await new Stages(source, told, options).run(fetcher);
+  } catch (error) {
+    told.findings.push(findingOf(error, Object.keys(source.model.tensors.inputs)));
+  }
+}
+
+/** @param inputs the names of the model's inputs */
+export function findingOf(error: unknown, inputs: readonly string[] = []): Finding {
+  const coded = codedError(error);
+  const mistake = mistakeIn(coded.message);
+  return { mistake: mistake?.name ?? "model", error: coded, python: mistake?.python(inputs), effect: "refused" };
+}
+
+class Stages {
+  readonly #source: SourceModel;
+  readonly #told: Examination;
+  readonly #options: ExamineOptions;
+  /** The largest batch that ran. */
+  #largest = 0;
+
+  constructor(source: SourceModel, told: Examination, options: ExamineOptions) {
+    this.#source = source;
+    this.#told = told;
+    this.#options = options;
+  }
+
+  async run(fetcher: Fetcher): Promise<void> {
+    const { model, pathOf, example } = this.#source;
+    const weights = Object.values(model.weights).map(pathOf);
+    const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
+    this.#told.device = devices.join(", ");
+    // Measured threads are found from one upwards.
+    const threads = this.#options.isMeasured ? 1 : availableParallelism();
+    const { result: runners, peakBytes } = await peakMemory(() =>
+      this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads, instances: 1 })),
+    );
+    this.#told.weightsBytes = peakBytes;
+    try {
+      await this.#timed("setup", () => runSetup(model, pathOf));
+      const pipeline = new ItemPipeline(model, fetcher);
+      const made = () => slowStep("Preparing the example", prepareExample(model, pipeline, example));
+      const prepared = example === undefined ? undefined : await this.#shortest("preprocess", made);
+      const item = exampleOrZeros(model.tensors.inputs, prepared?.tensors);
+      const [runner] = runners;
+      if (prepared === undefined) this.#warn(undefined, `the model declares no example: ${untried(item)}`);
+      if (item === undefined || runner === undefined) return;
+      const results = await this.#batches(runners, runner, item);
+      if (prepared === undefined || results === undefined) return;
+      const again = await made();
+      await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
+      const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
+      if (unsteady !== undefined) this.#find(undefined, unsteady, "unsteady");
+      await this.#otherSizes(runner, item);
+      const { input, tensors } = prepared;
+      const { padded } = itemCheck(model.tensors.inputs)(tensors);
+      const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
+      const output = await this.#shortest("postprocess", async () => pipeline.finish(rows(), input));
+      await this.#shortest("encode", async () => pipeline.encode(output));
+    } finally {
+      await Promise.all(runners.map((each) => each.dispose()));
+    }
+  }
+
+  /** Which sizes run, and how fast where that is measured. @returns the outputs of one item */
+  async #batches(
+    runners: readonly Runner[],
+    runner: Runner,
+    item: readonly Tensor[],
+  ): Promise<readonly Tensor[] | undefined> {
+    const { settings } = this.#source.model;
+    let most = settings.batchSize ?? 1;
+    try {
+      batchSizeFor(runners, most);
+    } catch (error) {
+      this.#findError(codedError(error), exportMistakes.fixedBatch);
+      most = runner.mostRows ?? 1;
+    }
+    this.#warnOfRows();
+    const works: number[] = [];
+    let results: readonly Tensor[] | undefined;
+    let alone: unknown;
+    let itemMs = 0;
+    for (const size of new Set([1, Math.min(2, most), most])) {
+      if (itemMs * size > MOST_BATCH_MS) break;
+      const begun = performance.now();
+      try {
+        const running = slowStep(
+          `Running ${size === 1 ? "one item" : `a batch of ${size}`}`,
+          runner.run(batchOf(item, size)),
+        );
+        const given = await (size === 1 ? this.#timed("warm: first run", () => running) : running);
+        if (size === 1) results = given;
+        itemMs = (performance.now() - begun) / size;
+        works.push(size);
+      } catch (error) {
+        const worked = works.at(-1) ?? 0;
+        if (worked === 0) alone ??= error;
+        else {
+          this.#findError(forwardFault(error, { size, worked }));
+          break;
+        }
+      }
+    }
+    const [least] = works;
+    if (alone !== undefined)
+      this.#findError(
+        least === undefined ? forwardFault(alone, { size: 1, worked: 0 }) : fixedBatchFault(alone, least),
+      );
+    if (results === undefined) return undefined;
+    this.#largest = works.at(-1) ?? 1;
+    if (this.#options.isMeasured) await this.#measure(runners, runner, { item, sizes: works });
+    return results;
+  }
+
+  /** With the threads that serve would decide on. */
+  async #measure(
+    runners: readonly Runner[],
+    runner: Runner,
+    { item, sizes }: { readonly item: readonly Tensor[]; readonly sizes: readonly number[] },
+  ): Promise<void> {
+    const { settings, tensors } = this.#source.model;
+    const warm = await warmUp({
+      runners,
+      inputs: tensors.inputs,
+      item: Object.fromEntries(Object.keys(tensors.inputs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : []))),
+      maxBatchSize: this.#largest,
+      threads: settings.threads,
+      cores: availableParallelism(),
+    });
+    this.#told.threads = warm.threads;
+    const stack = batchStacker(tensors.inputs);
+    for (const size of sizes) {
+      const batch = batchOf(item, size);
+      const stackMs = await shortestMs(async () => stack(batch));
+      const { result: forwardMs, peakBytes } = await peakMemory(() => shortestMs(() => runner.run(batch)));
+      this.#told.batches.push({ size, stackMs, forwardMs, peakBytes });
+    }
+  }
+
+  /** Of batches that the weights do not leave free. */
+  #warnOfRows(): void {
+    const { model, pathOf } = this.#source;
+    const facts = weightsFacts(model, pathOf);
+    for (const { file, guards, inputs, isCompiled } of facts) {
+      this.#told.guards.push(...guards);
+      const rows = inputs[0]?.sizes[0];
+      const least = typeof rows === "object" ? rows.min : rows;
+      if (isCompiled && least !== undefined && least > FREE_LEAST) {
+        const count = typeof rows === "number" ? `exactly ${least}` : `at least ${least}`;
+        const message = `${file} was compiled for batches of ${count}: smaller ones are filled up, and cost as much`;
+        this.#warn(exportMistakes.fixedBatch, message);
+      } else if (typeof rows === "number") this.#warnOfFixed(file, rows);
+    }
+    const { fixedRows } = this.#options;
+    if (facts.length === 0 && fixedRows !== undefined)
+      this.#warnOfFixed(Object.values(model.weights)[0] ?? "", fixedRows);
+  }
+
+  #warnOfFixed(file: string, rows: number): void {
+    this.#warn(exportMistakes.fixedBatch, fixedBatchText(file, rows));
+  }
+
+  async #steadiness(runner: Runner, item: readonly Tensor[], again: readonly Tensor[]): Promise<void> {
+    const tried = await tryOutputs(runner, this.#trialOf([item, again]));
+    const largest = (of: (output: TriedOutput) => number | undefined) => {
+      const differences = tried.flatMap((output) => of(output) ?? []);
+      return differences.length === 0 ? undefined : Math.max(...differences);
+    };
+    this.#told.differences = {
+      again: largest((output) => output.again) ?? 0,
+      together: largest((output) => output.together),
+      padded: largest((output) => output.padded),
+    };
+    for (const { fault } of tried) {
+      if (fault !== undefined) this.#find(exportMistakes[fault.kind], fault.message, "unsteady");
+    }
+  }
+
+  /** Tries sizes from the ranges that the weights leave free. Sizes that the weights refuse are no finding: guards may exclude them. */
+  async #otherSizes(runner: Runner, item: readonly Tensor[]): Promise<void> {
+    const { model, pathOf } = this.#source;
+    const [facts] = model.predict === undefined ? weightsFacts(model, pathOf) : [];
+    if (facts === undefined || this.#told.findings.some(({ effect }) => effect === "unsteady")) return;
+    const begun = performance.now();
+    for (const { name, size, item: other } of trialSizes(model.tensors.inputs, item, facts.inputs)) {
+      if (performance.now() - begun > SIZES_MS) return;
+      const tried = await tryOutputs(runner, this.#trialOf([other, other])).catch(codedError);
+      const refused = tried instanceof SconceError ? tried.message : undefined;
+      this.#told.sizes.push({ name, size, refused });
+      if (tried instanceof SconceError) continue;
+      const fault = tried.find((output) => output.fault !== undefined)?.fault;
+      if (fault === undefined) continue;
+      this.#find(exportMistakes[fault.kind], `with ${name} = ${size}: ${fault.message}`, "unsteady");
+      return;
+    }
+  }
+
+  #trialOf(items: Trial["items"]): Trial {
+    const { tensors, settings } = this.#source.model;
+    const maxBatchSize = settings.batchSize === undefined ? undefined : this.#largest;
+    return { tensors, items, maxBatchSize, isOnCpu: this.#told.device === "cpu" };
+  }
+
+  async #timed<T>(stage: string, task: () => Promise<T>): Promise<T> {
+    const begun = performance.now();
+    const result = await task();
+    this.#told.stages.push({ stage, ms: performance.now() - begun });
+    return result;
+  }
+
+  /** The last result; the shortest time of several. */
+  async #shortest<T>(stage: string, task: () => Promise<T>): Promise<T> {
+    const result = await task();
+    if (this.#options.isMeasured) this.#told.stages.push({ stage, ms: await shortestMs(task) });
+    return result;
+  }
+
+  #warn(mistake: ExportMistake | undefined, message: string): void {
+    this.#find(mistake, message, "warned");
+  }
+
+  #find(mistake: ExportMistake | undefined, message: string, effect: Finding["effect"]): void {
+    this.#findError(new SconceError("model_invalid", message), mistake, effect);
+  }
+
+  #findError(error: SconceError, mistake = mistakeIn(error.message), effect: Finding["effect"] = "refused"): void {
+    const python = mistake?.python(Object.keys(this.#source.model.tensors.inputs));
+    this.#told.findings.push({ mistake: mistake?.name ?? "model", error, python, effect });
+  }
+}
+
+/** Rows that every compiled package asks for: tracing takes it that a free batch is not 1. */
+const FREE_LEAST = 2;
+
+function batchOf(item: readonly Tensor[], size: number): (readonly Tensor[])[] {
+  return Array<readonly Tensor[]>(size).fill(item);
+}
+
+function untried(item: readonly Tensor[] | undefined): string {
+  return item === undefined
+    ? "nothing was run, as sizes of its inputs are free"
+    : "only its weights were run, with zeros";
+}

@@ -1,0 +1,121 @@
+/** `build` and `check` try a model in one way: what one finds the other finds. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { cli } from "./helpers/cli.ts";
+import { mistakes } from "./helpers/mistakes.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let weights: Fixtures;
+let wrong: string;
+beforeAll(async () => {
+  [dir, weights, wrong] = await Promise.all([tempDir(), fixtures(), mistakes()]);
+}, 600_000);
+afterAll(() => dir[Symbol.asyncDispose]());
+
+const env = () => ({ SCONCE_HOME: dir.join("home") });
+
+/** A model of one input and one output tensor of the example's four numbers. */
+async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
+  const input = basename(path) === "fixed-one.pt2" ? "input" : "x";
+  const output = /fixed-one|traced/.test(path) ? "output0" : "y";
+  const text = modelText({
+    tensors: `{ inputs: { ${input}: float32(${dims.input}) }, outputs: { ${output}: float32(${dims.output}) } }`,
+    preprocess: `({ x }) => ({ ${input}: tensor(Float32Array.of(x, 0.5, 0.25, 2), [4]) })`,
+    postprocess: `(rows) => ({ y: rows.${output}.data[0] })`,
+    weights: `"${basename(path)}"`,
+    ...change,
+  });
+  const folder = await writeModel(dir, text, `${basename(path)}-${Bun.hash(text).toString(36)}`);
+  await copyFile(path, join(folder, basename(path)));
+  return folder;
+}
+
+/** What both say of a folder or a file. */
+async function tried(...args: string[]) {
+  const built = await cli(["build", ...args], { env: env() });
+  const { stdout, code } = await cli(["check", ...args, "--json"], { env: env() });
+  return { built, checked: { code, ...JSON.parse(stdout) } };
+}
+
+test("a batch that is fixed at one: build warns, check finds it", async () => {
+  const fixed = { input: "4", output: "4" };
+  const { built, checked } = await tried(await folderOf(join(wrong, "fixed-one.pt2"), fixed));
+  const message = "The batch of fixed-one.pt2 is fixed at 1: leave the first size free where you export it";
+  expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(message) });
+  expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "fixed batch", effect: "warned" }] });
+  expect(checked.findings[0].message).toStartWith(message);
+});
+
+test("a batch that --input fixes is found by both, and warned of once", async () => {
+  const { built, checked } = await tried(weights.path("identity.pt"), "--input", "x=float32[1,2]");
+  expect(built.stderr.match(/identity\.pt is fixed at 1/g)).toHaveLength(1);
+  expect(checked.findings).toMatchObject([{ mistake: "fixed batch", effect: "warned" }]);
+});
+
+test("a maximum over a size padded with 0 is refused by both, though the example has positive numbers", async () => {
+  const padded = { input: 'pad("length", 0)', output: "1" };
+  const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));
+  const message =
+    /^sconce: output "y" differs by up to [\d.]+ when the example with its values negated runs beside a longer item/;
+  expect(built).toMatchObject({ code: 1, stderr: expect.stringMatching(message) });
+  expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "padding taken for content", effect: "unsteady" }] });
+});
+
+test("the same maximum is packaged where it is padded with a number below all others", async () => {
+  const padded = { input: 'pad("length", -1e30)', output: "1" };
+  const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));
+  expect(built).toMatchObject({ code: 0, stderr: "" });
+  expect(checked).toMatchObject({ code: 0, findings: [] });
+});
+
+test("items that mix at another size than the example's are refused by both, with the size", async () => {
+  const free = { input: '"length"', output: '"length"' };
+  const { built, checked } = await tried(await folderOf(join(wrong, "long-mixes.pt2"), free, { batchSize: "4" }));
+  expect(built).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^sconce: with x\.size\(1\) = \d+: output "y" differs/),
+  });
+  expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "training mode, or items mixed" }] });
+});
+
+test("check tries both ends of a free range and the sizes beside the example's, and prints the guards of the program", async () => {
+  const free = { input: '"length"', output: '"length"' };
+  const folder = await folderOf(join(wrong, "guarded.pt2"), free, { batchSize: "4" });
+  const { built, checked } = await tried(folder);
+  expect(built).toMatchObject({ code: 0, stderr: "" });
+  expect(checked.guards).toEqual(["(L['x'].size()[1] % 2) == 0"]);
+  expect(checked.sizes.map(({ name, size }: { name: string; size: number }) => [name, size])).toEqual(
+    [2, 3, 5, 10, 16].map((size) => ["x.size(1)", size]),
+  );
+});
+
+test("a network that was traced for a batch of two says so, to build, check and in a folder", async () => {
+  const input = ["--input", "x=float32[N,4]"];
+  const { built, checked } = await tried(join(wrong, "traced-two.pt"), ...input);
+  expect(built).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("forward works with a batch of 2 and not with 1 item"),
+  });
+  expect(checked.findings).toMatchObject([{ mistake: "fixed batch" }]);
+  const alone = await tried(await folderOf(join(wrong, "traced-two.pt"), { input: "4", output: "2" }));
+  const cause = "traced or exported for a fixed batch of 2; in forward write x.shape[0], not a number";
+  expect(alone.built).toMatchObject({ code: 1, stderr: expect.stringContaining(cause) });
+  expect(alone.checked.findings).toMatchObject([{ mistake: "fixed batch", message: expect.stringContaining(cause) }]);
+});
+
+test("a model without an example is packaged with a warning, and found", async () => {
+  const change = { tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }", weights: '"deep.pt"' };
+  const text = modelText({ ...change, preprocess: "({ x }) => ({ x: tensor(new Float32Array(4).fill(x), [4]) })" });
+  const folder = await writeModel(dir, text.replace(/ {2}example: .*\n/, ""), "without");
+  await copyFile(weights.path("deep.pt"), join(folder, "deep.pt"));
+  const { built, checked } = await tried(folder);
+  const message = "the model declares no example: only its weights were run, with zeros";
+  expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(message) });
+  expect(checked).toMatchObject({ code: 1, findings: [{ message, effect: "warned" }] });
+});
