@@ -86,6 +86,11 @@ export const serveOptions = {
     default: true,
     parse: flag,
   }),
+  golden: option({
+    description: "Compare the outputs of the example with those of the build, and refuse to start where they differ",
+    default: true,
+    parse: flag,
+  }),
   maxQueueDelay: openOption<number>({
     description: "Milliseconds that a ready item may wait for a fuller batch",
     described: "the model's, else 0",

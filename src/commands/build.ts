@@ -6,12 +6,14 @@ import { count, flag, openOption, option } from "../command-line/option.ts";
 import { Progress } from "../command-line/progress.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
-import { mediaTypes } from "../store/manifest.ts";
+import { goldenTitle, mediaTypes } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
+import { compareOption } from "./try-out/compare-option.ts";
 import { examine, type Finding, newExamination } from "./try-out/examination.ts";
+import { goldenOf } from "./try-out/golden-outputs.ts";
 import { configOf, withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
@@ -78,6 +80,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       default: false,
       parse: flag,
     }),
+    compare: compareOption,
     timeout: timeoutOption,
   },
   positionals: [
@@ -92,13 +95,20 @@ sconce build traced.pt --input x=float32[N,784]`,
     }
     using folder = await modelFolder(given, options);
     const { weights, compile: isCompiled } = options;
-    const { code, model, example, files, pathOf } = await withSource(
+    const { code, model, example, files, pathOf, golden } = await withSource(
       { dir: folder.path, weights, isCompiled, timeoutS: options.timeout },
       async (source) => {
         const examination = newExamination();
-        await examine(source, examination, { isMeasured: false, fixedRows: folder.fixedRows });
+        const { fixedRows, program } = folder;
+        const item = await examine(source, examination, {
+          isMeasured: false,
+          isCompared: options.compare,
+          fixedRows,
+          program,
+        });
         settle(examination.findings, options.allowRandom);
-        return source;
+        const isSteady = examination.findings.every(({ effect }) => effect === "warned");
+        return { ...source, golden: item && isSteady ? await goldenOf(source, item) : undefined };
       },
     );
     const repository = options.name ?? model.name;
@@ -110,6 +120,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       config: configOf({ model, example, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
+        ...(golden === undefined ? [] : [{ mediaType: mediaTypes.golden, title: goldenTitle, source: golden }]),
         ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),
       ],
       onProgress: (step) => progress.update(step),

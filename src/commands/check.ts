@@ -8,6 +8,7 @@ import { oneLine, SconceError } from "../errors.ts";
 import { messageWithLine } from "../model/author-line.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
+import { compareOption } from "./try-out/compare-option.ts";
 import { type Examination, examine, findingOf, newExamination } from "./try-out/examination.ts";
 import { withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
@@ -24,6 +25,7 @@ sconce check . --json | jq '.findings[].python'`,
   options: {
     input: inputOption,
     json: option({ description: "Print JSON", default: false, parse: flag }),
+    compare: compareOption,
     timeout: timeoutOption,
   },
   positionals: [
@@ -35,7 +37,7 @@ sconce check . --json | jq '.findings[].python'`,
       const plain = { name: "model", weights: undefined, compile: false, batchSize: undefined, eject: undefined };
       using folder = await modelFolder(given, { ...plain, input: options.input });
       await withSource({ dir: folder.path, timeoutS: options.timeout }, (source) =>
-        examine(source, told, { isMeasured: true, fixedRows: folder.fixedRows }),
+        examine(source, told, { isMeasured: true, isCompared: options.compare, fixedRows: folder.fixedRows }),
       );
     } catch (error) {
       if (!(error instanceof SconceError) || error.code === "usage") throw error;
@@ -57,7 +59,8 @@ function asJson({ findings, ...measured }: Examination) {
 }
 
 function report(examination: Examination): string {
-  const { stages, batches, sizes, guards, differences, weightsBytes, device, threads, findings } = examination;
+  const { stages, batches, sizes, guards, differences, reference, weightsBytes, device, threads, findings } =
+    examination;
   const parts: string[] = [];
   if (stages.length > 0) {
     parts.push(
@@ -87,6 +90,11 @@ function report(examination: Examination): string {
     const batched = together === undefined ? "" : `, in a batch by up to ${differenceText(together)}`;
     const filled = padded === undefined ? "" : `, beside a longer item by up to ${differenceText(padded)}`;
     parts.push(`Run again, the outputs differ by up to ${differenceText(again)}${batched}${filled}.`);
+  }
+  if (reference !== undefined) {
+    const { compared, refused, missing } = reference;
+    const counts = `${compared} batches have the outputs of PyTorch, ${refused} are refused by both.`;
+    parts.push(missing === undefined ? counts : `Not compared with PyTorch: ${missing}.`);
   }
   if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);
   if (sizes.length > 0) {

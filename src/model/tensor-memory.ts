@@ -50,3 +50,8 @@ export function setAt(to: TensorData, from: TensorData, at: number): void {
     to.set(from, at);
   }
 }
+
+/** The memory of the elements. */
+export function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}

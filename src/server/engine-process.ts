@@ -35,6 +35,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
       model,
       pathOf: (name) => packaged.layer(name).path,
       example: packaged.config.example,
+      golden: config.golden ? packaged.golden : undefined,
       settings: settingsOf(config),
       fetcher,
       onShrink: logShrink,

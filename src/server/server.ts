@@ -202,6 +202,7 @@ async function runHere(packaged: PackagedModel, config: ServeConfig, tools: Fron
     model,
     pathOf: (name) => packaged.layer(name).path,
     example: packaged.config.example,
+    golden: config.golden ? packaged.golden : undefined,
     settings: settingsOf(config),
     fetcher,
     fileCaps,

@@ -19,6 +19,7 @@ import * as z from "../model/z.ts";
 import { torchVersion } from "../native/binding.ts";
 import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { slowStep } from "../slow-step.ts";
+import { compareGolden, decodeGolden } from "./golden.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
 import { type FileCaps, ItemPipeline, type Tensors, wholeText } from "./item-pipeline.ts";
@@ -32,6 +33,8 @@ export interface SetUpOptions {
   readonly example: unknown;
   /** What the operator asked for; the model's own settings stand for what is undefined. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined } & Pick<OpenOptions, "pack">;
+  /** The file of the outputs of the example, which are compared with those here. */
+  readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
   /** Is told which of the model's functions runs. */
@@ -96,6 +99,10 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     pack: settings.pack,
   });
   try {
+    if (options.golden !== undefined) {
+      const golden = decodeGolden(await Bun.file(options.golden).bytes());
+      await slowStep("Comparing the example's outputs", compareGolden(runners, model.tensors.outputs, golden));
+    }
     const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
     // A GPU chooses kernels and grows its memory by size.
     const everySize = !devices.includes("cpu");

@@ -4,26 +4,12 @@ import { rowParting } from "../engine/rows.ts";
 import type { Runner } from "../engine/runner.ts";
 import type { Model } from "../model/define.ts";
 import { elements } from "../model/elements.ts";
-import { type DType, pad, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { pad, type Tensor, type TensorSpecs } from "../model/tensor.ts";
+import { beyondRounding, differenceOf, text, tolerances } from "./difference.ts";
 import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
 import type { PreparedExample } from "./set-up.ts";
 import { lengthened, otherValues, zeroed } from "./trial-items.ts";
 
-/** What rounding may do, as a part of the largest number of an output: batches of another size are summed up in another order. */
-const tolerances: Readonly<Record<DType, number>> = {
-  float32: 0.01,
-  float64: 0.01,
-  float16: 0.05,
-  bfloat16: 0.05,
-  int8: 0.02,
-  uint8: 0.02,
-  int16: 0,
-  int32: 0,
-  int64: 0,
-  bool: 0,
-};
-/** Below this a difference is none, however small the numbers. */
-const LEAST_DIFFERENCE = 1e-6;
 /** And of a share that is the whole. */
 const ONE_DIFFERENCE = 0.01;
 
@@ -221,41 +207,10 @@ function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined)
   );
 }
 
-/** The largest difference of two elements. */
-function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): number {
-  let difference = 0;
-  for (const given of rows) {
-    if (expected === undefined || given === undefined) continue;
-    if (expected.shape.join() !== given.shape.join()) return Infinity;
-    const { write } = elements[expected.dtype];
-    for (let i = 0; i < expected.data.length; i++) {
-      const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
-      if (one === another) continue;
-      // No number: NaN, or beyond what can be told apart.
-      if (one === undefined || another === undefined) return Infinity;
-      difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
-    }
-  }
-  return difference;
-}
-
 /** Whether values that no client sent may be compared: rounding flips the index of a maximum, and what overflows is no number. */
 function isComparable(output: Tensor | undefined): boolean {
   if (output === undefined || tolerances[output.dtype] === 0) return false;
   const { write } = elements[output.dtype];
   for (const each of output.data) if (write(each) === undefined) return false;
   return true;
-}
-
-/** Whether a difference of this output is more than rounding does. */
-function beyondRounding(expected: Tensor | undefined): (difference: number) => boolean {
-  if (expected === undefined) return () => false;
-  const { write } = elements[expected.dtype];
-  let largest = 0;
-  for (const each of expected.data) largest = Math.max(largest, Math.abs(Number(write(each) ?? 0)));
-  return (difference) => difference > Math.max(LEAST_DIFFERENCE, tolerances[expected.dtype] * largest);
-}
-
-function text(difference: number): string {
-  return difference === Infinity ? "more than a number can say" : String(Number(difference.toPrecision(2)));
 }

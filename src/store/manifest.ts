@@ -13,14 +13,24 @@ export const mediaTypes = {
   weights: "application/vnd.sconce.weights.v1",
   operators: "application/vnd.sconce.operators.v1",
   asset: "application/vnd.sconce.asset.v1",
+  golden: "application/vnd.sconce.golden.v1",
 } as const;
 
-const layerMediaTypes = [mediaTypes.bundle, mediaTypes.weights, mediaTypes.operators, mediaTypes.asset] as const;
+const layerMediaTypes = [
+  mediaTypes.bundle,
+  mediaTypes.weights,
+  mediaTypes.operators,
+  mediaTypes.asset,
+  mediaTypes.golden,
+] as const;
 export type LayerMediaType = (typeof layerMediaTypes)[number];
 
-/** Whether only a process that runs the model opens the layer: a front needs neither weights nor operators. */
+/** The title of the layer with the outputs of the example. */
+export const goldenTitle = "example.golden";
+
+/** Whether only a process that runs the model opens the layer: a front needs neither weights nor operators nor golden outputs. */
 export function isForWorkers({ mediaType }: { readonly mediaType: LayerMediaType }): boolean {
-  return mediaType === mediaTypes.weights || mediaType === mediaTypes.operators;
+  return mediaType !== mediaTypes.bundle && mediaType !== mediaTypes.asset;
 }
 
 export const annotations = {

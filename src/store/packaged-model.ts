@@ -91,6 +91,11 @@ export class PackagedModel {
     return new TextDecoder().decode(await readIntact(this.bundle));
   }
 
+  /** The path of the outputs of the example; undefined where the build kept none. */
+  get golden(): string | undefined {
+    return this.layersOf(mediaTypes.golden)[0]?.path;
+  }
+
   layersOf(mediaType: LayerMediaType): readonly PackagedLayer[] {
     return this.layers.filter((layer) => layer.mediaType === mediaType);
   }

@@ -2,8 +2,6 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { basename, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { z } from "zod";
 import { SconceError } from "../../errors.ts";
 import { cacheLocation, secureFolder } from "../../libraries/cache-folder.ts";
 import { log } from "../../log.ts";
@@ -11,6 +9,7 @@ import { Archive } from "../../native/archive.ts";
 import { torchVersion } from "../../native/binding.ts";
 import { GUARDS_KEY, guardSourceOf, programFile } from "../../native/program.ts";
 import type { GuardSource } from "../../native/program-guards.ts";
+import { pythonWithTorch } from "./python-torch.ts";
 
 /**
  * Headers that are compiled beforehand, where torch has that, are of use to those who compile many packages. Of a program for CPUs the weights are
@@ -28,10 +27,6 @@ torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], indu
 function guardJson(guards: GuardSource): string {
   return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
 }
-
-/** The Python whose torch the set-up of a checkout found. */
-const setUp = fileURLToPath(new URL("../../../.sconce/libtorch.json", import.meta.url));
-const setUpSchema = z.object({ python: z.object({ command: z.string(), path: z.string().nullable() }).nullable() });
 
 /**
  * @returns the path of the AOTInductor package
@@ -72,12 +67,6 @@ export async function compiledPath(path: string): Promise<string> {
   const folder = join(cache, "compiled");
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return join(secureFolder(folder), `${hasher.digest("hex").slice(0, 32)}.pt2`);
-}
-
-async function pythonWithTorch(): Promise<{ command: string; env: Record<string, string> }> {
-  const found = existsSync(setUp) ? setUpSchema.safeParse(await Bun.file(setUp).json()).data?.python : undefined;
-  if (!found) return { command: "python3", env: {} };
-  return { command: found.command, env: found.path === null ? {} : { PYTHONPATH: found.path } };
 }
 
 /** The line of a traceback that says what it is about. */

@@ -2,6 +2,8 @@
 import { z } from "zod";
 import { SconceError } from "../../errors.ts";
 import type { DType } from "../../model/tensor.ts";
+import { Archive } from "../../native/archive.ts";
+import { programFile } from "../../native/program.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
 const hint = z.looseObject({ as_int: z.number().optional() }).nullish();
@@ -43,6 +45,16 @@ const dtypes: Readonly<Record<number, DType>> = {
 };
 
 const tensorSchema = z.looseObject({ name: z.string() });
+
+/** @returns the path, where the file is an exported program */
+export function exportedProgram(path: string | undefined): string | undefined {
+  return path !== undefined && Archive.open(path)?.has(programFile) ? path : undefined;
+}
+
+/** The JSON in an exported program. */
+export function exportedText(path: string): string {
+  return Archive.open(path)?.text(programFile) ?? "";
+}
 
 /** @throws SconceError `weights_invalid` */
 export function inputsOfProgram(json: string): TensorInput[] {

@@ -19,11 +19,15 @@ interface PlainChoices {
   readonly compile: boolean;
 }
 
+interface PreparedFolder extends Disposable {
+  readonly path: string;
+  readonly fixedRows?: number | undefined;
+  /** The exported program that was given. */
+  readonly program?: string | undefined;
+}
+
 /** The folder that was given, or one that is written for weights alone; that one is removed again, unless it was asked for with --eject. */
-export async function modelFolder(
-  given: string,
-  options: PlainChoices,
-): Promise<Disposable & { readonly path: string; readonly fixedRows: number | undefined }> {
+export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
   const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
   const kept = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
   if (!isFile(given)) {
@@ -47,7 +51,7 @@ export async function modelFolder(
   const remove = () => rmSync(path, { recursive: true, force: true });
   try {
     const { fixedRows } = await writePlainModel(resolve(given), path, { ...plain, isKept: false });
-    return { path, fixedRows, [Symbol.dispose]: remove };
+    return { path, fixedRows, program: resolve(given), [Symbol.dispose]: remove };
   } catch (error) {
     remove();
     throw error;

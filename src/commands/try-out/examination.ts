@@ -11,13 +11,16 @@ import { exampleOrZeros, warmUp } from "../../engine/warm-up.ts";
 import { codedError, SconceError } from "../../errors.ts";
 import { AddressGuard } from "../../fetching/address-guard.ts";
 import { Fetcher } from "../../fetching/fetcher.ts";
+import { log } from "../../log.ts";
 import type { Tensor } from "../../model/tensor.ts";
 import { batchStacker } from "../../native/binding.ts";
 import { ItemPipeline } from "../../serving/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../serving/set-up.ts";
 import { type Trial, type TriedOutput, tryOutputs, tryPostprocess } from "../../serving/trial.ts";
 import { slowStep } from "../../slow-step.ts";
+import { exportedProgram, exportedText, inputsOfProgram } from "../plain/exported-program.ts";
 import { fixedBatchText } from "../plain/tensor-input.ts";
+import { type ComparedReference, compareWithReference } from "./compared-reference.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { shortestMs } from "./shortest-time.ts";
 import { deviceHere, type SourceModel } from "./source-model.ts";
@@ -55,6 +58,8 @@ export interface Examination {
   /** Guards of the exported programs, as PyTorch writes them. */
   readonly guards: string[];
   differences: Differences | undefined;
+  /** Calls whose outputs were compared with PyTorch's. */
+  reference: ComparedReference | undefined;
   weightsBytes: number | undefined;
   device: string | undefined;
   threads: number | undefined;
@@ -62,7 +67,13 @@ export interface Examination {
 }
 
 export function newExamination(): Examination {
-  const unknown = { differences: undefined, weightsBytes: undefined, device: undefined, threads: undefined };
+  const unknown = {
+    differences: undefined,
+    reference: undefined,
+    weightsBytes: undefined,
+    device: undefined,
+    threads: undefined,
+  };
   return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
 }
 
@@ -76,18 +87,28 @@ export interface ExamineOptions {
   readonly isMeasured: boolean;
   /** The batch that --input fixed, for weights that do not say it. */
   readonly fixedRows?: number | undefined;
+  /** Whether the outputs are compared with PyTorch's, where there is a Python with torch. */
+  readonly isCompared: boolean;
+  /** The exported program that the weights were made of, where the model's folder does not hold it. */
+  readonly program?: string | undefined;
 }
 
 /**
  * Goes as far as the model does; what stopped it is the last of the findings.
  * @param told is filled as the stages end
+ * @returns the tensors of the example, where they went through every stage
  */
-export async function examine(source: SourceModel, told: Examination, options: ExamineOptions): Promise<void> {
+export async function examine(
+  source: SourceModel,
+  told: Examination,
+  options: ExamineOptions,
+): Promise<readonly Tensor[] | undefined> {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   try {
-    await new Stages(source, told, options).run(fetcher);
+    return await new Stages(source, told, options).run(fetcher);
   } catch (error) {
     told.findings.push(findingOf(error, Object.keys(source.model.tensors.inputs)));
+    return undefined;
   }
 }
 
@@ -111,7 +132,7 @@ class Stages {
     this.#options = options;
   }
 
-  async run(fetcher: Fetcher): Promise<void> {
+  async run(fetcher: Fetcher): Promise<readonly Tensor[] | undefined> {
     const { model, pathOf, example } = this.#source;
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
@@ -130,9 +151,10 @@ class Stages {
       const item = exampleOrZeros(model.tensors.inputs, prepared?.tensors);
       const [runner] = runners;
       if (prepared === undefined) this.#warn(undefined, `the model declares no example: ${untried(item)}`);
-      if (item === undefined || runner === undefined) return;
+      if (item === undefined || runner === undefined) return undefined;
       const results = await this.#batches(runners, runner, item);
-      if (prepared === undefined || results === undefined) return;
+      if (results !== undefined && this.#options.isCompared) await this.#withReference(runner, item);
+      if (prepared === undefined || results === undefined) return undefined;
       const again = await made();
       await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
       const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
@@ -143,6 +165,7 @@ class Stages {
       const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
       const output = await this.#shortest("postprocess", async () => pipeline.finish(rows(), input));
       await this.#shortest("encode", async () => pipeline.encode(output));
+      return item;
     } finally {
       await Promise.all(runners.map((each) => each.dispose()));
     }
@@ -261,6 +284,24 @@ class Stages {
     for (const { fault } of tried) {
       if (fault !== undefined) this.#find(exportMistakes[fault.kind], fault.message, "unsteady");
     }
+  }
+
+  /** Compares the weights with the exported program that they are, or were compiled from. */
+  async #withReference(runner: Runner, item: readonly Tensor[]): Promise<void> {
+    const { model, programOf } = this.#source;
+    const [file, ...others] = Object.values(model.weights);
+    if (file === undefined || others.length > 0 || model.predict !== undefined) return;
+    const path = programOf(file) ?? exportedProgram(this.#options.program);
+    if (path === undefined) return;
+    const sizes = trialSizes(model.tensors.inputs, item, inputsOfProgram(exportedText(path)));
+    const compared = await slowStep(
+      "Comparing with PyTorch",
+      compareWithReference(runner, { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#largest }),
+    );
+    this.#told.reference = compared;
+    if (compared.missing !== undefined && !this.#options.isMeasured)
+      log.info(`The outputs are not compared with PyTorch: ${compared.missing}`);
+    for (const difference of compared.differences) this.#find(undefined, difference, "refused");
   }
 
   /** Tries sizes from the ranges that the weights leave free. Sizes that the weights refuse are no finding: guards may exclude them. */

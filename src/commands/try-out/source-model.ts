@@ -12,6 +12,7 @@ import { wireSchema } from "../../model/wire-schema.ts";
 import { processorNeeds, torchVersion } from "../../native/binding.ts";
 import { decodeExample, parseExample, type SetUpOptions } from "../../serving/set-up.ts";
 import { type LayerMediaType, type ModelConfig, mediaTypes, sconceApi, staysInside } from "../../store/manifest.ts";
+import { exportedProgram } from "../plain/exported-program.ts";
 import { runnableWeights } from "../plain/plain-model.ts";
 import { dataUriOf } from "../predict/input-file.ts";
 import { TimeLimit } from "./time-limit.ts";
@@ -31,6 +32,8 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly code: string;
   /** Absolute paths of what the bundle was made of. */
   readonly sources: readonly string[];
+  /** The path of an exported program among the weights, before it is compiled. */
+  readonly programOf: (name: string) => string | undefined;
   /** Each of its functions has the time limit. */
   readonly model: Model;
   /** Those that it declares, and what each is. */
@@ -55,7 +58,8 @@ export async function withSource<T>(
     const pathOf = await pathsIn(dir, model, { weights, isCompiled });
     for (const name of files.keys()) requireFile(dir, name);
     // Awaited here: the limit is on for as long as the task runs.
-    return await task({ code, sources, model, example, files, pathOf });
+    const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
+    return await task({ code, sources, model, example, files, pathOf, programOf });
   }).catch((error: unknown) => {
     throw native.length === 0 ? error : lacking(native, codedError(error));
   });

@@ -1,0 +1,30 @@
+/** The outputs of the example that a package keeps. */
+
+import { formatBytes } from "../../bytes.ts";
+import { resolveDevices } from "../../engine/device.ts";
+import { log } from "../../log.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { encodeGolden, MAX_GOLDEN_BYTES } from "../../serving/golden.ts";
+import { openWeights } from "../../serving/set-up.ts";
+import { deviceHere, type SourceModel } from "./source-model.ts";
+
+/**
+ * Runs the example on one thread and without packed layers, so that each build on one machine gets the same bytes.
+ * @returns the content of the layer; undefined for an example that is too large
+ */
+export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {
+  const { model, pathOf } = source;
+  const weights = Object.values(model.weights).map(pathOf);
+  const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
+  const runners = await openWeights(model, { pathOf, devices, threads: 1, instances: 1, pack: false });
+  try {
+    const [runner] = runners;
+    if (runner === undefined) return undefined;
+    const golden = encodeGolden({ inputs: item, outputs: await runner.run([item]) });
+    if (golden.length <= MAX_GOLDEN_BYTES) return golden;
+    log.info(`The package keeps no outputs of the example: they have ${formatBytes(golden.length)}`);
+    return undefined;
+  } finally {
+    await Promise.all(runners.map((each) => each.dispose()));
+  }
+}

@@ -1,0 +1,107 @@
+/** Outputs of a model's example are compared: with PyTorch at the build, with those of the build at each start. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { compareWithReference } from "../src/commands/try-out/compared-reference.ts";
+import { openRunners } from "../src/engine/open-runners.ts";
+import { float32, type Tensor } from "../src/model/tensor.ts";
+import { decodeGolden, encodeGolden } from "../src/serving/golden.ts";
+import { goldenTitle } from "../src/store/manifest.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { cli, startCli } from "./helpers/cli.ts";
+import { made } from "./helpers/made.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let programs: string;
+const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
+const tensors = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
+const item = [{ dtype: "float32", shape: [4], data: Float32Array.of(1, 2, 3, 4) }] as const;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  programs = await made({ name: "exact", script: join(import.meta.dir, "helpers/exact.py") });
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+async function programOf(name: string): Promise<string> {
+  const cases: { name: string; file: string }[] = await Bun.file(join(programs, "cases.json")).json();
+  return join(programs, cases.find((one) => one.name === name)?.file ?? "");
+}
+
+async function compared(weights: string, program: string) {
+  const [runner] = await openRunners({
+    weights: { main: weights },
+    operators: [],
+    predict: undefined,
+    ...tensors,
+    devices: ["cpu"],
+    threads: 1,
+    instances: 1,
+  });
+  if (runner === undefined) throw new Error("no runner");
+  try {
+    const odd = [{ ...item[0], shape: [3], data: Float32Array.of(1, 2, 3) }];
+    const sizes = [{ name: "x.size(1)", size: 3, item: odd }];
+    return await compareWithReference(runner, { path: program, tensors, item, sizes, maxBatchSize: 4 });
+  } finally {
+    await runner.dispose();
+  }
+}
+
+test("weights are compared with PyTorch: the example, a batch, other values, and sizes that both refuse", async () => {
+  const even = await programOf("a branch by an even size");
+  expect(await compared(even, even)).toEqual({ compared: 5, refused: 1, missing: undefined, differences: [] });
+});
+
+test("weights that give something else than PyTorch are found", async () => {
+  const [even, other] = [await programOf("a branch by an even size"), await programOf("infinity")];
+  const { differences } = await compared(other, even);
+  expect(differences).toContain('with the example, output "y" differs by up to 4 from PyTorch\'s');
+});
+
+test("a model is built with the outputs of its example, and the same model gets the same tag", async () => {
+  const build = () => cli(["build", "examples/digits"], { env: env() });
+  const [one, two] = [await build(), await build()];
+  expect(one.stdout).toBe(two.stdout);
+  const packaged = await new ModelStore(dir.join("home")).resolve("digits");
+  const { inputs, outputs } = decodeGolden(await Bun.file(packaged.golden ?? "").bytes());
+  expect([inputs, outputs].map((all) => all.map(({ shape }) => shape))).toEqual([[[20, 20]], [[1, 10]]]);
+});
+
+test("a server whose outputs differ from the build's does not start, but with --no-golden", async () => {
+  const store = new ModelStore(dir.join("home"));
+  const packaged = await store.resolve("digits");
+  const golden = decodeGolden(await Bun.file(packaged.golden ?? "").bytes());
+  const wrong = golden.outputs.map((tensor): Tensor => ({ ...tensor, data: new Float32Array(10) }));
+  await store.put({
+    repository: "moved",
+    config: packaged.config,
+    layers: packaged.layers.map(({ mediaType, title, path }) => ({
+      mediaType,
+      title,
+      source: title === goldenTitle ? encodeGolden({ ...golden, outputs: wrong }) : path,
+    })),
+  });
+  const refused = await cli(["serve", "moved", "--port", "0"], { env: env() });
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /output "scores" of the example differs by up to 0\.\d+ from the output of the build/,
+    ),
+  });
+  await using server = startCli(["serve", "moved", "--port", "0", "--no-golden"], { env: env() });
+  await server.line("http://");
+});
+
+test("without a Python that has torch the build says that nothing was compared", async () => {
+  await copyFile(await programOf("a branch by an even size"), dir.join("even.pt2"));
+  const { code, stderr } = await cli(["build", dir.join("even.pt2"), "--compare"], {
+    // Python does not start with this variable.
+    env: { ...env(), PYTHONHOME: dir.join("nowhere") },
+  });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining("not compared with PyTorch: ") });
+});
