@@ -39,7 +39,8 @@ std::string meaningful_line(const std::string& message) {
     line = trimmed(line);
     if (line.empty()) continue;
     if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack begins
-    if (first.empty()) first = line;
+    // Errors of TorchScript's compiler begin with the operator's schema and a colon.
+    if (first.empty() || first.back() == ':') first += (first.empty() ? "" : " ") + line;
     // A traceback quotes source lines; the error itself is the last "SomethingError: text" after them.
     const auto colon = line.find(": ");
     const auto word = line.find("Error");

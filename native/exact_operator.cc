@@ -144,6 +144,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
         loose.arguments[*place] = true;
         loose.any_number_for_tensor = kind != TypeKind::BoolType;
       }
+      if (auto* const list = widened(call, argument.type(), held)) value = NamedValue(call.location, argument.name(), list);
       if (wanted == TypeKind::FloatType && kind == TypeKind::IntType) {
         value = NamedValue(call.location, argument.name(), call.graph.insert(c10::aten::Float, {held}));
       }
@@ -151,6 +152,15 @@ class ExactOperator final : public torch::jit::SugaredValue {
     for (size_t i = 0; i < call.given.size(); ++i) look(call.given[i], static_cast<int>(i));
     for (auto& keyword : call.keywords) look(keyword, schema.argumentIndexWithName(keyword.name()));
     return loose;
+  }
+
+  /** A list of tensors as the list of optional tensors that the operator takes; nothing for any other argument. */
+  static torch::jit::Value* widened(const Call& call, const c10::TypePtr& wanted, torch::jit::Value* given) {
+    const auto list = wanted->cast<c10::ListType>();
+    const bool takes_none = list && list->getElementType()->kind() == TypeKind::OptionalType;
+    if (!takes_none || given->node()->kind() != c10::prim::ListConstruct) return nullptr;
+    if (given->type()->isSubtypeOf(*wanted)) return nullptr;
+    return call.graph.insertNode(call.graph.createList(list->getElementType(), given->node()->inputs()))->output();
   }
 
   /** The node for a call, or nothing where TorchScript would run another overload. */

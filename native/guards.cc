@@ -65,14 +65,8 @@ class GuardedWeights final : public Weights {
       if (const auto* tensor = std::get_if<at::Tensor>(&argument.held)) tensors.push_back(*tensor);
     }
     if (method != "forward" || tensors.empty() || tensors.size() != arguments.size()) return weights_->call(method, arguments);
-    const int64_t rows = tensors[0].dim() > 0 ? tensors[0].size(0) : 0;
-    const int64_t wanted = guards_.rows_for(tensors);
-    if (wanted == rows) return weights_->call(method, arguments);
-    std::vector<Value> filled;
-    for (auto& tensor : filled_batch(tensors, rows, wanted)) filled.push_back({std::move(tensor)});
-    Value result = weights_->call(method, filled);
-    cut(result, wanted, rows);
-    return result;
+    guards_.require(tensors);
+    return weights_->call(method, arguments);
   }
 
   bool keeps_state() const override { return weights_->keeps_state(); }
@@ -83,20 +77,6 @@ class GuardedWeights final : public Weights {
   size_t packed_layers() const override { return weights_->packed_layers(); }
 
  private:
-  static void cut(Value& value, int64_t filled, int64_t rows) {
-    if (auto* tensor = std::get_if<at::Tensor>(&value.held)) {
-      std::vector<at::Tensor> one{*tensor};
-      cut_batch(one, filled, rows);
-      *tensor = one[0].contiguous();
-    }
-    if (auto* list = std::get_if<ValueList>(&value.held)) {
-      for (auto& each : *list) cut(each, filled, rows);
-    }
-    if (auto* record = std::get_if<ValueRecord>(&value.held)) {
-      for (auto& [_, each] : *record) cut(each, filled, rows);
-    }
-  }
-
   std::shared_ptr<Weights> weights_;
   Guards guards_;
 };
@@ -132,6 +112,11 @@ int64_t Guards::rows_for(const std::vector<at::Tensor>& inputs) {
   if (known_.size() == MOST_KNOWN_SIZES) known_.clear();
   known_.emplace(std::move(key), wanted);
   return wanted;
+}
+
+void Guards::require(const std::vector<at::Tensor>& inputs) const {
+  if (inputs.size() != names_.size()) return;
+  if (const auto failed = failure(inputs, std::nullopt)) throw CodedError("run_failed", *failed + " (" + sizes_text(inputs) + ")");
 }
 
 std::optional<std::string> Guards::failure(const std::vector<at::Tensor>& inputs, std::optional<int64_t> rows) const {

@@ -28,6 +28,9 @@ class Guards {
    */
   int64_t rows_for(const std::vector<at::Tensor>& inputs);
 
+  /** Throws `run_failed` for inputs that the program does not take as they are. */
+  void require(const std::vector<at::Tensor>& inputs) const;
+
   std::optional<int64_t> most_rows() const { return most_rows_; }
 
  private:

@@ -163,6 +163,7 @@ class Values {
 
   #lines(node: Node): string[] {
     if (isInlined(node)) return this.#inlined(node);
+    if (node.target === "torch.ops.higher_order.cond") return this.#branches(node);
     if (node.target === "torch.ops.aten._assert_scalar.default") return this.#assertion(node);
     const call = this.#call(node);
     const list = listOf(node);
@@ -174,19 +175,38 @@ class Values {
     return [targets.length === 0 ? call : `${targets.join(", ")} = ${call}`];
   }
 
-  /** The inner graph has names of its own; its arguments are the only values that it reads. */
   #inlined({ target, inputs, outputs }: Node): string[] {
     const at = inputs.findIndex(({ arg }) => "as_graph" in arg);
-    const { graph } = innerGraph.parse(inputs[at]?.arg.as_graph);
     const given = inputs.slice(at + 1).map(({ arg }) => this.#literal(arg, target));
+    const { lines, results } = this.#inner(inputs[at]?.arg, target, given);
+    for (const [i, name] of outputNames({ target, outputs }).entries()) this.define(name, results[i] ?? "");
+    return lines;
+  }
+
+  /** `torch.cond`: a condition, two graphs with the same arguments and results, and the arguments. */
+  #branches({ target, inputs: [condition, yes, no, operands], outputs }: Node): string[] {
+    const given = names.parse(operands?.arg.as_tensors).map(({ name }) => this.#named(name));
+    const text = this.#literal(condition?.arg ?? {}, target);
+    const targets = outputNames({ target, outputs }).map((name) => [name, `_${this.#locals++}`] as const);
+    const branch = (graph: typeof yes) => {
+      const { lines, results } = this.#inner(graph?.arg, target, given);
+      return [...lines, ...targets.map(([, local], i) => `${local} = ${results[i]}`)].map((line) => `    ${line}`);
+    };
+    const isTensor = condition?.arg.as_tensor !== undefined;
+    const lines = [`if ${isTensor ? `_ops_aten.Bool(${text})` : text}:`, ...branch(yes), "else:", ...branch(no)];
+    for (const [name, local] of targets) this.define(name, local);
+    return lines;
+  }
+
+  /** The inner graph has names of its own; its arguments are the only values that it reads. */
+  #inner(arg: Node["inputs"][number]["arg"] | undefined, target: string, given: readonly string[]) {
+    const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
     this.#texts = new Map(graph.inputs.map((input, i) => [outputName(input, target), given[i] ?? ""]));
     const lines = this.lines(graph.nodes);
     const results = graph.outputs.map((output) => this.tensor(output.as_tensor));
     this.#texts = outer;
-    const names = listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
-    for (const [i, name] of names.entries()) this.define(name, results[i] ?? "");
-    return lines;
+    return { lines, results };
   }
 
   #assertion({ target, inputs: [condition, message] }: Node): string[] {
@@ -286,6 +306,11 @@ function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   const [first] = outputs;
   if (first?.as_tensors === undefined || outputs.length > 1) return undefined;
   return names.parse(first.as_tensors).map(({ name }) => name);
+}
+
+/** The names of all values that a node gives. */
+function outputNames({ target, outputs }: Pick<Node, "target" | "outputs">): string[] {
+  return listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
 }
 
 const KEYWORD = 2;

@@ -81,6 +81,17 @@ def bool_constant(x):
     return x * ~torch.full((x.size(0), 1), True)
 
 
+def branches(x):
+    chosen = torch.cond(x.size(0) > 3, lambda x: x + 1, lambda x: x - 1, (x,))
+    return torch.cond(chosen.sum() > 0, lambda x: x * 2, lambda x: x * 3, (chosen,))
+
+
+def assigned(x):
+    y = x.clone()
+    y[y > 0] = 0.5
+    return y, x[torch.tensor([0, 1])]
+
+
 def tables(length):
     return torch.arange(2.0 * length).reshape(2, length)
 
@@ -110,6 +121,8 @@ CASES = {
     "a power of a number": (lambda x: 2**x, [signs], []),
     "infinity": (lambda x: x.masked_fill(x == 0, float("inf")), [signs], []),
     "sums of products that broadcast": (lambda x: x @ torch.ones(4, 5) + x @ torch.ones(4, 1), [signs], []),
+    "torch.cond": (branches, [signs], [[torch.ones(5, 4)], [-torch.ones(5, 4)]]),
+    "indices and a masked write": (assigned, [signs], []),
     "cells of recurrent layers": (Cells(), [torch.rand(3, 3)], []),
 }
 

@@ -101,6 +101,7 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
     inputs,
     outputNames: source === undefined ? undefined : outputNamesOfSource(source),
     maxRows,
+    isFilled: program !== undefined || source !== undefined,
   });
   const batchSize = options.batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
   const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize, device });

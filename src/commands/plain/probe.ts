@@ -14,6 +14,8 @@ export interface ProbeOptions {
   readonly outputNames: readonly string[] | undefined;
   /** Rows that the weights take. */
   readonly maxRows: number;
+  /** Whether a session fills up batches that are too small for the weights. */
+  readonly isFilled: boolean;
 }
 
 /** Sizes tried for what nothing is known of: a short text or signal, then what networks for pictures need. */
@@ -23,27 +25,25 @@ const starts = [16, 224];
  * The outputs of one row, by name; a size that changes with a free one has a name.
  * @throws SconceError `weights_invalid` where they don't run, or an output has no batch dimension
  */
-export async function probeOutputs({ path, device, inputs, outputNames, maxRows }: ProbeOptions) {
+export async function probeOutputs({ path, device, inputs, outputNames, maxRows, isFilled }: ProbeOptions) {
   const named = inputs.map(({ name, dtype }) => [name, { dtype, dims: [] }] as const);
   const declared = outputNames === undefined ? { inputs: Object.fromEntries(named), outputs: {} } : {};
   const session = await openSession({ path, device, threads: 1, ...declared });
   try {
-    const probe = new Probe(session, inputs, outputNames ?? []);
-    const rows = Math.min(2, maxRows);
+    const probe = new Probe(session, { inputs, names: outputNames ?? [], isFilled });
     const tried = starts.map((start) => new Map(probe.free.map((size) => [size.name, startOf(size, start)])));
-    const { sizes, outputs } = await probe.first(tried.map((sizes) => ({ rows, sizes })));
-    const single = async () =>
-      probe.run(1, sizes).catch((error: unknown) => {
-        throw fixedBatchFault(error, rows);
-      });
-    const alone = rows === 1 ? outputs : await single();
+    const { rows, sizes, outputs } = await probe.first(
+      rowCounts(inputs, maxRows).flatMap((rows) => tried.map((sizes) => ({ rows, sizes }))),
+    );
+    const other = await probe.otherRows({ rows, sizes }, maxRows);
     const specs = new Map<string, (number | string)[]>();
     for (const [name, { shape }] of outputs) {
-      const lone = alone.get(name)?.shape ?? [];
-      if (shape[0] !== rows || lone[0] !== 1) {
+      const otherShape = other?.outputs.get(name)?.shape ?? [];
+      if (shape[0] !== rows || (other !== undefined && otherShape[0] !== other.rows)) {
+        const forOthers = other === undefined ? "" : ` and [${otherShape}] for ${other.rows}`;
         throw new SconceError(
           "weights_invalid",
-          `the output ${name} has no batch dimension: its shape is [${lone}] for one row and [${shape}] for ${rows}`,
+          `the output ${name} has no batch dimension: its shape is [${shape}] for a batch of ${rows}${forOthers}`,
         );
       }
       if (!/^[A-Za-z_]\w*$/.test(name)) {
@@ -75,6 +75,13 @@ export async function probeOutputs({ path, device, inputs, outputNames, maxRows 
   }
 }
 
+/** Two rows, then those that the weights ask for. */
+function rowCounts(inputs: readonly TensorInput[], maxRows: number): readonly number[] {
+  const [batch] = inputs[0]?.sizes ?? [];
+  const least = typeof batch === "object" ? Math.max(2, batch.min) : (batch ?? 2);
+  return [...new Set([Math.min(2, maxRows), Math.min(least, maxRows)])];
+}
+
 function startOf({ min, max, hint }: FreeSize, start: number): number {
   return hint ?? Math.min(max, Math.max(min, start));
 }
@@ -90,11 +97,20 @@ class Probe {
   readonly #session: NativeSession;
   readonly #inputs: readonly TensorInput[];
   readonly #names: readonly string[];
+  readonly #isFilled: boolean;
 
-  constructor(session: NativeSession, inputs: readonly TensorInput[], names: readonly string[]) {
+  constructor(
+    session: NativeSession,
+    {
+      inputs,
+      names,
+      isFilled,
+    }: { readonly inputs: readonly TensorInput[]; readonly names: readonly string[]; readonly isFilled: boolean },
+  ) {
     this.#session = session;
     this.#inputs = inputs;
     this.#names = names;
+    this.#isFilled = isFilled;
     const free = inputs.flatMap(({ sizes }) => sizes.slice(1).filter((size) => typeof size === "object"));
     this.free = [...new Map(free.map((size) => [size.name, size])).values()];
   }
@@ -104,7 +120,7 @@ class Probe {
     let fault: unknown;
     for (const { rows, sizes } of attempts) {
       try {
-        return { sizes, outputs: await this.run(rows, sizes) };
+        return { rows, sizes, outputs: await this.run(rows, sizes) };
       } catch (error) {
         fault ??= error;
       }
@@ -116,6 +132,19 @@ class Probe {
     throw new SconceError("weights_invalid", `the weights can't be run with zeros (${shown}): ${why}`, {
       cause: fault,
     });
+  }
+
+  /** A run with another number of rows; undefined for weights that take only one. */
+  async otherRows({ rows, sizes }: Attempt, maxRows: number) {
+    for (const other of [1, 3, 4, 2 * rows]) {
+      if (other === rows || other > maxRows) continue;
+      const outputs = await this.run(other, sizes).catch((error: unknown) => {
+        if (other === 1 && !this.#isFilled) throw fixedBatchFault(error, rows);
+        return undefined;
+      });
+      if (outputs !== undefined) return { rows: other, outputs };
+    }
+    return undefined;
   }
 
   async run(rows: number, sizes: ReadonlyMap<string, number>): Promise<Map<string, Tensor>> {
