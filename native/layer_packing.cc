@@ -35,9 +35,7 @@ class Arguments {
   explicit Arguments(const Node* node) : node_(node) {}
 
   std::optional<c10::IValue> constant(const char* name) const {
-    const auto place = node_->schema().argumentIndexWithName(name);
-    if (!place) return std::nullopt;
-    return torch::jit::toIValue(node_->input(*place));
+    return constant_argument(node_, name);
   }
 
   bool is(const char* name, bool expected) const {

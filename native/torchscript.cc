@@ -4,13 +4,16 @@
 #include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <functional>
 #include <optional>
 
+#include "batch_norms.h"
 #include "error.h"
+#include "freezing.h"
 #include "graph.h"
 #include "layer_packing.h"
 #include "tensor.h"
@@ -110,46 +113,53 @@ bool is_all_constant(const torch::jit::Module& module) {
   return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
 }
 
-/**
- * Freezing frees the methods of the module that `forward` called. Its nodes still point to them, for whoever asks where an error was thrown
- * (InterpreterStateImpl::callstack), which is each error: they get `forward` in the place of these.
- */
-void forget_inlined_methods(const torch::jit::Method& forward, const std::shared_ptr<torch::jit::Graph>& graph) {
-  any_node(graph->block(), [&](torch::jit::Node* node) {
-    if (const auto stack = node->callstack()) {
-      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(&forward.function(), (*stack)->source_range()));
-    }
-    if (node->hasAttribute(c10::attr::Subgraph)) forget_inlined_methods(forward, node->g(c10::attr::Subgraph));
-    return false;
-  });
+using InputRanks = std::vector<std::optional<int64_t>>;
+
+/** How many dimensions the arguments of `forward` have; none for an argument that may have any. */
+InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& options) {
+  InputRanks ranks = {std::nullopt};  // self
+  if (options.callable) return ranks;
+  for (const auto& argument : match_arguments(schema, options.inputs)) {
+    ranks.push_back(argument.input ? std::optional(options.input_ranks[*argument.input]) : std::nullopt);
+  }
+  return ranks;
 }
 
-/** Folds the constants of a module into its `forward`, and tells whether it can be. */
-bool freeze(torch::jit::Module& module) {
-  try {
-    module = torch::jit::freeze(module);
-  } catch (const c10::Error&) {
-    // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
-    return false;
-  }
-  const auto forward = module.get_method("forward");
-  forget_inlined_methods(forward, forward.graph());
-  return true;
+struct Loaded {
+  torch::jit::Module module;
+  bool is_frozen = false;
+  size_t packed_layers = 0;
+  InputRanks ranks;
+};
+
+/** Whatever makes `forward` faster and gives the same. */
+Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
+  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0, {}};
+  auto frozen = freeze_weights(module);
+  if (!frozen) return Loaded{std::move(module), false, 0, {}};
+  Loaded loaded{std::move(*frozen), true, 0, ranks_of(*schema, options)};
+  module = torch::jit::Module();
+  fold_batch_norms(loaded.module.get_method("forward").graph(), loaded.ranks);
+  if (options.pack && options.device.is_cpu()) loaded.packed_layers = pack_layers(loaded.module);
+  return loaded;
 }
 
 class TorchScript final : public Weights {
  public:
-  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state, size_t packed_layers,
-              std::optional<c10::FunctionSchema> schema)
-      : module_(std::move(module)),
+  TorchScript(const WeightsOptions& options, Loaded loaded, bool keeps_state, std::optional<c10::FunctionSchema> schema)
+      : module_(std::move(loaded.module)),
         keeps_state_(keeps_state),
-        packed_layers_(packed_layers),
+        packed_layers_(loaded.packed_layers),
         forward_(module_.find_method("forward")),
         schema_(std::move(schema)),
         device_(options.device),
         outputs_(options.outputs),
-        most_rows_(options.program ? options.program->most_rows : std::nullopt) {
-    if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
+        most_rows_(options.program ? options.program->most_rows : std::nullopt),
+        ranks_(std::move(loaded.ranks)) {
+    if (!options.callable) arguments_ = match_arguments(*schema_, options.inputs);
+    // The passes of libtorch's executor change values (they add up matrix products of different shapes, and take -0.0 for 0.0). On a GPU
+    // they fuse kernels, which is worth more.
+    if (loaded.is_frozen && options.device.is_cpu()) code_.emplace(forward_->graph(), "forward");
   }
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
@@ -163,7 +173,7 @@ class TorchScript final : public Weights {
         stack.push_back(argument.value);
       }
     }
-    forward_->function().run(stack);
+    run_forward(stack);
     return tensors_of(stack.back());
   }
 
@@ -185,7 +195,12 @@ class TorchScript final : public Weights {
         throw CodedError("tensor_invalid", counted(schema, given.size()));
       }
     }
-    method->function().run(stack);
+    if (name == "forward") {
+      require_ranks(stack);
+      run_forward(stack);
+    } else {
+      method->function().run(stack);
+    }
     return value_from_ivalue(stack.back(), name);
   }
 
@@ -194,6 +209,23 @@ class TorchScript final : public Weights {
   size_t packed_layers() const override { return packed_layers_; }
 
  private:
+  void run_forward(torch::jit::Stack& stack) {
+    if (code_) {
+      torch::jit::InterpreterState(*code_).run(stack);
+    } else {
+      forward_->function().run(stack);
+    }
+  }
+
+  /** `forward` may have been changed in a way that holds for these alone. */
+  void require_ranks(const torch::jit::Stack& stack) const {
+    for (size_t i = 0; i < ranks_.size() && i < stack.size(); ++i) {
+      if (!ranks_[i] || !stack[i].isTensor() || stack[i].toTensor().dim() == *ranks_[i]) continue;
+      throw CodedError("tensor_invalid", "forward, argument " + schema_->arguments()[i].name() + ": expected " + std::to_string(*ranks_[i]) +
+                       " dimensions, as its input declares with the batch, received " + std::to_string(stack[i].toTensor().dim()));
+    }
+  }
+
   std::string methods_text() const {
     std::vector<std::string> names;
     for (const auto& method : module_.get_methods()) names.push_back(method.name());
@@ -274,11 +306,14 @@ class TorchScript final : public Weights {
   bool keeps_state_;
   size_t packed_layers_;
   std::optional<torch::jit::Method> forward_;
+  std::optional<torch::jit::Code> code_;
   /** Of `forward` as it was loaded. */
   std::optional<c10::FunctionSchema> schema_;
   c10::Device device_;
   std::vector<std::string> outputs_;
   std::optional<int64_t> most_rows_;
+  /** Of what `forward` is given, with the module itself. */
+  InputRanks ranks_;
   std::vector<Argument> arguments_;
 };
 
@@ -298,11 +333,8 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   }
   std::optional<c10::FunctionSchema> schema;
   if (const auto forward = module.find_method("forward")) schema = forward->function().getSchema();
-  size_t packed_layers = 0;
-  if ((!options.callable || is_all_constant(module)) && freeze(module) && options.pack && options.device.is_cpu()) {
-    packed_layers = pack_layers(module);
-  }
-  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(schema));
+  auto loaded = prepare(std::move(module), options, schema);
+  return std::make_shared<TorchScript>(options, std::move(loaded), keeps_state, std::move(schema));
 }
 
 }  // namespace sconce
