@@ -182,13 +182,19 @@ class Freezer {
     torch::jit::EliminateDeadCode(graph_);
   }
 
-  /** A dropout gives its very input where it is not training. */
+  /** A dropout gives its very input where it is not training, which its schema does not say. */
   void remove_dropouts() {
-    any_node(graph_->block(), [](Node* node) {
-      if (node->kind() != c10::aten::dropout) return false;
-      if (torch::jit::toIValue(node->input(2)) == c10::IValue(false)) node->output()->replaceAllUsesWith(node->input(0));
+    static const Kinds kinds = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
+                                "aten::dropout_", "aten::feature_dropout_", "aten::alpha_dropout_", "aten::feature_alpha_dropout_"};
+    std::vector<Node*> dropouts;
+    any_node(graph_->block(), [&](Node* node) {
+      if (is_any_of(kinds, node) && torch::jit::toIValue(node->input(2)) == c10::IValue(false)) dropouts.push_back(node);
       return false;
     });
+    for (auto* node : dropouts) {
+      node->output()->replaceAllUsesWith(node->input(0));
+      node->destroy();
+    }
   }
 
   torch::jit::Module module_;

@@ -241,6 +241,8 @@ NETWORKS = {
     "chosen": (Chosen, PICTURE),
 }  # fmt: skip
 SCRIPTED_ONLY = {"branch", "interface", "chosen"}
+# What it writes into the statistics is refused there.
+NOT_DECOMPOSED = {"training"}
 # Not the cells, which scripting takes with other arguments.
 NOT_SCRIPTED = {"long short-term memory", "recurrent cell", "gated cell"}
 
@@ -276,6 +278,8 @@ def ways(name: str, network: nn.Module, x: Tensor):
     yield "traced.pt", lambda path: torch.jit.trace(network, x).save(path)
     program = torch.export.export(network, (x,))
     yield "exported.pt2", lambda path: torch.export.save(program, path)
+    if name in NOT_DECOMPOSED:
+        return
     yield "decomposed.pt2", lambda path: torch.export.save(program.run_decompositions(), path)
 
 

@@ -200,10 +200,8 @@ class Aliased(nn.Module):
 
     def forward(self, x):
         dropped, same, turned = self.convolution(x), self.convolution(x), self.convolution(x)
-        F.dropout2d(dropped, 0.5, False).relu_()
-        same.type_as(x).relu_()
-        torch.einsum("nchw->nwhc", turned).relu_()
-        return {"dropped": dropped, "same": same, "turned": turned}
+        kept, given, view = F.dropout2d(dropped, 0.5, False), same.type_as(x), torch.einsum("nchw->nchw", turned)
+        return {"dropped": kept.relu_() + dropped, "same": given.relu_() + same, "turned": view.relu_() + turned}
 
 
 class Spread(nn.Module):
@@ -217,9 +215,11 @@ class Spread(nn.Module):
 
     def forward(self, x):
         flat = x.flatten(1)
-        rows = [self.linear(flat[0]).expand(4, -1), torch.matmul(flat[1], self.weight).expand(4, -1)]
-        rows += [self.linear(flat[:1].expand(4, -1)), torch.mm(flat.t().contiguous().t(), self.weight)]
-        rows += [torch.cat([self.linear(flat[:0]), self.linear(flat)]), torch.addmm(self.linear.bias, flat[:1].expand(4, -1), self.weight)]
+        rows = [
+            self.linear(flat[0]).expand(4, -1), torch.matmul(flat[1], self.weight).expand(4, -1), self.linear(flat[:1].expand(4, -1)),
+            torch.mm(flat.t().contiguous().t(), self.weight), torch.cat([self.linear(flat[:0]), self.linear(flat)]),
+            torch.addmm(self.linear.bias, flat[:1].expand(4, -1), self.weight),
+        ]  # fmt: skip
         pictures = [self.convolution(x[:1].expand(4, -1, -1, -1)), self.convolution(x.transpose(2, 3)), self.convolution(x[:, :, ::2, 1::2])]
         infinite = self.convolution(x * (x > 2) / 0.0)
         small = torch.cat([self.convolution(x[:0]), infinite.isnan().float() + infinite.isinf().float() * 2])
