@@ -1,5 +1,7 @@
 #include "graph.h"
 
+#include <torch/csrc/jit/ir/constants.h>
+
 #include <algorithm>
 
 namespace sconce {
@@ -20,6 +22,14 @@ bool writes(const torch::jit::Node* node) {
   const auto& arguments = schema->arguments();
   return std::any_of(arguments.begin(), arguments.end(),
                      [](const auto& argument) { return argument.alias_info() && argument.alias_info()->isWrite(); });
+}
+
+bool is_any_of(const Kinds& kinds, const torch::jit::Node* node) { return kinds.count(node->kind().toQualString()) != 0; }
+
+std::optional<c10::IValue> constant_argument(const torch::jit::Node* node, const char* name) {
+  const auto place = node->schema().argumentIndexWithName(name);
+  if (!place) return std::nullopt;
+  return torch::jit::toIValue(node->input(*place));
 }
 
 }  // namespace sconce

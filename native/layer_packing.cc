@@ -1,5 +1,6 @@
 #include "layer_packing.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/remove_mutation.h>
 
@@ -35,9 +36,7 @@ class Arguments {
   explicit Arguments(const Node* node) : node_(node) {}
 
   std::optional<c10::IValue> constant(const char* name) const {
-    const auto place = node_->schema().argumentIndexWithName(name);
-    if (!place) return std::nullopt;
-    return torch::jit::toIValue(node_->input(*place));
+    return constant_argument(node_, name);
   }
 
   bool is(const char* name, bool expected) const {
@@ -265,13 +264,46 @@ size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(
   return packer.count();
 }
 
+/**
+ * Whether an operator never gives its very input, or a view of it. Schemas say so, but for operators that are written as calls of others:
+ * `type_as` and `einsum` give their input, though theirs do not.
+ */
+bool makes_memory(const Node* node) {
+  static const Kinds known = {
+      "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution", "aten::conv_transpose1d", "aten::conv_transpose2d",
+      "aten::conv_transpose3d", "aten::linear", "aten::matmul", "aten::batch_norm", "aten::group_norm", "aten::layer_norm",
+      "aten::instance_norm", "aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d", "aten::avg_pool1d", "aten::adaptive_avg_pool1d",
+      "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d", "aten::upsample_nearest1d", "aten::upsample_nearest2d",
+      "aten::upsample_nearest3d", "aten::upsample_linear1d", "aten::upsample_bilinear2d", "aten::upsample_bicubic2d",
+      "aten::upsample_trilinear3d", "aten::relu6", "aten::selu", "aten::prelu", "aten::softmax", "aten::log_softmax", "aten::pad",
+      "aten::where", "aten::mean", "aten::square", "aten::multiply", "aten::subtract", "aten::true_divide"};
+  if (is_any_of(known, node)) return true;
+  const auto* schema = node->maybeSchema();
+  if (schema == nullptr) return false;
+  const auto found = c10::Dispatcher::singleton().findSchema(schema->operator_name());
+  return found && !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+/** Whether the memory of a value is its own, as far as that is not known from schemas. */
+bool is_made(const torch::jit::Value* value) {
+  const auto* node = value->node();
+  if (node->kind() == c10::prim::If) {
+    const auto blocks = node->blocks();
+    return std::all_of(blocks.begin(), blocks.end(), [&](const auto* block) { return is_made(block->outputs()[value->offset()]); });
+  }
+  if (node->kind() == c10::prim::ListUnpack) return is_made(node->input());
+  return node->kind() == c10::prim::ListConstruct || makes_memory(node);
+}
+
 /** Where a tensor was written that nothing else has, another is made. What is made has the dtype that the written one had. */
 void remove_writes(const std::shared_ptr<Graph>& graph) {
   // Scopes are for whoever reads the graph; new nodes get those of the ones whose place they take.
   const auto scope = c10::make_intrusive<torch::jit::Scope>();
   for (auto* node : all(*graph, writes)) node->setScope(scope);
-  torch::jit::RemoveTensorMutation(graph);
+  torch::jit::RemoveTensorMutation(graph, [](Node* node) { return writes(node) && is_made(node->input(0)); });
   for (auto* node : all(*graph, [&](Node* each) { return each->scope() == scope && !writes(each); })) {
+    // Lists are joined as tensors are written.
+    if (!node->output()->type()->isSubtypeOf(*c10::TensorType::get())) continue;
     const torch::jit::WithInsertPoint after(node->next());
     auto* const kept = graph->insertNode(graph->create(c10::Symbol::fromQualString(AS_WRITTEN), {node->output(), node->input(0)}));
     node->output()->replaceAllUsesAfterNodeWith(kept, kept->output());

@@ -6,7 +6,6 @@
 #include <map>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,8 +17,6 @@ namespace {
 
 using torch::jit::Graph;
 using torch::jit::Node;
-
-bool has(const std::unordered_set<std::string_view>& kinds, const Node* node) { return kinds.count(node->kind().toQualString()) != 0; }
 
 /** Whether nobody has the lists of tensors among these but nodes that join the tensors or take them one by one. */
 bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
@@ -34,7 +31,7 @@ bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
 
 /** Whether all that a node gives lies as what it takes, and means the same however that is. */
 bool keeps_layout(const Node* node) {
-  static const std::unordered_set<std::string_view> kinds = {
+  static const Kinds kinds = {
       "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
       "aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::adaptive_max_pool2d",
       "aten::upsample_nearest2d", "aten::upsample_bilinear2d", "aten::upsample_bicubic2d", "aten::pixel_shuffle",
@@ -43,46 +40,46 @@ bool keeps_layout(const Node* node) {
       "aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::dropout",
       "aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::neg", "aten::abs", "aten::exp", "aten::sqrt",
       "aten::pow", "aten::mean", "aten::cat", "aten::conv_transpose2d", "prim::ListConstruct", AS_WRITTEN};
-  return has(kinds, node) && are_taken_apart(node->outputs());
+  return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
 /** The same of one that gives parts of what it takes: they lie in its order, though not one after the other. */
 bool gives_parts(const Node* node) {
-  static const std::unordered_set<std::string_view> kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
+  static const Kinds kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
                                                              "aten::split_with_sizes", "prim::ListUnpack"};
-  return has(kinds, node) && are_taken_apart(node->outputs());
+  return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
 /** Whether a node may tell parts from tensors that were made of them. */
 bool asks_for_strides(const Node* node) {
-  static const std::unordered_set<std::string_view> kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
+  static const Kinds kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
                                                              "aten::storage_offset"};
-  return has(kinds, node);
+  return is_any_of(kinds, node);
 }
 
 /** Whether what a node gives lies in the order of its dimensions where all that it takes does. */
 bool keeps_order(const Node* node) {
-  static const std::unordered_set<std::string_view> kinds = {
+  static const Kinds kinds = {
       "aten::view", "aten::reshape", "aten::flatten", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::expand_as",
       "aten::slice", "aten::select", "aten::chunk", "aten::split", "aten::split_with_sizes", "aten::unbind", "prim::ListUnpack",
       "prim::ConstantChunk", "prim::ListConstruct", "aten::stack", "aten::layer_norm", "aten::softmax", "aten::constant_pad_nd",
       "aten::pad"};
-  return has(kinds, node);
+  return is_any_of(kinds, node);
 }
 
 /** Whether what a node gives lies in the order of its dimensions, whatever it takes. */
 bool makes_order(const Node* node) {
-  static const std::unordered_set<std::string_view> kinds = {"aten::linear", PackedLinear::OPERATOR, IN_ORDER};
+  static const Kinds kinds = {"aten::linear", PackedLinear::OPERATOR, IN_ORDER};
   if (node->kind() == c10::aten::contiguous) {
     return torch::jit::toIValue(node->input(1)) == c10::IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous));
   }
-  return has(kinds, node);
+  return is_any_of(kinds, node);
 }
 
 /** Whether a node takes an input for its sizes and the like alone. */
 bool asks_for_sizes(const Node* node, size_t input) {
-  static const std::unordered_set<std::string_view> kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
-  return has(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
+  static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
+  return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
 }
 
 /** Whether a value of this type is or has tensors. */

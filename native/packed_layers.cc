@@ -106,8 +106,7 @@ bool PackedLinear::fits(const at::Tensor& input) const {
   return input.size(-1) == columns_;
 }
 
-at::Tensor PackedLinear::run_unpacked(const at::Tensor& input) const {
-  const auto weight = weight_.to_dense();
+at::Tensor PackedLinear::run_plain(const at::Tensor& input, const at::Tensor& weight) const {
   switch (product_) {
     case Product::linear: return at::linear(input, weight, bias_);
     case Product::matmul: return at::matmul(input, weight.t());
@@ -118,10 +117,20 @@ at::Tensor PackedLinear::run_unpacked(const at::Tensor& input) const {
   return at::mm(input, weight.t());
 }
 
-at::Tensor PackedLinear::run(const at::Tensor& input) const {
+at::Tensor PackedLinear::run_packed(const at::Tensor& input) const {
   static const auto function = find(RUN_LINEAR);
-  if (!fits(input)) return run_unpacked(input);
   return call(function, {input, weight_, bias_, none_after, no_scalars(), ""});
+}
+
+at::Tensor PackedLinear::run(const at::Tensor& input) {
+  if (!fits(input)) return run_plain(input, weight_.to_dense());
+  const int64_t rows = input.numel() / columns_;
+  if (!FasterForm::is_tried(weight_.numel(), rows * weight_.numel())) return run_packed(input);
+  const std::vector<int64_t> sizes = {rows, input.dim(), at::get_num_threads()};
+  const auto turn = faster_.begin(sizes, [this] { return weight_.to_dense(); });
+  auto output = turn.plain_weight ? run_plain(input, *turn.plain_weight) : run_packed(input);
+  faster_.end(sizes, turn);
+  return output;
 }
 
 PackedConvolution::PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form)
@@ -138,17 +147,20 @@ at::Tensor PackedConvolution::pack(const at::Tensor& weight, std::optional<at::I
   return call(function, {weight.contiguous(), list(padding), list(stride), list(dilation), groups, input_sizes});
 }
 
-at::Tensor PackedConvolution::plain_weight() const { return packed_.front().to_dense().reshape(sizes_); }
+at::Tensor PackedConvolution::unpacked() const { return packed_.front().to_dense().reshape(sizes_); }
+
+at::Tensor PackedConvolution::plain_weight() {
+  const std::lock_guard lock(mutex_);
+  return unpacked();
+}
 
 /**
  * Which layout oneDNN wants depends on the sizes of the input, and on the number of threads. From any other one it would arrange the weights
  * anew at each run, which can take ten times as long as the convolution.
  */
-at::Tensor PackedConvolution::weight_for(const at::Tensor& input) {
+at::Tensor PackedConvolution::weight_for(const at::Tensor& input, const std::vector<int64_t>& sizes) {
   static const auto layout = find(LAYOUT);
   const std::lock_guard lock(mutex_);
-  auto sizes = input.sizes().vec();
-  sizes.push_back(at::get_num_threads());
   const auto known = packed_for_.find(sizes);
   if (known != packed_for_.end()) return known->second;
   if (packed_for_.size() == MOST_SIZES) packed_for_.clear();
@@ -156,12 +168,12 @@ at::Tensor PackedConvolution::weight_for(const at::Tensor& input) {
   auto found = std::find_if(packed_.begin(), packed_.end(),
                             [&](const at::Tensor& packed) { return at::equal(call(layout, {packed}), wanted); });
   if (found == packed_.end()) {
-    auto packed = pack(plain_weight(), input.sizes());
+    auto packed = pack(unpacked(), input.sizes());
     // The layout of before the first run, or of sizes that were forgotten.
     if (packed_for_.empty()) packed_.clear();
     found = packed_.insert(packed_.end(), std::move(packed));
   }
-  packed_for_.emplace(std::move(sizes), *found);
+  packed_for_.emplace(sizes, *found);
   return *found;
 }
 
@@ -174,24 +186,40 @@ bool PackedConvolution::fits(const at::Tensor& input) const {
   return true;
 }
 
-at::Tensor PackedConvolution::run_unpacked(const at::Tensor& input) {
-  std::unique_lock lock(mutex_);
-  const auto weight = plain_weight();
-  lock.unlock();
+at::Tensor PackedConvolution::run_plain(const at::Tensor& input, const at::Tensor& weight) const {
   const auto& [stride, padding, dilation, groups, takes_single_pictures] = form_;
   if (takes_single_pictures) return at::conv2d(input, weight, bias_, stride, padding, dilation, groups);
   return at::convolution(input, weight, bias_, stride, padding, dilation, false, {0, 0}, groups);
 }
 
-at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {
+at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vector<int64_t>& sizes, bool is_free) {
   static const auto function = find(RUN_CONVOLUTION);
-  if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
-  if (!fits(input)) return run_unpacked(input);
   const auto& [stride, padding, dilation, groups, _] = form_;
-  const auto output = call(
-      function, {input, weight_for(input), bias_, list(padding), list(stride), list(dilation), groups, none_after, no_scalars(), ""});
+  const auto output = call(function, {input, weight_for(input, sizes), bias_, list(padding), list(stride), list(dilation), groups, none_after,
+                                      no_scalars(), ""});
   const bool lies_so = is_free || is_channels_last_ || input.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   return lies_so ? output : in_order(output);
+}
+
+bool PackedConvolution::is_tried(const at::Tensor& input) const {
+  // Plain weights are in the order of their dimensions here, so that results would lie otherwise.
+  if (is_channels_last_) return false;
+  int64_t weights = 1;
+  for (const int64_t size : sizes_) weights *= size;
+  const int64_t pixels = input.size(0) * input.size(2) * input.size(3) / (form_.stride[0] * form_.stride[1]);
+  return FasterForm::is_tried(weights, pixels * weights);
+}
+
+at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {
+  if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
+  if (!fits(input)) return run_plain(input, plain_weight());
+  auto sizes = input.sizes().vec();
+  sizes.push_back(at::get_num_threads());
+  if (!is_tried(input)) return run_packed(input, sizes, is_free);
+  const auto turn = faster_.begin(sizes, [this] { return plain_weight(); });
+  auto output = turn.plain_weight ? run_plain(input, *turn.plain_weight) : run_packed(input, sizes, is_free);
+  faster_.end(sizes, turn);
+  return output;
 }
 
 }  // namespace sconce

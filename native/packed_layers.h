@@ -10,6 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "faster_form.h"
+
 namespace sconce {
 
 /** Whether this libtorch has what packed layers are run with. */
@@ -25,16 +27,18 @@ class PackedLinear final : public torch::CustomClassHolder {
   using Form = Product;
 
   PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product);
-  at::Tensor run(const at::Tensor& input) const;
+  at::Tensor run(const at::Tensor& input);
 
  private:
   bool fits(const at::Tensor& input) const;
-  at::Tensor run_unpacked(const at::Tensor& input) const;
+  at::Tensor run_packed(const at::Tensor& input) const;
+  at::Tensor run_plain(const at::Tensor& input, const at::Tensor& weight) const;
 
   Product product_;
   int64_t columns_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
+  FasterForm faster_;
 };
 
 /** Of the two dimensions of a picture. */
@@ -71,10 +75,13 @@ class PackedConvolution final : public torch::CustomClassHolder {
 
  private:
   bool fits(const at::Tensor& input) const;
-  at::Tensor run_unpacked(const at::Tensor& input);
+  bool is_tried(const at::Tensor& input) const;
+  at::Tensor run_packed(const at::Tensor& input, const std::vector<int64_t>& sizes, bool is_free);
+  at::Tensor run_plain(const at::Tensor& input, const at::Tensor& weight) const;
   at::Tensor pack(const at::Tensor& weight, std::optional<at::IntArrayRef> input_sizes) const;
-  at::Tensor weight_for(const at::Tensor& input);
-  at::Tensor plain_weight() const;
+  at::Tensor weight_for(const at::Tensor& input, const std::vector<int64_t>& sizes);
+  at::Tensor plain_weight();
+  at::Tensor unpacked() const;
 
   std::vector<int64_t> sizes_;
   at::ScalarType type_;
@@ -87,6 +94,7 @@ class PackedConvolution final : public torch::CustomClassHolder {
   std::vector<at::Tensor> packed_;
   /** Those for the sizes of an input and the number of threads. */
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
+  FasterForm faster_;
 };
 
 /** A tensor that lies in the order of its dimensions: as `aten::contiguous`, and the strides of sizes of 1 are the usual ones, too. */

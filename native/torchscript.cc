@@ -11,7 +11,9 @@
 #include <functional>
 #include <optional>
 
+#include "batch_norms.h"
 #include "error.h"
+#include "freezing.h"
 #include "graph.h"
 #include "layer_packing.h"
 #include "tensor.h"
@@ -111,46 +113,52 @@ bool is_all_constant(const torch::jit::Module& module) {
   return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
 }
 
-/**
- * Freezing frees the methods of the module that `forward` called. Its nodes still point to them, for whoever asks where an error was thrown
- * (InterpreterStateImpl::callstack), which is each error: they get `forward` in the place of these.
- */
-void forget_inlined_methods(const torch::jit::Method& forward, const std::shared_ptr<torch::jit::Graph>& graph) {
-  any_node(graph->block(), [&](torch::jit::Node* node) {
-    if (const auto stack = node->callstack()) {
-      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(&forward.function(), (*stack)->source_range()));
-    }
-    if (node->hasAttribute(c10::attr::Subgraph)) forget_inlined_methods(forward, node->g(c10::attr::Subgraph));
-    return false;
-  });
+using InputRanks = std::vector<std::optional<int64_t>>;
+
+/** How many dimensions the arguments of `forward` have; none for an argument that may have any. */
+InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& options) {
+  InputRanks ranks = {std::nullopt};  // self
+  if (options.callable) return ranks;
+  for (const auto& argument : match_arguments(schema, options.inputs)) {
+    ranks.push_back(argument.input ? std::optional(options.input_ranks[*argument.input]) : std::nullopt);
+  }
+  return ranks;
 }
 
-/** Folds the constants of a module into its `forward`, and tells whether it can be. */
-bool freeze(torch::jit::Module& module) {
-  try {
-    module = torch::jit::freeze(module);
-  } catch (const c10::Error&) {
-    // Some modules cannot be frozen (attributes they change, interfaces); they run as they are.
-    return false;
-  }
-  const auto forward = module.get_method("forward");
-  forget_inlined_methods(forward, forward.graph());
-  return true;
+struct Loaded {
+  torch::jit::Module module;
+  bool is_frozen = false;
+  size_t packed_layers = 0;
+  InputRanks ranks;
+};
+
+/** Whatever makes `forward` faster and gives the same. */
+Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
+  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0, {}};
+  auto frozen = freeze_weights(module);
+  if (!frozen) return Loaded{std::move(module), false, 0, {}};
+  Loaded loaded{std::move(*frozen), true, 0, ranks_of(*schema, options)};
+  module = torch::jit::Module();
+  fold_batch_norms(loaded.module.get_method("forward").graph(), loaded.ranks);
+  if (options.pack && options.device.is_cpu()) loaded.packed_layers = pack_layers(loaded.module);
+  return loaded;
 }
 
 class TorchScript final : public Weights {
  public:
-  TorchScript(const WeightsOptions& options, torch::jit::Module module, bool keeps_state, size_t packed_layers,
-              std::optional<c10::FunctionSchema> schema, bool is_exact)
-      : module_(std::move(module)),
+  TorchScript(const WeightsOptions& options, Loaded loaded, bool keeps_state, std::optional<c10::FunctionSchema> schema)
+      : module_(std::move(loaded.module)),
         keeps_state_(keeps_state),
-        packed_layers_(packed_layers),
+        packed_layers_(loaded.packed_layers),
         forward_(module_.find_method("forward")),
         schema_(std::move(schema)),
         device_(options.device),
-        outputs_(options.outputs) {
-    if (is_exact && forward_) code_.emplace(forward_->graph(), "forward");
-    if (!options.callable) arguments_ = match_arguments(forward_->function().getSchema(), options.inputs);
+        outputs_(options.outputs),
+        ranks_(std::move(loaded.ranks)) {
+    if (!options.callable) arguments_ = match_arguments(*schema_, options.inputs);
+    // The passes of libtorch's executor change values: they add up matrix products of different shapes, take -0.0 for 0.0, and turn tensors
+    // without dimensions into numbers. On GPUs they also fuse the small kernels of TorchScript files.
+    if (options.program || (loaded.is_frozen && options.device.is_cpu())) code_.emplace(forward_->graph(), "forward");
   }
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
@@ -164,7 +172,7 @@ class TorchScript final : public Weights {
         stack.push_back(argument.value);
       }
     }
-    run_method(*forward_, stack);
+    run_forward(stack);
     return tensors_of(stack.back());
   }
 
@@ -186,7 +194,12 @@ class TorchScript final : public Weights {
         throw CodedError("tensor_invalid", counted(schema, given.size()));
       }
     }
-    run_method(*method, stack);
+    if (name == "forward") {
+      require_ranks(stack);
+      run_forward(stack);
+    } else {
+      method->function().run(stack);
+    }
     return value_from_ivalue(stack.back(), name);
   }
 
@@ -194,15 +207,20 @@ class TorchScript final : public Weights {
   size_t packed_layers() const override { return packed_layers_; }
 
  private:
-  /**
-   * libtorch's own executor optimises a graph at its first runs. Its passes turn tensors without dimensions into numbers and confuse the sizes
-   * of layers, which changes results.
-   */
-  void run_method(const torch::jit::Method& method, torch::jit::Stack& stack) const {
-    if (code_ && method.name() == "forward") {
+  void run_forward(torch::jit::Stack& stack) {
+    if (code_) {
       torch::jit::InterpreterState(*code_).run(stack);
     } else {
-      method.function().run(stack);
+      forward_->function().run(stack);
+    }
+  }
+
+  /** `forward` may have been changed in a way that holds for these alone. */
+  void require_ranks(const torch::jit::Stack& stack) const {
+    for (size_t i = 0; i < ranks_.size() && i < stack.size(); ++i) {
+      if (!ranks_[i] || !stack[i].isTensor() || stack[i].toTensor().dim() == *ranks_[i]) continue;
+      throw CodedError("tensor_invalid", "forward, argument " + schema_->arguments()[i].name() + ": expected " + std::to_string(*ranks_[i]) +
+                       " dimensions, as its input declares with the batch, received " + std::to_string(stack[i].toTensor().dim()));
     }
   }
 
@@ -286,12 +304,15 @@ class TorchScript final : public Weights {
   bool keeps_state_;
   size_t packed_layers_;
   std::optional<torch::jit::Method> forward_;
+  std::optional<torch::jit::Code> code_;
   /** Of `forward` as it was loaded. */
   std::optional<c10::FunctionSchema> schema_;
   /** The graph of `forward` as it is. */
   std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;
+  /** Of what `forward` is given, with the module itself. */
+  InputRanks ranks_;
   std::vector<Argument> arguments_;
 };
 
@@ -311,11 +332,8 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   }
   std::optional<c10::FunctionSchema> schema;
   if (const auto forward = module.find_method("forward")) schema = forward->function().getSchema();
-  const bool is_frozen = (!options.callable || is_all_constant(module)) && freeze(module);
-  const size_t packed_layers = is_frozen && options.pack && options.device.is_cpu() ? pack_layers(module) : 0;
-  // On GPUs the executor fuses the small operators of TorchScript files.
-  const bool is_exact = options.program || (is_frozen && options.device.is_cpu());
-  return std::make_shared<TorchScript>(options, std::move(module), keeps_state, packed_layers, std::move(schema), is_exact);
+  auto loaded = prepare(std::move(module), options, schema);
+  return std::make_shared<TorchScript>(options, std::move(loaded), keeps_state, std::move(schema));
 }
 
 }  // namespace sconce

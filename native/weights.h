@@ -22,6 +22,8 @@ struct WeightsOptions {
   std::optional<GuardText> guards;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
+  /** The number of dimensions of each input, with that of the batch. */
+  std::vector<int64_t> input_ranks;
   std::vector<std::string> outputs;
   /** For `call` only: names are not compared, and `run` is not used. Else a TorchScript module is frozen, which folds constants in and drops
    *  every method but `forward`; for `call` one that has no others, and leaves its attributes as they are. */

@@ -11,8 +11,12 @@ import type { Runner } from "./runner.ts";
 const LONG_FORWARD_MS = 50;
 /** No more than about this long is spent on batches that are larger than one item. */
 const WARM_UP_BUDGET_MS = 1500;
-/** TorchScript profiles its first runs and compiles in the second and third. */
+/** On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
+/** The native addon times the two forms of small layers in the first runs: see native/faster_form.h. */
+const SHORT_RUNS = 13;
+/** More than RUNS take no longer than this. */
+const SHORT_RUNS_MS = 40;
 /** Once all is compiled, runs of this length together say enough. */
 const ENOUGH_MS = 200;
 /** Twice the threads are worth having when a forward pass takes less than this part of the time. */
@@ -161,7 +165,8 @@ class Trials {
     const doing = `Warming up with ${size === 1 ? "one item" : `a batch of ${size}`}`;
     const begun = this.#now();
     let shortest = Infinity;
-    for (let i = 0; i < RUNS && (i === 0 || this.#now() - begun < enoughMs); i++) {
+    for (let i = 0; i < SHORT_RUNS; i++) {
+      if (i > 0 && this.#now() - begun >= (i < RUNS ? enoughMs : SHORT_RUNS_MS)) break;
       const begin = this.#now();
       await slowStep(doing, this.#runner.run(batch)).catch((error: unknown) => {
         throw forwardFault(error, { size, worked });

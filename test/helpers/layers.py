@@ -191,6 +191,41 @@ class WrittenInto(nn.Module):
         return y - positive
 
 
+class Aliased(nn.Module):
+    """Writes into results that are their very input, though their operators do not say so."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+
+    def forward(self, x):
+        dropped, same, turned = self.convolution(x), self.convolution(x), self.convolution(x)
+        kept, given, view = F.dropout2d(dropped, 0.5, False), same.type_as(x), torch.einsum("nchw->nchw", turned)
+        return {"dropped": kept.relu_() + dropped, "same": given.relu_() + same, "turned": view.relu_() + turned}
+
+
+class Spread(nn.Module):
+    """Inputs that do not lie one after the other, one row, none at all, and values that are no numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(192, 768)
+        self.convolution = nn.Conv2d(3, 32, 3, padding=1)
+        self.weight = nn.Parameter(torch.randn(192, 768) / 16)
+
+    def forward(self, x):
+        flat = x.flatten(1)
+        rows = [
+            self.linear(flat[0]).expand(4, -1), torch.matmul(flat[1], self.weight).expand(4, -1), self.linear(flat[:1].expand(4, -1)),
+            torch.mm(flat.t().contiguous().t(), self.weight), torch.cat([self.linear(flat[:0]), self.linear(flat)]),
+            torch.addmm(self.linear.bias, flat[:1].expand(4, -1), self.weight),
+        ]  # fmt: skip
+        pictures = [self.convolution(x[:1].expand(4, -1, -1, -1)), self.convolution(x.transpose(2, 3)), self.convolution(x[:, :, ::2, 1::2])]
+        infinite = self.convolution(x * (x > 2) / 0.0)
+        small = torch.cat([self.convolution(x[:0]), infinite.isnan().float() + infinite.isinf().float() * 2])
+        return {"rows": torch.cat(rows, 1), "first": pictures[0], "second": pictures[1], "third": pictures[2], "strange": small}
+
+
 class Given(nn.Module):
     """Has results put where it says."""
 
@@ -253,7 +288,7 @@ class Vast(nn.Module):
         return F.linear(x, self.weight)
 
 
-NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Given, Scales]
+NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Aliased, Spread, Given, Scales]
 ALONE = [Stopped, TooLarge, Vast]
 
 

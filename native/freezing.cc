@@ -1,0 +1,235 @@
+#include "freezing.h"
+
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/ir/alias_analysis.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/autocast.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/loop_unrolling.h>
+#include <torch/csrc/jit/passes/lower_tuples.h>
+#include <torch/csrc/jit/passes/remove_mutation.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph.h"
+
+namespace sconce {
+namespace {
+
+using torch::jit::Graph;
+using torch::jit::Node;
+
+bool is_access(const Node* node) { return node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr; }
+
+bool holds_tensors(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::TensorType) return true;
+  const auto inner = type->containedTypes();
+  return std::any_of(inner.begin(), inner.end(), holds_tensors);
+}
+
+/** Constants take no gradients. */
+c10::IValue as_constant(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().requires_grad() ? c10::IValue(value.toTensor().detach()) : value;
+}
+
+class Freezer {
+ public:
+  explicit Freezer(const torch::jit::Module& module)
+      : module_(module), graph_(module.get_method("forward").graph()->copy()), frozen_("Frozen") {}
+
+  std::optional<torch::jit::Module> run() {
+    torch::jit::Inline(*graph_);
+    if (!find_modules()) return std::nullopt;
+    torch::jit::Autocast(graph_);
+    find_writes();
+    replace_accesses();
+    simplify();
+    auto* const self = graph_->inputs()[0];
+    self->setType(frozen_.type());
+    const c10::QualifiedName name(*frozen_.type()->name(), "forward");
+    frozen_.type()->addMethod(frozen_._ivalue()->compilation_unit()->create_function(name, graph_));
+    return frozen_;
+  }
+
+ private:
+  /** An attribute of a module: attributes of one type are others in each module that has it. */
+  using Place = std::pair<const c10::ivalue::Object*, std::string>;
+
+  /** Which module each value stands for. Calls through interfaces are inlined once that is known. */
+  bool find_modules() {
+    modules_[graph_->inputs()[0]] = module_._ivalue();
+    bool inlines;
+    do {
+      inlines = false;
+      const bool fails = any_node(graph_->block(), [&](Node* node) {
+        if (node->kind() == c10::prim::fork || node->kind() == c10::prim::ModuleContainerIndex) return true;
+        if (!is_access(node)) return false;
+        const auto owner = modules_.find(node->input(0));
+        // Classes that are no modules keep their attributes.
+        if (owner == modules_.end()) return is_module(node->input(0)->type());
+        if (node->kind() == c10::prim::SetAttr) return false;
+        const auto value = owner->second->getAttr(node->s(c10::attr::name));
+        if (!value.isModule()) return false;
+        modules_[node->output()] = value.toObject();
+        if (node->output()->type()->kind() == c10::TypeKind::InterfaceType) {
+          node->output()->setType(value.type());
+          inlines = true;
+        }
+        return false;
+      });
+      if (fails) return false;
+      if (inlines) torch::jit::Inline(*graph_);
+    } while (inlines);
+    return !any_node(graph_->block(), [](Node* node) { return node->kind() == c10::prim::CallMethod; });
+  }
+
+  static bool is_module(const c10::TypePtr& type) {
+    if (type->kind() == c10::TypeKind::InterfaceType) return true;
+    const auto object = type->cast<c10::ClassType>();
+    return object && object->is_module();
+  }
+
+  void find_writes() {
+    const torch::jit::AliasDb aliases(graph_, /*isFrozen=*/true);
+    has_writes_ = any_node(graph_->block(), writes);
+    any_node(graph_->block(), [&](Node* node) {
+      if (!is_access(node) || modules_.count(node->input(0)) == 0) return false;
+      const auto value = modules_.at(node->input(0))->getAttr(node->s(c10::attr::name));
+      const bool is_set = node->kind() == c10::prim::SetAttr;
+      if (is_set) written_.insert(place_of(node));
+      if (value.isModule() || (!is_set && !aliases.hasOutputWriters(node))) return false;
+      written_.insert(place_of(node));
+      if (value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage()) {
+        written_memory_.insert(value.toTensor().storage().unsafeGetStorageImpl());
+      }
+      return false;
+    });
+  }
+
+  Place place_of(const Node* access) const { return {modules_.at(access->input(0)).get(), access->s(c10::attr::name)}; }
+
+  bool is_written(const Place& place, const c10::IValue& value) const {
+    if (written_.count(place) != 0) return true;
+    if (value.isTensor()) {
+      const auto& tensor = value.toTensor();
+      return tensor.defined() && tensor.has_storage() && written_memory_.count(tensor.storage().unsafeGetStorageImpl()) != 0;
+    }
+    // Writes into a tensor of a list are not followed.
+    return has_writes_ && holds_tensors(value.type());
+  }
+
+  /** Attributes become constants, or attributes of the frozen module. */
+  void replace_accesses() {
+    std::vector<Node*> accesses;
+    any_node(graph_->block(), [&](Node* node) {
+      if (is_access(node) && modules_.count(node->input(0)) != 0) accesses.push_back(node);
+      return false;
+    });
+    auto* const self = graph_->inputs()[0];
+    for (auto* node : accesses) {
+      const auto place = place_of(node);
+      const auto& owner = modules_.at(node->input(0));
+      const auto value = owner->getAttr(place.second);
+      if (value.isModule()) continue;
+      if (node->kind() == c10::prim::GetAttr && !is_written(place, value)) {
+        if (auto* const constant = constant_of(place, value)) {
+          node->output()->replaceAllUsesWith(constant);
+          continue;
+        }
+      }
+      auto& name = kept_[place];
+      if (name.empty()) {
+        name = "kept_" + std::to_string(kept_.size());
+        frozen_.register_attribute(name, owner->type()->getAttribute(place.second), value);
+      }
+      node->s_(c10::attr::name, name);
+      node->replaceInput(0, self);
+    }
+  }
+
+  /** None for a value that cannot be one, such as an object. */
+  torch::jit::Value* constant_of(const Place& place, const c10::IValue& value) {
+    const auto found = constants_.find(place);
+    if (found != constants_.end()) return found->second;
+    const torch::jit::WithInsertPoint at_begin(*graph_->nodes().begin());
+    const auto constant = torch::jit::tryInsertConstant(*graph_, as_constant(value));
+    if (!constant) return nullptr;
+    constants_.emplace(place, *constant);
+    return *constant;
+  }
+
+  /**
+   * Passes that run what is constant now, as it would be run later, and leave out what is never run. None compares constants by value:
+   * -0.0 equals 0.0 there.
+   */
+  void simplify() {
+    torch::jit::EliminateDeadCode(graph_);
+    torch::jit::ConstantPropagation(graph_, /*ignore_custom_classes=*/true);
+    torch::jit::UnrollConstantLoops(graph_);
+    torch::jit::RemoveListMutation(graph_);
+    torch::jit::ConstantPropagation(graph_, /*ignore_custom_classes=*/true);
+    remove_dropouts();
+    torch::jit::LowerSimpleTuples(graph_);
+    torch::jit::EliminateDeadCode(graph_);
+  }
+
+  /** A dropout gives its very input where it is not training, which its schema does not say. */
+  void remove_dropouts() {
+    static const Kinds kinds = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
+                                "aten::dropout_", "aten::feature_dropout_", "aten::alpha_dropout_", "aten::feature_alpha_dropout_"};
+    std::vector<Node*> dropouts;
+    any_node(graph_->block(), [&](Node* node) {
+      if (is_any_of(kinds, node) && torch::jit::toIValue(node->input(2)) == c10::IValue(false)) dropouts.push_back(node);
+      return false;
+    });
+    for (auto* node : dropouts) {
+      node->output()->replaceAllUsesWith(node->input(0));
+      node->destroy();
+    }
+  }
+
+  torch::jit::Module module_;
+  std::shared_ptr<Graph> graph_;
+  torch::jit::Module frozen_;
+  std::unordered_map<const torch::jit::Value*, c10::intrusive_ptr<c10::ivalue::Object>> modules_;
+  bool has_writes_ = false;
+  std::set<Place> written_;
+  std::set<const c10::StorageImpl*> written_memory_;
+  std::map<Place, torch::jit::Value*> constants_;
+  std::map<Place, std::string> kept_;
+};
+
+/**
+ * The methods that `forward` called are freed. Its nodes still point to them, for whoever asks where an error was thrown
+ * (InterpreterStateImpl::callstack), which is each error: they get `forward` in the place of these.
+ */
+void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
+  any_node(block, [&](Node* node) {
+    if (const auto stack = node->callstack()) {
+      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(&forward.function(), (*stack)->source_range()));
+    }
+    return false;
+  });
+}
+
+}  // namespace
+
+std::optional<torch::jit::Module> freeze_weights(const torch::jit::Module& module) {
+  auto frozen = Freezer(module).run();
+  if (frozen) {
+    const auto forward = frozen->get_method("forward");
+    forget_inlined_methods(forward, forward.graph()->block());
+  }
+  return frozen;
+}
+
+}  // namespace sconce

@@ -1,0 +1,82 @@
+/** Making constants of weights, and folding and packing layers, change no value: each network gives what PyTorch gives eagerly. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
+import { openSession } from "../src/native/binding.ts";
+import { made } from "./helpers/made.ts";
+
+const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
+const networksSchema = z.record(z.string(), z.object({ files: z.array(z.string()), x: tensorSchema, y: tensorSchema }));
+type Known = z.infer<typeof tensorSchema>;
+
+const opened = new AsyncDisposableStack();
+let folder: string;
+let networks: z.infer<typeof networksSchema>;
+
+beforeAll(async () => {
+  folder = await made({ name: "frozen", script: join(import.meta.dir, "helpers/frozen.py") });
+  networks = networksSchema.parse(await Bun.file(join(folder, "frozen.json")).json());
+}, 120_000);
+
+afterAll(() => opened.disposeAsync());
+
+/** The first output for a batch of all items, twice: libtorch may do another thing the second time. */
+async function run(file: string, { x, y, pack }: { x: Known; y: Known; pack: boolean }): Promise<Tensor> {
+  const session = await openSession({
+    path: join(folder, file),
+    device: "cpu",
+    threads: 1,
+    inputs: { x: float32(...x.shape.slice(1)) },
+    outputs: { y: float32(...y.shape.slice(1)) },
+    pack,
+  });
+  opened.defer(() => session.dispose());
+  await session.run(items(x));
+  const [given] = await session.run(items(x));
+  if (given === undefined) throw new Error(`${file} gave nothing`);
+  return given;
+}
+
+function items({ shape: [rows = 0, ...rest], data }: Known): Tensor[][] {
+  const size = data.length / rows;
+  return Array.from({ length: rows }, (_, i) => [
+    tensor(Float32Array.from(data.slice(i * size, (i + 1) * size)), rest),
+  ]);
+}
+
+async function call(file: string, x: Known): Promise<Tensor> {
+  const session = await openSession({ path: join(folder, file), device: "cpu", threads: 1 });
+  opened.defer(() => session.dispose());
+  return (await session.call("forward", [tensor(Float32Array.from(x.data), x.shape)])) as Tensor;
+}
+
+/** The largest difference of two values, as a part of the larger one. */
+function apart(expected: Known, given: Tensor): number {
+  return Math.max(
+    ...expected.data.map((value, i) => {
+      const other = Number(given.data[i]);
+      return Math.abs(value - other) / Math.max(1, Math.abs(value), Math.abs(other));
+    }),
+  );
+}
+
+test("networks give what PyTorch gives, however they were written, packed and not, in batches and by a call", async () => {
+  const wrong: string[] = [];
+  for (const [name, { files, x, y }] of Object.entries(networks)) {
+    for (const file of files) {
+      const ways = {
+        packed: () => run(file, { x, y, pack: true }),
+        plain: () => run(file, { x, y, pack: false }),
+        called: () => call(file, x),
+      };
+      for (const [way, give] of Object.entries(ways)) {
+        const given = await give().catch((error: Error) => error.message);
+        const difference = typeof given === "string" ? given : apart(y, given);
+        const isRight = typeof given !== "string" && Bun.deepEquals(given.shape, y.shape) && Number(difference) < 1e-5;
+        if (!isRight) wrong.push(`${name}, ${file}, ${way}: ${difference}`);
+      }
+    }
+  }
+  expect(wrong).toEqual([]);
+}, 60_000);
