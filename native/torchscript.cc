@@ -304,7 +304,6 @@ class TorchScript final : public Weights {
   bool keeps_state_;
   size_t packed_layers_;
   std::optional<torch::jit::Method> forward_;
-  std::optional<torch::jit::Code> code_;
   /** Of `forward` as it was loaded. */
   std::optional<c10::FunctionSchema> schema_;
   /** The graph of `forward` as it is. */
