@@ -83,7 +83,10 @@ test("a model with nothing wrong: its stages, its batches and how far its output
   expect(text).toMatch(/^STAGE +TIME\n(.* ms\n)+\nBATCH +STACK MS +FORWARD MS +MS AN ITEM +THROUGHPUT +MEMORY\n/);
   const stages = ["load weights", "setup", "preprocess", "warm: first run", "postprocess", "encode"];
   expect([...text.matchAll(/^([a-z].*?) {2,}[\d.]+ ms$/gm)].map(([, stage]) => stage)).toEqual(stages);
-  expect([...text.matchAll(/^(\d) /gm)].map(([, size]) => size)).toEqual(["1", "2", "4"]);
+  expect([...text.matchAll(/^(\d) /gm)].map(([, size]) => size)).toEqual(["1", "2", "4", "8"]);
+  expect(text).toMatch(
+    /\nProposed: batchSize: \d+, the least with nine tenths of the best throughput measured here\.\n/,
+  );
   expect(text).toContain("\nRun again, the outputs differ by up to 0, in a batch by up to 0.\n");
   expect(text).toEndWith("\n✔ nothing found");
 });

@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { checkTypes } from "../src/commands/check/type-check.ts";
+import { setSources } from "../src/compile/sources.ts";
 import { cli } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -11,7 +13,7 @@ import { fixtures } from "./helpers/weights.ts";
 setDefaultTimeout(120_000);
 
 const root = resolve(import.meta.dir, "..");
-const files = [".gitignore", "README.md", "export.py", "model.pt2", "model.ts", "node_modules", "tsconfig.json"];
+const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
 let dir: TempDir;
 let written: Awaited<ReturnType<typeof cli>>;
@@ -36,7 +38,7 @@ async function compile(folder: string): Promise<{ code: number; output: string }
 test("says what it wrote and what to do next, with names that can be pasted", async () => {
   expect({ code: written.code, stderr: written.stderr }).toEqual({ code: 0, stderr: "" });
   expect((await readdir(dir.join("Paint Shop"))).sort()).toEqual(files);
-  for (const file of files) if (file !== "node_modules") expect(written.stdout).toContain(file);
+  for (const file of files) if (file !== ".sconce") expect(written.stdout).toContain(file);
   expect(written.stdout).toContain("  sconce build 'Paint Shop'\n  sconce predict paint-shop colour=#ff8800\n");
 });
 
@@ -61,7 +63,7 @@ test("a folder for weights with several inputs, outputs and free sizes type-chec
 test("the folder names no path of this machine, and type-checks where a colleague has cloned it and linked the types", async () => {
   await cp(dir.join("Paint Shop"), dir.join("clone"), {
     recursive: true,
-    filter: (path) => !path.endsWith("node_modules"),
+    filter: (path) => !path.endsWith(".sconce"),
   });
   for (const file of await readdir(dir.join("clone"))) {
     expect(await readFile(dir.join("clone", file), "latin1")).not.toContain(root);
@@ -69,6 +71,75 @@ test("the folder names no path of this machine, and type-checks where a colleagu
   expect((await compile(dir.join("clone"))).code).not.toBe(0);
   expect((await cli(["init", "--link", "clone"], { cwd: dir.path })).code).toBe(0);
   expect(await compile(dir.join("clone"))).toEqual({ code: 0, output: "" });
+});
+
+test("the types stay where npm installs a package", async () => {
+  await cp(dir.join("Paint Shop"), dir.join("packaged"), { recursive: true, verbatimSymlinks: true });
+  await Bun.write(dir.join("words", "package.json"), '{ "name": "words", "version": "1.0.0", "main": "index.js" }');
+  await Bun.write(dir.join("words", "index.js"), "exports.two = 2;");
+  const options = ["--offline", "--no-audit", "--no-fund", "--install-links"];
+  const install = () =>
+    Bun.spawn(["npm", "install", "../words", ...options], {
+      cwd: dir.join("packaged"),
+      stdout: "ignore",
+      stderr: "pipe",
+    });
+  for (const _ of ["once", "again"]) {
+    const npm = install();
+    expect(await npm.exited, await npm.stderr.text()).toBe(0);
+  }
+  expect(await compile(dir.join("packaged"))).toEqual({ code: 0, output: "" });
+});
+
+test("check runs the type checker: an error that build leaves in is found, and a missing link is made again", async () => {
+  const folder = dir.join("unchecked");
+  await cp(dir.join("Paint Shop"), folder, { recursive: true, filter: (path) => !path.endsWith(".sconce") });
+  const checked = async () => JSON.parse((await cli(["check", folder, "--json"])).stdout).findings;
+  expect(await checked()).toEqual([]);
+  const text = await readFile(join(folder, "model.ts"), "utf8");
+  await Bun.write(join(folder, "model.ts"), text.replace("batchSize: 32", 'batchSize: 32 as unknown as "32"'));
+  const message = expect.stringMatching(/^model\.ts\(\d+,\d+\): error TS\d+: /);
+  expect(await checked()).toEqual([{ mistake: "types", message, effect: "unseen" }]);
+  // The compiler of the folder goes before that of sconce.
+  await Bun.write(join(folder, "node_modules/typescript/package.json"), '{ "bin": { "tsc": "tsc.js" } }');
+  await Bun.write(
+    join(folder, "node_modules/typescript/tsc.js"),
+    'console.log("model.ts(1,1): error TS1: own"); process.exit(1)',
+  );
+  expect(await checked()).toMatchObject([{ message: "model.ts(1,1): error TS1: own" }]);
+});
+
+test("check takes the settings of a project around the folder, with the packages that they name", async () => {
+  await Bun.write(dir.join("project/node_modules/globals/index.d.ts"), "declare const ours: string;");
+  await Bun.write(
+    dir.join("project/node_modules/globals/package.json"),
+    '{ "name": "globals", "types": "index.d.ts" }',
+  );
+  await Bun.write(dir.join("project/model/model.ts"), "export const length: number = ours;\n");
+  const settings = { compilerOptions: { types: ["globals"], noEmit: true }, include: ["."] };
+  await Bun.write(dir.join("project/tsconfig.json"), JSON.stringify(settings));
+  const { errors } = await checkTypes(dir.join("project/model"));
+  expect(errors).toEqual([expect.stringMatching(/^model\.ts\(1,14\): error TS2322: Type 'string' is not assignable/)]);
+});
+
+test("check says by name where there is no TypeScript", async () => {
+  await cp(dir.join("Paint Shop"), dir.join("untyped"), { recursive: true, verbatimSymlinks: true });
+  await Bun.write(dir.join("untyped", "yarn.lock"), "");
+  setSources(async () => dir.path);
+  try {
+    const skipped = "types were not checked: there is no package typescript: yarn add -D typescript";
+    expect(await checkTypes(dir.join("untyped"))).toEqual({ errors: [], skipped });
+  } finally {
+    setSources(async () => root);
+  }
+});
+
+test("in a folder with sconce installed, the types are those of the package, and nothing is linked", async () => {
+  await Bun.write(dir.join("installed/node_modules/sconce/package.json"), '{ "name": "sconce" }');
+  expect((await cli(["init", "installed"], { cwd: dir.path })).code).toBe(0);
+  const { extends: path } = await Bun.file(dir.join("installed/tsconfig.json")).json();
+  expect(path).toBe("./node_modules/sconce/tsconfig.json");
+  expect(await readdir(dir.join("installed"))).not.toContain(".sconce");
 });
 
 test("says how to have the command where it is not on the PATH", () => {

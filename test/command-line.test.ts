@@ -59,7 +59,7 @@ describe("a wrong call is refused:", () => {
     ["serve", ["--device", "cpu,cpu"], ["--device must name cpu once", "use --instances"]],
     ["serve", ["lab", "other"], ['unexpected argument "other"']],
     ["serve", ["Lab"], ['did you mean "lab"?']],
-    ["build", ["no-such-folder"], ["there is no no-such-folder: expected a model's folder, or a file of weights"]],
+    ["build", ["no-such-folder"], ["there is no no-such-folder; expected a model's folder, or a file of weights"]],
     ["build", ["--name"], ["--name must be a name"]],
     ["build", ["--tag", "a b"], ['"a b"', "a tag is 1 to 128 of"]],
     ["build", ["--name", "Digits"], ['did you mean "digits"?']],

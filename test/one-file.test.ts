@@ -49,7 +49,7 @@ bareRootTest(test)("packages a model of TypeScript, serves it, and writes anothe
 
   await using writing = run("init", "/tmp/flowers");
   expect(await writing.stdout).toContain("  /bin/sconce build /tmp/flowers\n");
-  const types = await readlink(join(system.path, "tmp/flowers/node_modules/sconce"));
+  const types = await readlink(join(system.path, "tmp/flowers/.sconce/types"));
   expect((await readdir(join(system.path, types))).sort()).toEqual([
     "LICENSE",
     "build",

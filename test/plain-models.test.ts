@@ -10,6 +10,7 @@ import { Archive } from "../src/native/archive.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { withSource } from "./helpers/rewritten-package.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
@@ -105,8 +106,8 @@ describe("an exported program", () => {
     expect(built.stdout).toMatch(/^tuple:/);
     expect((await readdir(dir.join("ejected"))).sort()).toEqual([
       ".gitignore",
+      ".sconce",
       "model.ts",
-      "node_modules",
       "tsconfig.json",
       "tuple.pt2",
     ]);
@@ -115,6 +116,22 @@ describe("an exported program", () => {
       expect(text).toContain(part);
     expect(await predict("tuple", "--example")).toMatchObject({ output1: [0.5, 0.5, 0.5] });
     expect((await build(dir.join("ejected"))).stdout).toBe(built.stdout);
+  });
+
+  test("whose package takes fewer rows is built for those, with a warning that names the rows of an example for more", async () => {
+    process.env.SCONCE_CACHE_DIR = dir.join("few-rows");
+    const kept = await compiledPath(join(programs, "tuple.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
+    const compiled = await readFile(weights.get("aotinductor float32 one tuple").path);
+    await Bun.write(kept, withSource(compiled, "expected to be <= 4096", "expected to be <=   12"));
+    const options = { env: { ...env(), SCONCE_CACHE_DIR: dir.join("few-rows") } };
+    const { code, stderr } = await cli(["build", join(programs, "tuple.pt2"), "--compile", "--name", "few"], options);
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringContaining(
+        "tuple.pt2 takes up to 4096 rows, its compiled package at most 12, as its example had 64: export it with an example of 13 rows",
+      ),
+    });
+    expect((await new ModelStore(env().SCONCE_HOME).resolve("few")).config.batchSize).toBe(12);
   });
 
   test("is refused where it can't be compiled, and when an argument is no tensor", async () => {

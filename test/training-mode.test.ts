@@ -1,6 +1,6 @@
-/** A program that was exported in training mode is refused wherever it goes, with the line of Python that mends it. */
+/** Every command refuses a program in training mode, with the line of Python that mends it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { copyFile, readdir } from "node:fs/promises";
+import { copyFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openSession } from "../src/native/binding.ts";
 import { readProgram } from "../src/native/program.ts";
@@ -8,7 +8,9 @@ import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { mistakes } from "./helpers/mistakes.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { withSource } from "./helpers/rewritten-package.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 setDefaultTimeout(120_000);
 
@@ -73,13 +75,24 @@ test("build, build --compile, check and a session refuse it alike", async () => 
     code: 1,
     findings: [
       {
-        effect: "refused",
         mistake: "training mode",
         message: expect.stringContaining(refused),
         python: expect.stringContaining("torch.export.export(net.eval(), example"),
+        effect: "refused",
       },
     ],
   });
   const opening = openSession({ path: file, device: "cpu", threads: 1, inputs: {}, outputs: {} });
   expect(await failure(opening)).toStartWith("weights_invalid: training-dropout.pt2: it was exported in training mode");
+});
+
+test("a package that AOTInductor compiled in training mode is refused by a session", async () => {
+  const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tuple");
+  const opening = (file: string) => openSession({ path: file, device: "cpu", threads: 1, inputs, outputs });
+  await (await opening(path)).dispose();
+  const [kernel, dropout] = ["cpp_fused_add_amax_mul_0", "cpp_fused_native_dropout"];
+  await Bun.write(dir.join("trained.pt2"), withSource(await readFile(path), kernel, dropout));
+  expect(await failure(opening(dir.join("trained.pt2")))).toStartWith(
+    "weights_invalid: trained.pt2: it was exported in training mode (dropout): call model.eval()",
+  );
 });

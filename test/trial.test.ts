@@ -155,7 +155,7 @@ describe("an npm package", () => {
     expect({ code, stderr }).toEqual({
       code: 1,
       stderr:
-        "sconce: the npm package fast, which the model's code uses, imports fast.node: native code is not packaged: use a package without it, or let the weights do its work\n",
+        "sconce: the npm package fast, which the model's code uses, imports fast.node: native code is not packaged: use a package without it, or let the weights do its work, or leave it out with --external fast if the code does without it\n",
     });
   });
 

@@ -69,6 +69,8 @@ async function sconce(at: string, found: Addons) {
   return describe(at, {
     name: "sconce",
     description,
+    // For the paths of a tsconfig.json, which read no exports.
+    types: "./types/index.d.ts",
     exports: { ".": { types: "./types/index.d.ts", default: "./src/index.ts" }, "./package.json": "./package.json" },
     imports: {
       "#page/*": "./page/*",

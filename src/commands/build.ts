@@ -1,7 +1,7 @@
 /** `sconce build [DIR]` */
-import { existsSync } from "node:fs";
 import { z } from "zod";
 import { command } from "../command-line/command.ts";
+import { missingFile } from "../command-line/missing-file.ts";
 import { count, flag, openOption, option } from "../command-line/option.ts";
 import { Progress } from "../command-line/progress.ts";
 import { SconceError } from "../errors.ts";
@@ -10,9 +10,10 @@ import { goldenTitle, mediaTypes } from "../store/manifest.ts";
 import { checkRepository, checkTag } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { modelFolder } from "./plain/model-folder.ts";
-import { inputOption } from "./plain/tensor-input.ts";
+import { inputOption, isFile } from "./plain/tensor-input.ts";
 import { compareOption } from "./try-out/compare-option.ts";
 import { examine, type Finding, newExamination } from "./try-out/examination.ts";
+import { externalOption } from "./try-out/external-option.ts";
 import { goldenOf } from "./try-out/golden-outputs.ts";
 import { configOf, withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
@@ -62,6 +63,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       parse: flag,
     }),
     input: inputOption,
+    external: externalOption,
     batchSize: openOption<number>({
       description: "Most items that go through a model of weights alone together",
       described: "the most that the file allows, up to 32",
@@ -90,13 +92,13 @@ sconce build traced.pt --input x=float32[N,784]`,
     // What is misspelled is said before the model is tried out, which can take long.
     if (options.name !== undefined) checkRepository(options.name);
     if (options.tag !== undefined) checkTag(options.tag);
-    if (options.weights !== undefined && !existsSync(options.weights)) {
-      throw new SconceError("usage", `--weights: ${options.weights} is not a file`);
+    if (options.weights !== undefined && !isFile(options.weights)) {
+      throw new SconceError("usage", `--weights: ${missingFile(options.weights)}`);
     }
     using folder = await modelFolder(given, options);
     const { weights, compile: isCompiled } = options;
     const { code, model, example, files, pathOf, golden } = await withSource(
-      { dir: folder.path, weights, isCompiled, timeoutS: options.timeout },
+      { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
       async (source) => {
         const examination = newExamination();
         const { fixedRows, program } = folder;

@@ -1,29 +1,37 @@
 /** `sconce check [DIR]` */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { colorize } from "consola/utils";
 import { formatBytes } from "../bytes.ts";
 import { command } from "../command-line/command.ts";
 import { flag, option } from "../command-line/option.ts";
 import { formatTable } from "../command-line/table.ts";
 import { oneLine, SconceError } from "../errors.ts";
+import { log } from "../log.ts";
 import { messageWithLine } from "../model/author-line.ts";
+import { checkTypes } from "./check/type-check.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
 import { compareOption } from "./try-out/compare-option.ts";
-import { type Examination, examine, findingOf, newExamination } from "./try-out/examination.ts";
+import { type Examination, examine, type Finding, findingOf, newExamination } from "./try-out/examination.ts";
+import { externalOption } from "./try-out/external-option.ts";
 import { withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const check = command({
   name: "check",
   description: "Run a model's example through every stage, and say what is wrong with its export",
-  details: `Packages nothing. Times each stage and batches of 1, 2 and the most, says how much memory they take, and how far the outputs of the example are apart when it runs again and in a batch. It names the common mistakes of an export, each with the line of Python that mends it: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, names, a softmax over the batch, random outputs, unknown operators. What has no names cannot be told apart: outputs of a tuple that are declared in another order.
+  details: `Packages nothing. Checks the types of model.ts by the nearest tsconfig.json, with the package typescript that the folder has, else sconce's. Times each stage and batches of 1, 2, 4 and on, says how much memory they take, which batchSize it proposes, and how far the outputs of the example are apart when it runs again and in a batch. It names the common mistakes of an export, each with the line of Python that mends it: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names: two that are declared in the wrong order are not found.
 
-Exits with 1 when it found something. --json prints times in milliseconds and memory in bytes.`,
+It tries what build tries: also both ends of the free sizes that an exported program allows, and padding with the example's values negated, scaled and at random. The guards of the program are printed.
+
+Exits with 1 when it found something; in --json "effect" says whether build refuses the model for it ("refused"), refuses it without --allow-random ("unsteady"), warns ("warned"), or does not look ("unseen": types). --json prints times in milliseconds and memory in bytes.`,
   example: `sconce check examples/digits
 sconce check traced.pt --input x=float32[N,784]
 sconce check . --json | jq '.findings[].python'`,
   options: {
     input: inputOption,
+    external: externalOption,
     json: option({ description: "Print JSON", default: false, parse: flag }),
     compare: compareOption,
     timeout: timeoutOption,
@@ -32,21 +40,32 @@ sconce check . --json | jq '.findings[].python'`,
     { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },
   ],
   async run({ options, positionals: [given = "."] }) {
-    const told = newExamination();
+    const examination = newExamination();
     try {
       const plain = { name: "model", weights: undefined, compile: false, batchSize: undefined, eject: undefined };
       using folder = await modelFolder(given, { ...plain, input: options.input });
-      await withSource({ dir: folder.path, timeoutS: options.timeout }, (source) =>
-        examine(source, told, { isMeasured: true, isCompared: options.compare, fixedRows: folder.fixedRows }),
+      await withSource({ dir: folder.path, externals: options.external, timeoutS: options.timeout }, (source) =>
+        examine(source, examination, { isMeasured: true, isCompared: options.compare, fixedRows: folder.fixedRows }),
       );
     } catch (error) {
       if (!(error instanceof SconceError) || error.code === "usage") throw error;
-      told.findings.push(findingOf(error));
+      examination.findings.push(findingOf(error));
     }
-    console.log(options.json ? JSON.stringify(asJson(told), null, 2) : report(told));
-    if (told.findings.length > 0) process.exitCode = 1;
+    if (existsSync(join(given, "model.ts"))) {
+      const { errors, skipped } = await checkTypes(resolve(given));
+      examination.findings.push(...errors.slice(0, MOST_TYPE_ERRORS).map(typeFinding));
+      if (skipped !== undefined) log.info(skipped);
+    }
+    console.log(options.json ? JSON.stringify(asJson(examination), null, 2) : report(examination));
+    if (examination.findings.length > 0) process.exitCode = 1;
   },
 });
+
+const MOST_TYPE_ERRORS = 10;
+
+function typeFinding(line: string): Finding {
+  return { mistake: "types", error: new SconceError("model_invalid", line), python: undefined, effect: "unseen" };
+}
 
 function asJson({ findings, ...measured }: Examination) {
   const shown = findings.map(({ mistake, error, python, effect }) => ({
@@ -59,8 +78,19 @@ function asJson({ findings, ...measured }: Examination) {
 }
 
 function report(examination: Examination): string {
-  const { stages, batches, sizes, guards, differences, reference, weightsBytes, device, threads, findings } =
-    examination;
+  const {
+    stages,
+    batches,
+    proposedBatchSize: proposed,
+    sizes,
+    guards,
+    differences,
+    reference,
+    weightsBytes,
+    device,
+    threads,
+    findings,
+  } = examination;
   const parts: string[] = [];
   if (stages.length > 0) {
     parts.push(
@@ -84,6 +114,9 @@ function report(examination: Examination): string {
     parts.push(
       `${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}; loading the weights took ${memoryText(weightsBytes)}.`,
     );
+  }
+  if (proposed !== undefined) {
+    parts.push(`Proposed: batchSize: ${proposed}, the least with nine tenths of the best throughput measured here.`);
   }
   if (differences !== undefined) {
     const { again, together, padded } = differences;

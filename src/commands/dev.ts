@@ -5,6 +5,7 @@ import { type ServeConfig, serveGroups, serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
+import { externalOption } from "./try-out/external-option.ts";
 
 /** What makes no sense of a folder that changes: one process more or less, predictions that outlive a build, replicas, packaged files. */
 const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
@@ -33,12 +34,13 @@ export const dev = command({
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
   groups: serveGroups,
-  options,
+  options: { ...options, external: externalOption },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options: given, positionals: [dir = "."] }) {
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${dir} is not a folder`);
-    const server = await DevServer.open(dir, { ...given, ...fixed });
+    const { external: externals, ...config } = given;
+    const server = await DevServer.open({ dir, externals }, { ...config, ...fixed });
     stopOnSignals(() => server.stop(), true);
     await server.start();
   },

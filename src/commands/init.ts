@@ -1,9 +1,10 @@
 /** `sconce init DIR` */
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { command } from "../command-line/command.ts";
+import { missingFile } from "../command-line/missing-file.ts";
 import { modelStore } from "../command-line/model-source.ts";
 import { flag, openOption, option } from "../command-line/option.ts";
 import { programName } from "../command-line/program-name.ts";
@@ -11,6 +12,7 @@ import { sourcesFolder } from "../compile/sources.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { checkRepository } from "../store/reference.ts";
+import { linkTypes, typesConfig } from "./init/types-link.ts";
 import { type PlainOptions, type WrittenModel, writePlainModel } from "./plain/plain-model.ts";
 import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
@@ -22,7 +24,7 @@ export const init = command({
   description: "Write a model folder to start from: it type-checks, builds and serves as it is",
   details: `The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.
 
-Its tsconfig.json finds the types in node_modules/sconce, a link to this sconce that is not committed; --link makes it again, where a colleague has cloned the folder, or npm install has removed it.`,
+Its tsconfig.json finds the types in .sconce/types, a link to this sconce that is not committed; check makes it again, and --link, where a colleague has cloned the folder. In a folder that has sconce installed, they are those of node_modules/sconce.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,
@@ -38,7 +40,7 @@ sconce init digits --from digits.pt2`,
       description: "Weights to write the model for: an exported program, an AOTInductor package or TorchScript",
       valueHint: "file",
       described: "the colours",
-      parse: z.string().refine(isFile, "must be a file"),
+      parse: z.string().min(1, "must be a file"),
     }),
     input: inputOption,
     link: option({
@@ -54,6 +56,9 @@ sconce init digits --from digits.pt2`,
     if (options.link) {
       if (!existsSync(join(dir, "model.ts"))) throw new SconceError("usage", `--link: ${given} has no model.ts`);
       return linkTypes(dir);
+    }
+    if (options.from !== undefined && !isFile(options.from)) {
+      throw new SconceError("usage", `--from: ${missingFile(options.from)}`);
     }
     const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
     await checkEmpty(dir, given);
@@ -96,7 +101,7 @@ export async function writeModelOf(
   options: Omit<PlainOptions, "isKept">,
 ): Promise<WrittenModel> {
   const { files, fixedRows } = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
-  await writeFile(join(dir, "tsconfig.json"), tsconfig(dir, await sourcesFolder()), { flag: "wx" });
+  await writeFile(join(dir, "tsconfig.json"), await typesConfig(dir), { flag: "wx" });
   await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
   await linkTypes(dir);
   return { files: [...files, "tsconfig.json", ".gitignore"], fixedRows };
@@ -107,23 +112,6 @@ async function pathHint(): Promise<string> {
   const script = join(await sourcesFolder(), "scripts", "sconce");
   if (Bun.which("sconce") !== null || !existsSync(script)) return "";
   return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
-}
-
-/** Lets the compiler find sconce from a folder outside its own, without a path of this machine in any file of it. */
-async function linkTypes(dir: string): Promise<void> {
-  const root = await sourcesFolder();
-  if (isInside(dir, root)) return;
-  const link = join(dir, "node_modules", "sconce");
-  await mkdir(dirname(link), { recursive: true });
-  const found = await lstat(link).catch(() => undefined);
-  // A package that was installed there has types of its own.
-  if (found !== undefined && !found.isSymbolicLink()) return;
-  await rm(link, { force: true });
-  await symlink(root, link);
-}
-
-function isInside(dir: string, root: string): boolean {
-  return !relative(root, dir).startsWith("..");
 }
 
 /** A repository's name made of that of the folder. */
@@ -159,7 +147,7 @@ async function filesOf(dir: string, name: string): Promise<readonly (readonly [s
     ["model.pt2", await ofTemplate("model.pt2")],
     ["export.py", await ofTemplate("export.py")],
     ["README.md", await named("README.md")],
-    ["tsconfig.json", tsconfig(dir, await sourcesFolder())],
+    ["tsconfig.json", await typesConfig(dir)],
     [".gitignore", await ofTemplate("gitignore")],
   ];
 }
@@ -170,22 +158,6 @@ async function ofTemplate(file: string): Promise<Buffer> {
 
 /** Where the template's files name the model, and not the colours that it knows. */
 const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
-
-/** The settings and the types of sconce, by paths that are relative to the folder. */
-function tsconfig(dir: string, root: string): string {
-  const path = isInside(dir, root) ? relative(dir, root) : "./node_modules/sconce";
-  return `${JSON.stringify(
-    {
-      extends: `${path}/tsconfig.json`,
-      ...(existsSync(join(root, "node_modules/bun-types")) && {
-        compilerOptions: { typeRoots: [`${path}/node_modules`] },
-      }),
-      include: ["."],
-    },
-    null,
-    2,
-  )}\n`;
-}
 
 /** As a shell takes it. */
 function quoted(path: string): string {

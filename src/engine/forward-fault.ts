@@ -19,7 +19,7 @@ export function forwardFault(error: unknown, { size, worked }: { size: number; w
 }
 
 /**
- * What a reshape says of weights that were traced with a number in place of `x.shape[0]`.
+ * The cause of a failed reshape in weights that were traced with a number in place of `x.shape[0]`.
  * @param rows of the batch that failed
  * @returns undefined where the message names no reshape, or one that no number of rows fits
  */

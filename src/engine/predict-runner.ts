@@ -1,5 +1,6 @@
 /** Runners whose batches go through the model's own `predict`, which calls the sessions as it likes. */
-import { messageOf, SconceError } from "../errors.ts";
+import { SconceError } from "../errors.ts";
+import { hookMessage } from "../model/hook-fault.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
 import {
   arrayTypes,
@@ -71,7 +72,8 @@ export class PredictRunner implements Runner {
       return checkedOutputs(outputs, given, items.length);
     } catch (error) {
       if (error instanceof SconceError) throw error;
-      throw new SconceError("run_failed", `predict failed: ${messageOf(error)}`, { cause: error });
+      const message = hookMessage(error, { name: "predict", given: Object.keys(this.#options.inputs) });
+      throw new SconceError("run_failed", `predict failed: ${message}`, { cause: error });
     }
   }
 }
@@ -96,6 +98,7 @@ function checkedOutputs(specs: TensorSpecs, given: unknown, rows: number): reado
   const outputs = Object.entries(specs).map(([name, spec]) => {
     const output = byName.get(name);
     if (output === undefined) throw unfit(`no tensor "${name}"`);
+    if (output instanceof Promise) throw unfit(`a promise as "${name}": await the call that makes it`);
     if (!isTensor(output)) throw unfit(`no tensor as "${name}"; make one with tensor(data, shape)`);
     const { dtype, shape, data } = output;
     if (!fits(spec, output, rows)) {

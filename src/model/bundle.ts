@@ -4,6 +4,7 @@ import { basename, join, relative, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
 import { suppliedModules } from "./load.ts";
 import { nativePackages } from "./native-packages.ts";
+import { installCommand } from "./package-manager.ts";
 import { withSourceMap } from "./source-map.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
@@ -19,9 +20,10 @@ export interface Bundle {
 
 /**
  * @param dir the model's folder, absolute
+ * @param externals npm packages that are left out
  * @throws SconceError `model_invalid` when there is no entry or it does not compile
  */
-export async function bundleModel(dir: string): Promise<Bundle> {
+export async function bundleModel(dir: string, externals: readonly string[] = []): Promise<Bundle> {
   const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
   if (entry === undefined) {
     throw new SconceError(
@@ -31,7 +33,7 @@ export async function bundleModel(dir: string): Promise<Bundle> {
   }
   const result = await Bun.build({
     entrypoints: [entry],
-    external: [...suppliedModules],
+    external: [...suppliedModules, ...externals.flatMap((name) => [name, `${name}/*`])],
     target: "bun",
     format: "esm",
     // Else it is that of whoever builds, and the same content gets another tag.
@@ -57,10 +59,19 @@ export async function bundleModel(dir: string): Promise<Bundle> {
   }
   const faults = result.logs
     .filter(({ level }) => level === "error")
-    .map(({ message, position }) =>
-      position ? `${relative(dir, position.file)}:${position.line}: ${message}` : message,
-    );
+    .map(({ message, position }) => {
+      const fault = buildFault(message, dir);
+      return position ? `${relative(dir, position.file)}:${position.line}: ${fault}` : fault;
+    });
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
+}
+
+/** Bun's own message names bun, whichever package manager the author uses. */
+function buildFault(message: string, dir: string): string {
+  const [, name] = /^Could not resolve: "([^"]+)"\. Maybe you need to "bun install"\?$/.exec(message) ?? [];
+  if (name === undefined) return message;
+  const owner = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name;
+  return `the package ${owner} is not installed: ${installCommand(dir)} ${owner}, or leave it out with --external ${owner} if the code does without it`;
 }
 
 /** A file that the code imports, and that would stay behind. */
@@ -68,7 +79,7 @@ function noCode(path: string): SconceError {
   const [, name] = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
   const whose = name === undefined ? "the model's code" : `the npm package ${name}, which the model's code uses,`;
   const fix = path.endsWith(".node")
-    ? "native code is not packaged: use a package without it, or let the weights do its work"
+    ? `native code is not packaged: use a package without it, or let the weights do its work${name === undefined ? "" : `, or leave it out with --external ${name} if the code does without it`}`
     : "only code is bundled: declare the file under assets, and read it in setup";
   return new SconceError("model_invalid", `${whose} imports ${basename(path)}: ${fix}`);
 }

@@ -120,6 +120,13 @@ const dtypesOfArrays = new Map<unknown, DType>([
 export function tensor<A extends TensorData>(data: A, shape: readonly number[]): Tensor<DTypeOf<A>>;
 export function tensor<D extends DType>(data: ArrayOf<D>, shape: readonly number[], dtype: D): Tensor<D>;
 export function tensor(data: TensorData, shape: readonly number[], dtype?: DType): Tensor {
+  if (!ArrayBuffer.isView(data)) {
+    const given = data === null || data === undefined ? String(data) : typeof data;
+    throw new SconceError(
+      "tensor_invalid",
+      `a tensor's data is a typed array, not ${given}; is an await missing before what made it?`,
+    );
+  }
   const inferred = dtype ?? dtypesOfArrays.get(data.constructor);
   if (inferred === undefined || !(data instanceof arrayTypes[inferred])) {
     throw new SconceError(

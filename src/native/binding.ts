@@ -203,7 +203,11 @@ export async function loadOperators(path: string): Promise<void> {
     addon.loadOperators(file.path);
     operators.add(digest);
   } catch (error) {
-    throw new SconceError("weights_invalid", `operators ${basename(path)} cannot be loaded: ${messageOf(error)}`, {
+    const message = messageOf(error);
+    const fix = message.includes("libtorch_python")
+      ? "; it was linked for Python: link it with -ltorch_cpu -lc10 alone"
+      : "";
+    throw new SconceError("weights_invalid", `operators ${basename(path)} cannot be loaded: ${message}${fix}`, {
       cause: error,
     });
   }

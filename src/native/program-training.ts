@@ -21,7 +21,7 @@ type Arguments = ReadonlyMap<string, Record<string, unknown>>;
 
 /**
  * @param program the parsed model.json of an exported program
- * @returns which layers are in training mode and the line of Python that mends it; undefined where none is, or the schema is unknown
+ * @returns a message with the layers in training mode and the Python that mends them; undefined for no such layer and an unknown schema
  */
 export function trainingMistake(program: unknown): string | undefined {
   const { data } = programSchema.safeParse(program);
@@ -30,13 +30,34 @@ export function trainingMistake(program: unknown): string | undefined {
   const found = new Set(layersIn(graph.nodes));
   if (signature.output_specs.some(isStatistic)) found.add(BATCH_NORM);
   if (found.size === 0) return undefined;
-  const isDropout = [...found].some((layer) => layer.startsWith(DROPOUT));
+  return mistakeOf([...found]);
+}
+
+/**
+ * Kernels of a package have the names of the operators in them.
+ * @param source the C++ of an AOTInductor package
+ */
+export function trainingMistakeOfPackage(source: string): string | undefined {
+  const kernels = source.match(/\b(?:cpp|triton)_\w*fused_\w+/g)?.join(" ") ?? "";
+  const found = compiledLayers.filter(([operator]) => kernels.includes(operator)).map(([, layer]) => layer);
+  return found.length === 0 ? undefined : mistakeOf(found);
+}
+
+function mistakeOf(layers: readonly string[]): string {
+  const isDropout = layers.some((layer) => layer.startsWith(DROPOUT));
   const own = isDropout ? ", and in forward F.dropout(x, training=self.training)" : "";
-  return `it was exported in training mode (${[...found].join(", ")}): call model.eval() before torch.export.export(model, …)${own}`;
+  return `it was exported in training mode (${layers.join(", ")}): call model.eval() before torch.export.export(model, …)${own}`;
 }
 
 const BATCH_NORM = "batch normalization";
 const DROPOUT = "dropout";
+
+/** Operators of Inductor's kernels that only training mode has. */
+const compiledLayers = [
+  ["native_dropout", DROPOUT],
+  ["_native_batch_norm_legit_functional", BATCH_NORM],
+  ["rrelu_with_noise", "RReLU"],
+] as const;
 
 function layersIn(graph: readonly Node[]): string[] {
   return graph.flatMap(({ target, inputs }) => {

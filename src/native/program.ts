@@ -6,7 +6,7 @@ import { Archive } from "./archive.ts";
 import { guardsOf, type ProgramText, programSchema, programText } from "./program-graph.ts";
 import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
 import { libtorchDType, parseExactly } from "./program-literals.ts";
-import { trainingMistake } from "./program-training.ts";
+import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
 
 /** Where one weight lies in the archive, and what of the record it is. */
 export interface ProgramWeight {
@@ -23,6 +23,8 @@ export interface Program extends Omit<ProgramText, "weights"> {
 }
 
 export const programFile = /^[^/]+\/models\/model\.json$/;
+/** The C++ in an AOTInductor package. */
+export const packageSource = /\.wrapper\.cpp$/;
 
 const known = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
 const payloadSchema = z.object({
@@ -46,18 +48,25 @@ const payloadSchema = z.object({
  * @throws SconceError `weights_invalid` for a program in training mode
  */
 export function requireEvalMode(path: string, program: unknown): void {
-  const mistake = trainingMistake(program);
+  refuse(path, trainingMistake(program));
+}
+
+function refuse(path: string, mistake: string | undefined): void {
   if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
 }
 
 /**
  * @returns undefined for what is no exported program
- * @throws SconceError `weights_invalid` for one in training mode, or that only AOTInductor can run, and why
+ * @throws SconceError `weights_invalid` for one in training mode, compiled or not, and for one that only AOTInductor can run, and why
  */
 export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);
   const json = archive?.text(programFile);
-  if (archive === undefined || json === undefined) return undefined;
+  if (archive === undefined) return undefined;
+  if (json === undefined) {
+    refuse(path, trainingMistakeOfPackage(archive.text(packageSource) ?? ""));
+    return undefined;
+  }
   const program = parseExactly(json);
   requireEvalMode(path, program);
   return explained(path, () => {

@@ -8,7 +8,7 @@ const exporting = `torch.export.save(torch.export.export(net.eval(), (example,),
 
 interface Kind {
   readonly what: string;
-  readonly fix: string;
+  readonly fix: string | ((head: Buffer) => string);
   readonly matches: (head: Buffer) => boolean;
 }
 
@@ -59,7 +59,7 @@ const kinds: readonly Kind[] = [
   },
   {
     what: "a state dict, numbers without the network",
-    fix: `in Python: net.load_state_dict(torch.load(FILE)); ${exporting}`,
+    fix: (head) => `in Python: net.load_state_dict(torch.load(FILE)${entryOf(head)}); ${exporting}`,
     matches: (head) => isPickle(head) && (head.includes("OrderedDict") || head.includes("_rebuild_tensor")),
   },
   { what: "a Python pickle", fix: `in Python: ${exporting}`, matches: isPickle },
@@ -70,7 +70,17 @@ export function describeFile(path: string): string | undefined {
   const ends = endsOf(path);
   if (ends === undefined || ends.includes("constants.pkl") || ends.includes("data/aotinductor/")) return undefined;
   const kind = kinds.find(({ matches }) => matches(ends));
-  return kind && `it is ${kind.what}; ${kind.fix}`;
+  return kind && `it is ${kind.what}; ${typeof kind.fix === "string" ? kind.fix : kind.fix(ends)}`;
+}
+
+/** A key of a pickled dict whose value is an OrderedDict, or a dict with a tensor. Pickle memoizes each with `q` or \\x94. */
+const dictEntry =
+  /X[\s\S]{4}([\w.-]+)(?:q[\s\S]|\x94)(?:ccollections\nOrderedDict|\}(?:q[\s\S]|\x94)\(?X[\s\S]{4}[\w.-]+(?:q[\s\S]|\x94)ctorch)/;
+
+/** `["model"]` where training saved the state dict as an entry of a dict; a state dict itself has no dict as a value. */
+function entryOf(head: Buffer): string {
+  const [, key] = dictEntry.exec(head.toString("latin1")) ?? [];
+  return key === undefined ? "" : `["${key}"]`;
 }
 
 /** Alone, as releases before 1.6 wrote it, or as the first entry of an archive. */

@@ -8,6 +8,7 @@ import { isDataUrl } from "../model/data-url.ts";
 import type { DemoContext, Model } from "../model/define.ts";
 import { limitFaults } from "../model/fault-limit.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../model/file.ts";
+import { hookMessage } from "../model/hook-fault.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
 import { withoutUnions } from "../model/union-issues.ts";
@@ -131,10 +132,19 @@ export class ItemPipeline {
     try {
       return await given;
     } catch (error) {
-      return rethrowAs(hook)(error);
+      return this.#rethrow(hook, error);
     } finally {
       this.#lag?.ran(hook);
     }
+  }
+
+  /** An error of the model's own code is shown to the client, as its author's message; errors of sconce stay what they are. */
+  #rethrow(hook: keyof typeof steps, error: unknown): never {
+    if (error instanceof SconceError) throw error;
+    const { inputs, outputs } = this.#model.tensors;
+    const given = Object.keys(hook === "postprocess" ? outputs : inputs);
+    const message = hook === "demo" ? messageOf(error) : hookMessage(error, { name: hook, given });
+    throw new SconceError("item_failed", `${steps[hook]} failed: ${message}`, { cause: error });
   }
 
   #filesOf(input: unknown): readonly ModelFile[] {
@@ -147,7 +157,7 @@ export class ItemPipeline {
       const tensors = this.#model.preprocess(input);
       return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
-      return rethrowAs("preprocess")(error);
+      return this.#rethrow("preprocess", error);
     }
   }
 
@@ -164,7 +174,7 @@ export class ItemPipeline {
       if (!(output instanceof Promise)) return this.#forText(output);
       return this.#awaited("postprocess", output).then((made) => this.#forText(made));
     } catch (error) {
-      return rethrowAs("postprocess")(error);
+      return this.#rethrow("postprocess", error);
     }
   }
 
@@ -266,12 +276,4 @@ function wireOf(schema: z.ZodType, value: unknown, name: string): unknown {
     "output_invalid",
     `the model's ${name} does not fit its declared ${name}: ${faults.join("; ")}`,
   );
-}
-
-/** What the model's own code throws is shown to the client, as its author's message for it; sconce's own errors stay what they are. */
-function rethrowAs(hook: keyof typeof steps): (error: unknown) => never {
-  return (error) => {
-    if (error instanceof SconceError) throw error;
-    throw new SconceError("item_failed", `${steps[hook]} failed: ${messageOf(error)}`, { cause: error });
-  };
 }

@@ -5,12 +5,12 @@ import { setAt } from "../model/tensor-memory.ts";
 
 type Item = readonly Tensor[];
 
-/** An item of the same sizes, all zero: equal rows would hide much of what batches mix. */
+/** An item of the same sizes, all zero. Equal rows would hide the mixing of a batch. */
 export function zeroed(item: Item): Item {
   return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
 }
 
-/** The same item with each size changed; the elements are those of the example, repeated: other ones may be no valid ids. */
+/** The same item with each size changed. Its elements repeat the example's, as other numbers may be no valid ids. */
 export function resized(item: Item, sizeOf: (size: number, input: number, dim: number) => number): Item {
   return item.map(({ dtype, shape, data }, input) => {
     const sizes = shape.map((size, dim) => sizeOf(size, input, dim));
@@ -29,7 +29,7 @@ export function lengthened(inputs: TensorSpecs, item: Item, grow: (size: number)
 }
 
 export interface ItemOfValues {
-  /** How the values differ from those of the example. */
+  /** The change of the example's values, in words. */
   readonly change: string;
   readonly item: Item;
 }

@@ -207,7 +207,7 @@ function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined)
   );
 }
 
-/** Whether values that no client sent may be compared: rounding flips the index of a maximum, and what overflows is no number. */
+/** Whether outputs of changed values may be compared: rounding flips the index of a maximum, and overflow gives no number. */
 function isComparable(output: Tensor | undefined): boolean {
   if (output === undefined || tolerances[output.dtype] === 0) return false;
   const { write } = elements[output.dtype];

@@ -114,6 +114,17 @@ def main(folder: str) -> None:
     program = export(Guarded(), (torch.rand(2, 4),), dynamic_shapes=({0: FREE, 1: FREE},))
     save(program, os.path.join(folder, "guarded.pt2"))
 
+    state = nn.Linear(2, 2).state_dict()
+    checkpoints = {
+        "state": state,
+        "state-dict": dict(state),
+        "nested": {"model": state, "epoch": 3},
+        "nested-dict": {"model": dict(state)},
+        "lightning": {"epoch": 3, "state_dict": state, "optimizer_states": []},
+    }
+    for name, checkpoint in checkpoints.items():
+        torch.save(checkpoint, os.path.join(folder, f"{name}.pth"))
+
 
 if __name__ == "__main__":
     main(os.path.abspath(sys.argv[1]))

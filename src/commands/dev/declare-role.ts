@@ -14,7 +14,12 @@ import type { PackagedLayer } from "../../store/packaged-model.ts";
 import { declaredConfig, type SourceModel, withSource } from "../try-out/source-model.ts";
 import { writeDeclared } from "./folder-source.ts";
 
-const declareStart = z.object({ dir: z.string(), folder: z.string(), timeoutS: z.number() });
+const declareStart = z.object({
+  dir: z.string(),
+  folder: z.string(),
+  timeoutS: z.number(),
+  externals: z.array(z.string()),
+});
 
 export const declaredFacts = z.object({
   reference: z.string(),
@@ -26,9 +31,9 @@ export const declaredFacts = z.object({
 export type DeclaredFacts = z.infer<typeof declaredFacts>;
 
 export const declareRole: Role = async (start, link) => {
-  const { dir, folder, timeoutS } = declareStart.parse(start);
+  const { dir, folder, timeoutS, externals } = declareStart.parse(start);
   await modelStore.prepareLibraries();
-  const facts = await withSource({ dir, timeoutS }, async (source) => {
+  const facts = await withSource({ dir, timeoutS, externals }, async (source) => {
     const { model, pathOf, example } = source;
     await runSetup(model, pathOf);
     using fetcher = new Fetcher({ guard: new AddressGuard() });

@@ -71,9 +71,15 @@ class DevEngine implements EngineEvents {
   }
 }
 
+/** A model's folder, and the npm packages that its bundle leaves out. */
+export interface DevSource {
+  readonly dir: string;
+  readonly externals: readonly string[];
+}
+
 export class DevServer {
   readonly #port: DevPort;
-  readonly #dir: string;
+  readonly #source: DevSource;
   readonly #config: ServeConfig;
   readonly #folder: RunFolder;
   readonly #place: ReturnType<typeof meetingPlace>;
@@ -91,21 +97,21 @@ export class DevServer {
   #hasFailed = false;
   #isStopping = false;
 
-  private constructor(dir: string, config: ServeConfig, folder: RunFolder) {
+  private constructor(source: DevSource, config: ServeConfig, folder: RunFolder) {
     this.#port = new DevPort(config);
-    this.#dir = dir;
+    this.#source = source;
     this.#config = config;
     this.#folder = folder;
     this.#place = meetingPlace({ config, folder, count: COUNT, port: this.#port.port });
     this.#changes = new Changes(() => void this.#changed());
-    this.#changes.add(dir, { recursive: true });
+    this.#changes.add(source.dir, { recursive: true });
   }
 
   /** @throws SconceError `address_in_use`, `processes_unavailable` */
-  static async open(dir: string, config: ServeConfig): Promise<DevServer> {
+  static async open({ dir, externals }: DevSource, config: ServeConfig): Promise<DevServer> {
     await using opened = new AsyncDisposableStack();
     const folder = opened.use(await makeRunFolder());
-    const server = new DevServer(resolve(dir), config, folder);
+    const server = new DevServer({ dir: resolve(dir), externals }, config, folder);
     opened.move();
     return server;
   }
@@ -188,7 +194,8 @@ export class DevServer {
     this.#current = { index, facts, front, engine, door: new FrontDoor(unix) };
     this.#port.door = this.#current.door;
     const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
-    if (before === undefined) log.info(`Listening on ${this.#port.url.origin}, and watching ${this.#dir} (${took})`);
+    if (before === undefined)
+      log.info(`Listening on ${this.#port.url.origin}, and watching ${this.#source.dir} (${took})`);
     else log.info(`Changed: ${packaged.repository} is served anew after ${took}${keeps ? ", its weights stayed" : ""}`);
     if (before !== undefined) this.#retire(before, engine);
   }
@@ -209,7 +216,7 @@ export class DevServer {
     const timeoutS = Math.min(MOST_LOAD_S, this.#config.timeout);
     const child = new Child({
       role: "declare",
-      start: { dir: this.#dir, folder: this.#folder.path, timeoutS },
+      start: { ...this.#source, folder: this.#folder.path, timeoutS },
       onMessage: (message) => {
         if (message.kind === "ready") resolve(declaredFacts.parse(message.told));
         if (message.kind === "failed")

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
+import { missingFile } from "../../command-line/missing-file.ts";
 import { modelStore } from "../../command-line/model-source.ts";
 import { SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
@@ -26,13 +27,13 @@ interface PreparedFolder extends Disposable {
   readonly program?: string | undefined;
 }
 
-/** The folder that was given, or one that is written for weights alone; that one is removed again, unless it was asked for with --eject. */
+/** The given folder. For weights alone a folder is written, and removed on disposal; --eject keeps it. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
   const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
   const kept = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-      throw new SconceError("usage", `there is no ${given}: expected a model's folder, or a file of weights`);
+      throw new SconceError("usage", `${missingFile(given)}; expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
       throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
     await modelStore.prepareLibraries();

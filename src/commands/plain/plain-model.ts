@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { messageOf, SconceError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { Archive } from "../../native/archive.ts";
-import { programFile, readProgram, requireEvalMode } from "../../native/program.ts";
+import { packageSource, programFile, readProgram, requireEvalMode } from "../../native/program.ts";
 import { describeFile } from "../../native/weights-kind.ts";
 import { compiledProgram } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
@@ -52,16 +52,16 @@ async function compiledRows(path: string, program: string): Promise<string> {
   const exported = inputsOfProgram(program);
   const [most, allowed] = [mostRows(packageInputs(compiled) ?? exported), mostRows(exported)];
   if (most < allowed) {
-    const free = allowed === Number.POSITIVE_INFINITY ? "any number" : allowed;
+    const free = allowed === Number.POSITIVE_INFINITY ? "any number of" : `up to ${allowed}`;
     log.warn(
-      `${basename(path)} takes ${free} of rows, its compiled package at most ${most}, after the ${exampleRows(exported)} rows of the example: export it with an example of ${most + 1} rows for larger batches`,
+      `${basename(path)} takes ${free} rows, its compiled package at most ${most}, as its example had ${exampleRows(exported)}: export it with an example of ${most + 1} rows for larger batches`,
     );
   }
   return compiled;
 }
 
 function packageInputs(path: string): TensorInput[] | undefined {
-  return inputsOfSource(Archive.open(path)?.text(/\.wrapper\.cpp$/) ?? "");
+  return inputsOfSource(Archive.open(path)?.text(packageSource) ?? "");
 }
 
 function exampleRows(inputs: readonly TensorInput[]): number | string {
@@ -89,12 +89,12 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   const named = program === undefined ? undefined : inputsOfProgram(program);
   const weights = await runnableWeights(path, options.isCompiled);
   const compiled = Archive.open(weights);
-  const source = compiled?.text(/\.wrapper\.cpp$/);
+  const source = compiled?.text(packageSource);
   /** That a package was compiled for; TorchScript runs on any. */
   const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(compiled?.text(/_metadata\.json$/) ?? "")?.[1];
   const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
   const file = basename(path);
-  const maxRows = mostRows(inputs);
+  const maxRows = Math.min(mostRows(inputs), mostRows(inputsOfSource(source ?? "") ?? inputs));
   const outputs = await probeOutputs({
     path: weights,
     device: device ?? "cpu",

@@ -7,19 +7,19 @@ import { itemCheck } from "../../engine/item-check.ts";
 import { batchSizeFor } from "../../engine/open-runners.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
-import { exampleOrZeros, warmUp } from "../../engine/warm-up.ts";
+import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { codedError, SconceError } from "../../errors.ts";
 import { AddressGuard } from "../../fetching/address-guard.ts";
 import { Fetcher } from "../../fetching/fetcher.ts";
 import { log } from "../../log.ts";
 import type { Tensor } from "../../model/tensor.ts";
-import { batchStacker } from "../../native/binding.ts";
 import { ItemPipeline } from "../../serving/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../serving/set-up.ts";
 import { type Trial, type TriedOutput, tryOutputs, tryPostprocess } from "../../serving/trial.ts";
 import { slowStep } from "../../slow-step.ts";
 import { exportedProgram, exportedText, inputsOfProgram } from "../plain/exported-program.ts";
 import { fixedBatchText } from "../plain/tensor-input.ts";
+import { type BatchTimes, batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
 import { type ComparedReference, compareWithReference } from "./compared-reference.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { shortestMs } from "./shortest-time.ts";
@@ -31,16 +31,8 @@ export interface Finding {
   readonly mistake: string;
   readonly error: SconceError;
   readonly python: string | undefined;
-  /** What `build` does: it refuses the model, refuses it without --allow-random, or warns. */
-  readonly effect: "refused" | "unsteady" | "warned";
-}
-
-export interface BatchTimes {
-  readonly size: number;
-  readonly stackMs: number;
-  /** With the stacking. */
-  readonly forwardMs: number;
-  readonly peakBytes: number | undefined;
+  /** `build` refuses the model, refuses it without --allow-random, warns, or does not look. */
+  readonly effect: "refused" | "unsteady" | "warned" | "unseen";
 }
 
 /** Largest difference of two elements of an output: run again, in a batch, and beside a longer item; undefined where that was not run. */
@@ -53,10 +45,12 @@ interface Differences {
 export interface Examination {
   readonly stages: { readonly stage: string; readonly ms: number }[];
   readonly batches: BatchTimes[];
-  /** Sizes other than the example's that were tried. */
+  /** Runs with other sizes than the example's. */
   readonly sizes: TriedSize[];
   /** Guards of the exported programs, as PyTorch writes them. */
   readonly guards: string[];
+  /** The least batch size with nearly the best throughput. */
+  proposedBatchSize: number | undefined;
   differences: Differences | undefined;
   /** Calls whose outputs were compared with PyTorch's. */
   reference: ComparedReference | undefined;
@@ -68,6 +62,7 @@ export interface Examination {
 
 export function newExamination(): Examination {
   const unknown = {
+    proposedBatchSize: undefined,
     differences: undefined,
     reference: undefined,
     weightsBytes: undefined,
@@ -79,8 +74,9 @@ export function newExamination(): Examination {
 
 /** A batch that would take longer is not run: one item alone tells of a slow model. */
 const MOST_BATCH_MS = 20_000;
-/** Longest that other sizes are tried for. */
+/** Longest that other sizes are tried for, and about how many items one size runs. */
 const SIZES_MS = 5000;
+const SIZE_RUNS = 10;
 
 export interface ExamineOptions {
   /** Whether stages and batches are measured; else each runs as often as it takes to find mistakes. */
@@ -94,20 +90,20 @@ export interface ExamineOptions {
 }
 
 /**
- * Goes as far as the model does; what stopped it is the last of the findings.
- * @param told is filled as the stages end
+ * Runs until a stage fails; the failure is the last finding.
+ * @param report is filled as the stages end
  * @returns the tensors of the example, where they went through every stage
  */
 export async function examine(
   source: SourceModel,
-  told: Examination,
+  report: Examination,
   options: ExamineOptions,
 ): Promise<readonly Tensor[] | undefined> {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   try {
-    return await new Stages(source, told, options).run(fetcher);
+    return await new Stages(source, report, options).run(fetcher);
   } catch (error) {
-    told.findings.push(findingOf(error, Object.keys(source.model.tensors.inputs)));
+    report.findings.push(findingOf(error, Object.keys(source.model.tensors.inputs)));
     return undefined;
   }
 }
@@ -121,14 +117,15 @@ export function findingOf(error: unknown, inputs: readonly string[] = []): Findi
 
 class Stages {
   readonly #source: SourceModel;
-  readonly #told: Examination;
+  readonly #report: Examination;
   readonly #options: ExamineOptions;
   /** The largest batch that ran. */
   #largest = 0;
+  #itemMs = 0;
 
-  constructor(source: SourceModel, told: Examination, options: ExamineOptions) {
+  constructor(source: SourceModel, report: Examination, options: ExamineOptions) {
     this.#source = source;
-    this.#told = told;
+    this.#report = report;
     this.#options = options;
   }
 
@@ -136,13 +133,13 @@ class Stages {
     const { model, pathOf, example } = this.#source;
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
-    this.#told.device = devices.join(", ");
+    this.#report.device = devices.join(", ");
     // Measured threads are found from one upwards.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
     const { result: runners, peakBytes } = await peakMemory(() =>
       this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads, instances: 1 })),
     );
-    this.#told.weightsBytes = peakBytes;
+    this.#report.weightsBytes = peakBytes;
     try {
       await this.#timed("setup", () => runSetup(model, pathOf));
       const pipeline = new ItemPipeline(model, fetcher);
@@ -160,6 +157,7 @@ class Stages {
       const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
       if (unsteady !== undefined) this.#find(undefined, unsteady, "unsteady");
       await this.#otherSizes(runner, item);
+      if (this.#report.findings.length === 0) this.#report.proposedBatchSize = proposedBatchSize(this.#report.batches);
       const { input, tensors } = prepared;
       const { padded } = itemCheck(model.tensors.inputs)(tensors);
       const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
@@ -171,7 +169,7 @@ class Stages {
     }
   }
 
-  /** Which sizes run, and how fast where that is measured. @returns the outputs of one item */
+  /** Finds the batch sizes that run, and measures them. @returns the outputs of one item */
   async #batches(
     runners: readonly Runner[],
     runner: Runner,
@@ -189,9 +187,8 @@ class Stages {
     const works: number[] = [];
     let results: readonly Tensor[] | undefined;
     let alone: unknown;
-    let itemMs = 0;
     for (const size of new Set([1, Math.min(2, most), most])) {
-      if (itemMs * size > MOST_BATCH_MS) break;
+      if (this.#itemMs * size > MOST_BATCH_MS) break;
       const begun = performance.now();
       try {
         const running = slowStep(
@@ -200,7 +197,7 @@ class Stages {
         );
         const given = await (size === 1 ? this.#timed("warm: first run", () => running) : running);
         if (size === 1) results = given;
-        itemMs = (performance.now() - begun) / size;
+        this.#itemMs = (performance.now() - begun) / size;
         works.push(size);
       } catch (error) {
         const worked = works.at(-1) ?? 0;
@@ -218,41 +215,20 @@ class Stages {
       );
     if (results === undefined) return undefined;
     this.#largest = works.at(-1) ?? 1;
-    if (this.#options.isMeasured) await this.#measure(runners, runner, { item, sizes: works });
+    if (this.#options.isMeasured) {
+      const { threads, batches } = await measureBatches(runners, { model: this.#source.model, item, sizes: works });
+      this.#report.threads = threads;
+      this.#report.batches.push(...batches);
+    }
     return results;
   }
 
-  /** With the threads that serve would decide on. */
-  async #measure(
-    runners: readonly Runner[],
-    runner: Runner,
-    { item, sizes }: { readonly item: readonly Tensor[]; readonly sizes: readonly number[] },
-  ): Promise<void> {
-    const { settings, tensors } = this.#source.model;
-    const warm = await warmUp({
-      runners,
-      inputs: tensors.inputs,
-      item: Object.fromEntries(Object.keys(tensors.inputs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : []))),
-      maxBatchSize: this.#largest,
-      threads: settings.threads,
-      cores: availableParallelism(),
-    });
-    this.#told.threads = warm.threads;
-    const stack = batchStacker(tensors.inputs);
-    for (const size of sizes) {
-      const batch = batchOf(item, size);
-      const stackMs = await shortestMs(async () => stack(batch));
-      const { result: forwardMs, peakBytes } = await peakMemory(() => shortestMs(() => runner.run(batch)));
-      this.#told.batches.push({ size, stackMs, forwardMs, peakBytes });
-    }
-  }
-
-  /** Of batches that the weights do not leave free. */
+  /** Warns where the weights fix the batch or fill it up. */
   #warnOfRows(): void {
     const { model, pathOf } = this.#source;
     const facts = weightsFacts(model, pathOf);
     for (const { file, guards, inputs, isCompiled } of facts) {
-      this.#told.guards.push(...guards);
+      this.#report.guards.push(...guards);
       const rows = inputs[0]?.sizes[0];
       const least = typeof rows === "object" ? rows.min : rows;
       if (isCompiled && least !== undefined && least > FREE_LEAST) {
@@ -276,7 +252,7 @@ class Stages {
       const differences = tried.flatMap((output) => of(output) ?? []);
       return differences.length === 0 ? undefined : Math.max(...differences);
     };
-    this.#told.differences = {
+    this.#report.differences = {
       again: largest((output) => output.again) ?? 0,
       together: largest((output) => output.together),
       padded: largest((output) => output.padded),
@@ -298,7 +274,7 @@ class Stages {
       "Comparing with PyTorch",
       compareWithReference(runner, { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#largest }),
     );
-    this.#told.reference = compared;
+    this.#report.reference = compared;
     if (compared.missing !== undefined && !this.#options.isMeasured)
       log.info(`The outputs are not compared with PyTorch: ${compared.missing}`);
     for (const difference of compared.differences) this.#find(undefined, difference, "refused");
@@ -308,13 +284,13 @@ class Stages {
   async #otherSizes(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model, pathOf } = this.#source;
     const [facts] = model.predict === undefined ? weightsFacts(model, pathOf) : [];
-    if (facts === undefined || this.#told.findings.some(({ effect }) => effect === "unsteady")) return;
+    if (facts === undefined || this.#report.findings.some(({ effect }) => effect === "unsteady")) return;
     const begun = performance.now();
     for (const { name, size, item: other } of trialSizes(model.tensors.inputs, item, facts.inputs)) {
-      if (performance.now() - begun > SIZES_MS) return;
+      if (performance.now() - begun + SIZE_RUNS * this.#itemMs > SIZES_MS) return;
       const tried = await tryOutputs(runner, this.#trialOf([other, other])).catch(codedError);
       const refused = tried instanceof SconceError ? tried.message : undefined;
-      this.#told.sizes.push({ name, size, refused });
+      this.#report.sizes.push({ name, size, refused });
       if (tried instanceof SconceError) continue;
       const fault = tried.find((output) => output.fault !== undefined)?.fault;
       if (fault === undefined) continue;
@@ -326,20 +302,20 @@ class Stages {
   #trialOf(items: Trial["items"]): Trial {
     const { tensors, settings } = this.#source.model;
     const maxBatchSize = settings.batchSize === undefined ? undefined : this.#largest;
-    return { tensors, items, maxBatchSize, isOnCpu: this.#told.device === "cpu" };
+    return { tensors, items, maxBatchSize, isOnCpu: this.#report.device === "cpu" };
   }
 
   async #timed<T>(stage: string, task: () => Promise<T>): Promise<T> {
     const begun = performance.now();
     const result = await task();
-    this.#told.stages.push({ stage, ms: performance.now() - begun });
+    this.#report.stages.push({ stage, ms: performance.now() - begun });
     return result;
   }
 
   /** The last result; the shortest time of several. */
   async #shortest<T>(stage: string, task: () => Promise<T>): Promise<T> {
     const result = await task();
-    if (this.#options.isMeasured) this.#told.stages.push({ stage, ms: await shortestMs(task) });
+    if (this.#options.isMeasured) this.#report.stages.push({ stage, ms: await shortestMs(task) });
     return result;
   }
 
@@ -353,16 +329,12 @@ class Stages {
 
   #findError(error: SconceError, mistake = mistakeIn(error.message), effect: Finding["effect"] = "refused"): void {
     const python = mistake?.python(Object.keys(this.#source.model.tensors.inputs));
-    this.#told.findings.push({ mistake: mistake?.name ?? "model", error, python, effect });
+    this.#report.findings.push({ mistake: mistake?.name ?? "model", error, python, effect });
   }
 }
 
 /** Rows that every compiled package asks for: tracing takes it that a free batch is not 1. */
 const FREE_LEAST = 2;
-
-function batchOf(item: readonly Tensor[], size: number): (readonly Tensor[])[] {
-  return Array<readonly Tensor[]>(size).fill(item);
-}
 
 function untried(item: readonly Tensor[] | undefined): string {
   return item === undefined

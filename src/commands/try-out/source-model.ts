@@ -23,6 +23,8 @@ export interface SourceOptions {
   readonly weights?: string | undefined;
   /** Whether exported programs are compiled, which they are anyway where nothing else runs them. */
   readonly isCompiled?: boolean;
+  /** npm packages that the bundle leaves out. */
+  readonly externals?: readonly string[];
   /** Seconds that one call of the model's code may take. */
   readonly timeoutS: number;
 }
@@ -45,11 +47,11 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
  * @throws SconceError `model_invalid`, or what the task throws
  */
 export async function withSource<T>(
-  { dir, weights: given, isCompiled = false, timeoutS }: SourceOptions,
+  { dir, weights: given, isCompiled = false, externals, timeoutS }: SourceOptions,
   task: (source: SourceModel) => Promise<T>,
 ): Promise<T> {
   const weights = given === undefined ? undefined : resolve(given);
-  const { code, native, sources } = await bundleModel(dir);
+  const { code, native, sources } = await bundleModel(dir, externals);
   return elsewhere(async () => {
     using limit = new TimeLimit(timeoutS * 1000);
     const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));

@@ -1,9 +1,9 @@
-/** What the files of a model's weights say of themselves: their batches, their guards, the ranges of their free sizes. */
+/** Facts that files of weights state: their batches, their guards, the ranges of their free sizes. */
 import { z } from "zod";
 import type { Model } from "../../model/define.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
 import { Archive } from "../../native/archive.ts";
-import { programFile } from "../../native/program.ts";
+import { packageSource, programFile } from "../../native/program.ts";
 import { resized } from "../../serving/trial-items.ts";
 import { inputsOfProgram } from "../plain/exported-program.ts";
 import { inputsOfSource } from "../plain/package-source.ts";
@@ -12,7 +12,7 @@ import type { TensorInput } from "../plain/tensor-input.ts";
 export interface WeightsFacts {
   readonly file: string;
   readonly inputs: readonly TensorInput[];
-  /** Of an exported program, as PyTorch writes them. */
+  /** The guards of an exported program, as PyTorch writes them. */
   readonly guards: readonly string[];
   /** Compiled weights fill smaller batches up. */
   readonly isCompiled: boolean;
@@ -29,12 +29,12 @@ export function weightsFacts({ weights }: Model, pathOf: (name: string) => strin
       const guards = guardsSchema.parse(JSON.parse(program)).guards_code ?? [];
       return [{ file, inputs: inputsOfProgram(program), guards, isCompiled: false }];
     }
-    const inputs = inputsOfSource(archive?.text(/\.wrapper\.cpp$/) ?? "");
+    const inputs = inputsOfSource(archive?.text(packageSource) ?? "");
     return inputs === undefined ? [] : [{ file, inputs, guards: [], isCompiled: true }];
   });
 }
 
-/** One free size of the model's inputs, and where it stands. */
+/** A free size, and the dimensions of the inputs that have it. */
 interface FreeRange {
   readonly name: string;
   readonly places: Set<string>;
@@ -56,8 +56,8 @@ export interface TriedSize {
   readonly refused: string | undefined;
 }
 
-/** Times that a size may be the example's, where its range goes further. */
-const MOST_GROWTH = 4;
+/** Where a range goes further, a size ends at this multiple of the example's: larger items might not fit into memory. */
+const MOST_GROWTH = 2;
 
 /** Items of other sizes: at both ends of each free range, beside the example's size and within the range. */
 export function trialSizes(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): SizedItem[] {

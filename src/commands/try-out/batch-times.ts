@@ -1,0 +1,83 @@
+/** How long batches of a model take, and the batch size that this proposes. */
+import { availableParallelism } from "node:os";
+import type { Runner } from "../../engine/runner.ts";
+import { doublings, warmUp } from "../../engine/warm-up.ts";
+import type { Model } from "../../model/define.ts";
+import type { Tensor } from "../../model/tensor.ts";
+import { batchStacker } from "../../native/binding.ts";
+import { peakMemory } from "./peak-memory.ts";
+import { shortestMs } from "./shortest-time.ts";
+
+export interface BatchTimes {
+  readonly size: number;
+  readonly stackMs: number;
+  /** With the stacking. */
+  readonly forwardMs: number;
+  readonly peakBytes: number | undefined;
+}
+
+/** Limits of the batches that are measured for a proposal. */
+const MOST_PROPOSED = 64;
+const PROPOSED_MS = 1000;
+/** A batch size with this part of the best throughput is proposed: in larger batches items wait longer for little. */
+const NEARLY_BEST = 0.9;
+
+export interface Measuring {
+  readonly model: Pick<Model, "tensors" | "settings">;
+  /** The tensors of the example. */
+  readonly item: readonly Tensor[];
+  /** Batch sizes that have run. */
+  readonly sizes: readonly number[];
+}
+
+/** Measures these sizes and the powers of two, with the threads that serve would choose. A model whose items run alone has no other sizes. */
+export async function measureBatches(
+  runners: readonly Runner[],
+  { model, item, sizes }: Measuring,
+): Promise<{ readonly threads: number; readonly batches: readonly BatchTimes[] }> {
+  const { settings, tensors } = model;
+  const [runner] = runners;
+  const { threads } = await warmUp({
+    runners,
+    inputs: tensors.inputs,
+    item: Object.fromEntries(Object.keys(tensors.inputs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : []))),
+    maxBatchSize: sizes.at(-1) ?? 1,
+    threads: settings.threads,
+    cores: availableParallelism(),
+  });
+  if (runner === undefined) return { threads, batches: [] };
+  const stack = batchStacker(tensors.inputs);
+  const measure = async (size: number): Promise<BatchTimes> => {
+    const batch = batchOf(item, size);
+    const { result: forwardMs, peakBytes } = await peakMemory(() => shortestMs(() => runner.run(batch)));
+    return { size, stackMs: await shortestMs(async () => stack(batch)), forwardMs, peakBytes };
+  };
+  const batches: BatchTimes[] = [];
+  for (const size of sizes) batches.push(await measure(size));
+  const most = settings.batchSize === 1 ? 1 : Math.min(MOST_PROPOSED, runner.mostRows ?? MOST_PROPOSED);
+  for (const size of doublings(most).filter((other) => !sizes.includes(other))) {
+    const itemMs = Math.min(...batches.map((each) => 1 / throughput(each)));
+    if (itemMs * size > PROPOSED_MS) break;
+    // The weights may refuse batches beyond the declared size.
+    const times = await measure(size).catch(() => undefined);
+    if (times === undefined) break;
+    batches.push(times);
+  }
+  return { threads, batches: batches.toSorted((one, other) => one.size - other.size) };
+}
+
+/** @returns undefined where only one size was measured */
+export function proposedBatchSize(batches: readonly BatchTimes[]): number | undefined {
+  if (batches.length < 2) return undefined;
+  const best = Math.max(...batches.map(throughput));
+  return batches.find((each) => throughput(each) >= NEARLY_BEST * best)?.size;
+}
+
+/** Items a millisecond. */
+function throughput({ size, forwardMs }: BatchTimes): number {
+  return size / forwardMs;
+}
+
+export function batchOf(item: readonly Tensor[], size: number): (readonly Tensor[])[] {
+  return Array<readonly Tensor[]>(size).fill(item);
+}

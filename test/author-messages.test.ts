@@ -1,0 +1,141 @@
+/** Messages for authors: a wrong name, a missing await, a missing file, a missing package. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { hookMessage } from "../src/model/hook-fault.ts";
+import { describeFile } from "../src/native/weights-kind.ts";
+import { cli } from "./helpers/cli.ts";
+import { mistakes } from "./helpers/mistakes.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Fixtures, fixtures } from "./helpers/weights.ts";
+
+setDefaultTimeout(120_000);
+
+let dir: TempDir;
+let weights: Fixtures;
+let wrong: string;
+beforeAll(async () => {
+  [dir, weights, wrong] = await Promise.all([tempDir(), fixtures(), mistakes()]);
+}, 600_000);
+afterAll(() => dir[Symbol.asyncDispose]());
+
+const env = () => ({ SCONCE_HOME: dir.join("home") });
+
+describe("a hook that fails", () => {
+  const four = {
+    tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",
+    preprocess: "({ x }) => ({ x: tensor(new Float32Array(4).fill(x), [4]) })",
+    weights: '"tokens.pt"',
+  };
+  const predict = (body: string) => `async ({ x }, { model }) => { ${body} }`;
+  const ids = "tensor(new BigInt64Array(1), [1, 1])";
+  const called = `model.call("forward", ${ids}, tensor(new Float32Array(1), [1, 1]))`;
+
+  test.each([
+    [
+      "postprocess reads an output that is not declared",
+      { weights: '"deep.pt"', postprocess: "({ scores }) => ({ y: scores.data[0] })" },
+      `postprocess failed: undefined is not an object (evaluating 'scores.data'); the model declares no output "scores" under tensors, it declares y (model.ts:`,
+    ],
+    [
+      "preprocess awaits no promise",
+      {
+        weights: '"deep.pt"',
+        preprocess: "() => { const { data } = Promise.resolve({}); return { x: tensor(data, [4]) }; }",
+      },
+      "a tensor's data is a typed array, not undefined; is an await missing before what made it?",
+    ],
+    [
+      "predict reads what a promise will give",
+      { predict: predict(`const found = ${called}; return { y: found.mean.data }`) },
+      "predict failed: undefined is not an object (evaluating 'found.mean.data'); ",
+    ],
+    [
+      "predict takes a dict for a list",
+      { predict: predict(`const [mean] = await ${called}; return { y: mean }`) },
+      "is not iterable; call gives a dict or a named tuple as an object: read its fields by name",
+    ],
+    [
+      "predict gives a promise",
+      { predict: predict(`return { y: ${called} }`) },
+      'predict gave a promise as "y": await the call that makes it',
+    ],
+  ])("%s", async (name, change, message) => {
+    const folder = await writeModel(dir, modelText({ ...four, ...change }), name);
+    for (const file of ["deep.pt", "tokens.pt"]) await copyFile(weights.path(file), join(folder, file));
+    const { code, stderr } = await cli(["build", folder], { env: env() });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(message) });
+  });
+
+  test("keeps its message where no cause is likely", () => {
+    const hook = { name: "postprocess", given: ["y"] } as const;
+    expect(hookMessage(new Error("undefined is not an object (evaluating 'a.data')"), hook)).not.toContain(";");
+    expect(hookMessage(new TypeError("x is not a function"), hook)).toBe("x is not a function");
+  });
+});
+
+describe("a file that is not there is said so, with the near names:", () => {
+  test.each([
+    ["init --from", ["init", "new", "--from", "nothere.pt2"]],
+    ["build", ["build", "nothere.pt2"]],
+    ["build --weights", ["build", ".", "--weights", "nothere.pt2"]],
+    ["check", ["check", "nothere.pt2"]],
+  ])("%s", async (_, args) => {
+    await Bun.write(dir.join("near/notthere.pt2"), "");
+    const { code, stderr } = await cli(args, { cwd: dir.join("near"), env: env() });
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining('there is no nothere.pt2; did you mean "notthere.pt2"?'),
+    });
+  });
+});
+
+test("the advice for a checkpoint names the entry that has the state dict", () => {
+  const advice = (file: string) => describeFile(join(wrong, file));
+  expect(advice("state.pth")).toContain("net.load_state_dict(torch.load(FILE));");
+  expect(advice("state-dict.pth")).toContain("net.load_state_dict(torch.load(FILE));");
+  expect(advice("nested.pth")).toContain('net.load_state_dict(torch.load(FILE)["model"]);');
+  expect(advice("nested-dict.pth")).toContain('net.load_state_dict(torch.load(FILE)["model"]);');
+  expect(advice("lightning.pth")).toContain('net.load_state_dict(torch.load(FILE)["state_dict"]);');
+});
+
+test("JSON and text that model.ts imports are bundled", async () => {
+  const imports = 'import labels from "./labels.json";\nimport words from "./words.txt" with { type: "text" };';
+  const use = 'if (labels[0] !== "cat" || words.trim() !== "hello") throw new Error("not there");';
+  const folder = await writeModel(dir, `${imports}\n${use}\n${modelText()}`, "imports");
+  await Bun.write(join(folder, "labels.json"), '["cat"]');
+  await Bun.write(join(folder, "words.txt"), "hello\n");
+  expect(await cli(["build", folder], { env: env() })).toMatchObject({ code: 0, stderr: "" });
+});
+
+describe("an npm package", () => {
+  test.each([
+    ["package-lock.json", "npm install"],
+    ["pnpm-lock.yaml", "pnpm add"],
+    ["yarn.lock", "yarn add"],
+    ["bun.lock", "bun add"],
+  ])("that is missing beside %s is installed by %s", async (lock, command) => {
+    const folder = await writeModel(dir, `import "@left/pad/lib";\n${modelText()}`, lock);
+    await Bun.write(join(folder, lock), "");
+    const { code, stderr } = await cli(["build", folder], { env: env() });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringContaining(
+        `model.ts:1: the package @left/pad is not installed: ${command} @left/pad, or leave it out with --external @left/pad`,
+      ),
+    });
+  });
+
+  test("with native code that the model does without is left out with --external", async () => {
+    const optional =
+      'let fast; try { fast = require("fast/part"); } catch {}\nif (fast !== undefined) throw new Error("bundled");';
+    const folder = await writeModel(dir, `${optional}\n${modelText()}`, "optional");
+    await Bun.write(join(folder, "node_modules/fast/part.js"), 'module.exports = require("./fast.node");');
+    await copyFile(join(import.meta.dir, "../build/Release/sconce.node"), join(folder, "node_modules/fast/fast.node"));
+    const refused = await cli(["build", folder], { env: env() });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("or leave it out with --external fast") });
+    expect((await cli(["build", folder, "--external", "fast"], { env: env() })).code).toBe(0);
+    expect((await cli(["check", folder, "--external", "fast"], { env: env() })).stdout).not.toContain("fast.node");
+  });
+});
