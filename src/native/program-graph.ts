@@ -75,8 +75,9 @@ export function programText(program: ExportedProgram): ProgramText {
   if (mutation !== undefined) throw new Error(`it has a ${mutation}: a run changes what the next one reads`);
   const guards = programGuards(guardsOf(program));
   const { inputs } = guards;
+  if (inputs.length === 0) throw new Error("it takes no tensors");
   // The program names the device of its export; its tensors are made on the device of its inputs.
-  const lines = [`${DEVICE} = ${inputs[0] ?? "self.w0"}.device`, ...values.lines(graph.nodes)];
+  const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph.nodes)];
   const outputs = graph.outputs.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
   lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
   const parameters = inputs.map((name) => `, ${name}: Tensor`).join("");
