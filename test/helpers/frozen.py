@@ -255,9 +255,9 @@ NETWORKS = {
     "chosen": (Chosen, PICTURE),
 }  # fmt: skip
 SCRIPTED_ONLY = {"branch", "interface", "chosen"}
-# What it writes into the statistics is refused there.
+# Decomposition turns the statistics into a buffer mutation, which sconce refuses.
 NOT_DECOMPOSED = {"training"}
-# Not the cells, which scripting takes with other arguments.
+# The cells take tuples in eager mode only.
 NOT_SCRIPTED = {"long short-term memory", "recurrent cell", "gated cell"}
 
 
