@@ -168,8 +168,7 @@ class Freezer {
   }
 
   /**
-   * Passes that run what is constant now, as it would be run later, and leave out what is never run. None compares constants by value:
-   * -0.0 equals 0.0 there.
+   * Runs constant nodes now and removes dead ones. Passes that merge equal constants are left out: for libtorch -0.0 equals 0.0.
    */
   void simplify() {
     torch::jit::EliminateDeadCode(graph_);
@@ -209,8 +208,8 @@ class Freezer {
 };
 
 /**
- * The methods that `forward` called are freed. Its nodes still point to them, for whoever asks where an error was thrown
- * (InterpreterStateImpl::callstack), which is each error: they get `forward` in the place of these.
+ * Inlined nodes point to the methods that they came from, which are freed. The interpreter reads those pointers for each error
+ * (InterpreterStateImpl::callstack), so every node gets `forward` instead.
  */
 void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
   any_node(block, [&](Node* node) {

@@ -10,10 +10,10 @@ namespace sconce {
 /**
  * A module with `forward` alone, whose calls are inlined and whose weights are constants. Attributes that `forward` writes stay attributes.
  *
- * Stands for `torch::jit::freeze`, whose passes change values: it takes -0.0 and 0.0 for one constant, drops the addition of 0 (which makes
- * 0.0 of -0.0), and folds batch norms along a wrong dimension.
+ * Replaces `torch::jit::freeze`, whose passes change values. They merge the constants -0.0 and 0.0. They drop the addition of 0, though
+ * -0.0 + 0 is 0.0. They fold batch norms along a wrong dimension.
  *
- * @returns none where an attribute cannot be found, such as those of a module that is chosen while it runs
+ * @returns nothing for a graph that chooses a module at run time, or forks
  */
 std::optional<torch::jit::Module> freeze_weights(const torch::jit::Module& module);
 

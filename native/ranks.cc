@@ -11,7 +11,7 @@ namespace {
 
 using torch::jit::Node;
 
-/** What gives a tensor of the rank of its first input. */
+/** Operators whose result has the rank of their first input. */
 const Kinds same_rank = {
     "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::batch_norm", "aten::group_norm", "aten::layer_norm", "aten::instance_norm",
     "aten::native_batch_norm", "aten::_native_batch_norm_legit_no_training",
@@ -31,17 +31,17 @@ const Kinds same_rank = {
     "aten::flip", "aten::roll", "aten::cumsum", "aten::constant_pad_nd", "aten::pad", "aten::reflection_pad2d",
     "aten::add_", "aten::sub_", "aten::mul_", "aten::div_", "aten::max_pool2d_with_indices"};
 
-/** What gives a tensor of the rank of its largest input. */
+/** Operators that broadcast: the result has the largest rank of the inputs. */
 const Kinds broadcasts = {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::pow", "aten::maximum",
                           "aten::minimum", "aten::where"};
 
-/** What gives parts of its first input, in a list. */
+/** Operators that split their first input into a list. */
 const Kinds gives_list_of_parts = {"aten::chunk", "aten::split", "aten::split_with_sizes", "aten::tensor_split"};
 
-/** What gives a tensor with the sizes of a list. */
+/** Operators whose result has the sizes in a list of numbers. */
 const Kinds takes_sizes = {"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::expand", "aten::zeros", "aten::ones"};
 
-/** Whether a node may give another rank to a tensor that is there. */
+/** Whether a node may change the rank of an existing tensor. */
 bool changes_rank(const Node* node) {
   static const Kinds kinds = {"aten::resize_", "aten::resize_as_", "aten::unsqueeze_", "aten::squeeze_", "aten::set_", "aten::as_strided_"};
   const auto* schema = node->maybeSchema();
@@ -79,7 +79,7 @@ std::optional<int64_t> Ranks::find(const torch::jit::Value* value) {
     const auto constant = torch::jit::toIValue(value);
     return constant && constant->isTensor() ? std::optional(constant->toTensor().dim()) : std::nullopt;
   }
-  // What blocks are given may differ each time.
+  // The parameters of a loop may change with each iteration.
   if (node->kind() == c10::prim::Param) return std::nullopt;
   return find(node, value->offset());
 }
@@ -94,7 +94,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
     case c10::aten::linear: return of(node->input(1)) == 2 ? of(node->input(0)) : std::nullopt;
     case c10::aten::cat: {
       const auto rank = first_of_list(node);
-      // It leaves out tensors of the size [0], whatever the others have.
+      // Concatenation ignores tensors of size [0], whatever rank the others have.
       return rank && *rank > 1 ? rank : std::nullopt;
     }
     case c10::aten::unsqueeze: {
@@ -109,7 +109,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
       const auto rank = first_of_list(node);
       return rank ? std::optional(*rank + 1) : std::nullopt;
     }
-    // Both refuse an input of another rank than that of their weights.
+    // Both operators require an input of the rank of the weights.
     case c10::aten::convolution:
     case c10::aten::_convolution: return of(node->input(1));
     case c10::aten::flatten: {
@@ -157,7 +157,7 @@ std::optional<int64_t> Ranks::broadcast(const Node* node) {
   return largest;
 }
 
-/** Of the tensors in the list that is the first input: they have one rank. */
+/** Rank of the tensors in the list that is the first input. All have the same. */
 std::optional<int64_t> Ranks::first_of_list(const Node* node) {
   const Node* list = node->input(0)->node();
   if (list->kind() == c10::prim::ListConstruct && node->kind() != c10::prim::ListUnpack) {

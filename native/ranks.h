@@ -15,7 +15,7 @@ class Ranks {
   /** @param inputs of the graph's inputs, in their order; none where any rank may be given */
   Ranks(torch::jit::Graph& graph, const std::vector<std::optional<int64_t>>& inputs);
 
-  /** None where the graph does not prove it. */
+  /** Nothing if the graph does not prove the rank. */
   std::optional<int64_t> of(const torch::jit::Value* value);
 
  private:
