@@ -26,7 +26,10 @@ const starts = [16, 224];
  * @throws SconceError `weights_invalid` where they don't run, or an output has no batch dimension
  */
 export async function probeOutputs({ path, device, inputs, outputNames, maxRows, isFilled }: ProbeOptions) {
-  const named = inputs.map(({ name, dtype }) => [name, { dtype, dims: [] }] as const);
+  const named = inputs.map(({ name, dtype, sizes }) => {
+    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
+    return [name, { dtype, dims }] as const;
+  });
   const declared = outputNames === undefined ? { inputs: Object.fromEntries(named), outputs: {} } : {};
   const session = await openSession({ path, device, threads: 1, ...declared });
   try {
