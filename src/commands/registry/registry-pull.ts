@@ -3,15 +3,11 @@ import { formatBytes } from "../../bytes.ts";
 import { abortable } from "../../command-line/abortable.ts";
 import { Progress } from "../../command-line/progress.ts";
 import { messageOf, SconceError } from "../../errors.ts";
+import { isLoopback } from "../../fetching/loopback.ts";
 import { log } from "../../log.ts";
 import { type PullResult, pull } from "../../registry/pull.ts";
 import { Registry } from "../../registry/registry.ts";
-import {
-  formatRemote,
-  isLoopback,
-  parseRemoteReference,
-  type RemoteReference,
-} from "../../registry/remote-reference.ts";
+import { formatRemote, parseRemoteReference, type RemoteReference } from "../../registry/remote-reference.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 import { latestTag } from "../../store/reference.ts";
 import type { ModelStore } from "../../store/store.ts";
