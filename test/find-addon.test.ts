@@ -15,7 +15,9 @@ test("where none fits, one line says what was found and what there is", async ()
     `torch 2.16.0 in ${newer}, but this sconce has addons for 2.9 to 2.14; install one with \`sconce libtorch install\`, or name another with LIBTORCH`,
   );
   const unknown = dir.join("unknown");
-  expect(() => addonFor(unknown, dir.path)).toThrow(`torch of no known version in ${unknown}, but this sconce has addons`);
+  expect(() => addonFor(unknown, dir.path)).toThrow(
+    `torch of no known version in ${unknown}, but this sconce has addons`,
+  );
 });
 
 async function addons(...minors: string[]): Promise<TempDir> {
