@@ -62,12 +62,17 @@ export interface ErrorDetails {
   readonly retryAfterS?: number;
   readonly refusal?: Refusal;
   readonly at?: string | undefined;
+  /** What mends it; it ends the message, too. */
+  readonly mend?: string;
 }
 
 /** An error whose message may be shown to the person it concerns; `cause` keeps what led to it. */
 export class SconceError extends Error {
   override readonly name = "SconceError";
   readonly code: ErrorCode;
+  /** The message without its mend. */
+  readonly withoutMend: string;
+  readonly mend: string | undefined;
   /** Of a body with `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
   /** When it is worth trying again, in seconds; with `queue_full`. */
@@ -78,8 +83,10 @@ export class SconceError extends Error {
   readonly at: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorDetails = {}) {
-    super(message, { cause: options.cause });
+    super(options.mend === undefined ? message : `${message}; ${options.mend}`, { cause: options.cause });
     this.code = code;
+    this.withoutMend = message;
+    this.mend = options.mend;
     this.faults = options.faults;
     this.retryAfterS = options.retryAfterS;
     this.refusal = options.refusal;

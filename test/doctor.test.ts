@@ -2,6 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
+import { bun, system } from "../src/doctor/machine.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
@@ -77,4 +78,14 @@ describe("sconce doctor", () => {
       expect(missing.check("data")).toMatchObject({ state: "fault", found: `${disk.path}/store cannot be written` });
     },
   );
+});
+
+test("asks for the Bun and the glibc that the documentation names", () => {
+  expect([bun("1.4.4").state, bun("1.4.5").state, bun("1.10.0").state]).toEqual(["fault", "ok", "ok"]);
+  expect([system("2.28"), system("2.33"), system("2.34"), system("2.100")].map(({ state }) => state)).toEqual([
+    "fault",
+    "fault",
+    "ok",
+    "ok",
+  ]);
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { chmod } from "node:fs/promises";
 import { Authorization } from "../src/registry/authorization.ts";
 import { findCredentials } from "../src/registry/credentials.ts";
+import { mannersOf } from "../src/registry/manners.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
@@ -60,7 +61,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     const env = await dockerConfig({ auths: { [`http://${registry.host}/v2/`]: { auth } } });
     const pushed = await run(env, "push", "digits:v1", `${registry.host}/team/digits`);
     const pulled = await run({ ...env, SCONCE_HOME: dir.join("pulled") }, "pull", `${registry.host}/team/digits:v1`);
-    expect([pushed.code, pulled.code, pulled.stdout]).toEqual([0, 0, "digits:v1\n"]);
+    expect([pushed.code, pulled.code, pulled.stdout]).toEqual([0, 0, `${registry.host}/team/digits:v1\n`]);
     expect(JSON.stringify([pushed, pulled])).not.toMatch(/s3cret|cmVhZGVy/);
   });
 
@@ -278,6 +279,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
       repository: "digits",
       actions: "pull",
       env: { HOME: dir.path, ...env },
+      manners: mannersOf("registry.example.com"),
       isPlain: false,
       send: () => Promise.reject(new Error("nothing may be sent")),
     });

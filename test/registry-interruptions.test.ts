@@ -193,31 +193,29 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   const chunkBytes = 150_000;
   const sent = (requests: readonly SeenRequest[]) => requests.map(({ headers }) => headers["content-range"]);
 
-  test("that is cut short between chunks goes on where it was", async () => {
-    let patches = 0;
-    await using proxy = await registryProxy(registry.port, ({ method }) => {
-      if (method === "PATCH") patches += 1;
-      return method === "PATCH" && patches === 3 ? { dropRequest: true } : undefined;
-    });
+  /** The requests that send weights: this registry forgets an upload whose request was cut short. */
+  function cutting(tricks: Readonly<Record<number, Trick>>) {
+    let count = 0;
+    return ({ method, headers }: SeenRequest): Trick | undefined => {
+      const isWhole = method === "PUT" && Number(headers["content-length"]) >= weightBytes;
+      if (!isWhole && method !== "PATCH") return undefined;
+      count += 1;
+      return tricks[count];
+    };
+  }
+
+  test("that is cut short goes on in chunks, after the last one", async () => {
+    const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropRequest: true } } as const;
+    await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`, { chunkBytes });
-    expect(sent(proxy.of("PATCH", /./))).toEqual([
-      "0-149999",
-      "150000-299999",
-      "300000-449999",
-      "300000-449999",
-      "450000-599999",
-    ]);
-    expect(proxy.of("GET", /uploads/).length).toBe(1);
+    expect(sent(proxy.of("PATCH", /./))).toEqual(["0-149999", "150000-299999", "150000-299999", "300000-449999"]);
     await expectPushed("cut/digits:v1");
   });
 
   test("begins anew where the registry gives the upload up", async () => {
-    let patches = 0;
-    await using proxy = await registryProxy(registry.port, ({ method }) => {
-      if (method === "PATCH") patches += 1;
-      // The registry has the chunk, which its client does not know: for this registry that is the end of the upload.
-      return method === "PATCH" && patches === 2 ? { dropAnswer: true } : undefined;
-    });
+    // The registry has the chunk, but the client does not know: this registry ends the upload.
+    const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropAnswer: true } } as const;
+    await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/anew/digits:v1`, { chunkBytes });
     expect(sent(proxy.of("PATCH", /./)).slice(0, 3)).toEqual(["0-149999", "150000-299999", "0-149999"]);
     await expectPushed("anew/digits:v1");

@@ -1,4 +1,4 @@
-/** Uploads in chunks, to a registry that keeps what it got of a chunk that was cut short, as the distribution spec allows. */
+/** Uploads to a registry that keeps what it received of a request that was cut short, as the distribution spec allows. */
 import { describe, expect, test } from "bun:test";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { ModelStore } from "../src/store/store.ts";
@@ -7,29 +7,41 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";
 
 type Fault =
-  /** The connection ends when so many bytes of the chunk are there, which are kept. */
+  /** The connection ends after so many bytes, which are kept. */
   | { readonly cutAfter: number }
+  /** The rest of the body is never read. */
+  | { readonly stallAfter: number }
   /** The chunk is kept, and answered as if it had been there before. */
   | "out of step"
+  /** Answered with 416 and a reason. */
+  | "refuse"
   /** The upload is forgotten. */
   | "forget";
 
-/** What became of it, and how it is asked for. */
 interface Uploads extends AsyncDisposable {
   readonly host: string;
-  /** Ranges of the chunks that came. */
-  readonly chunks: readonly string[];
+  /** Method and range of the requests that sent a part of the weights. */
+  readonly sent: readonly string[];
   /** By digest. */
   readonly blobs: ReadonlyMap<string, Buffer>;
   readonly manifests: readonly string[];
 }
 
-/** @param faults one for each chunk, in order */
-async function uploadServer(options: { faults?: readonly (Fault | undefined)[]; minChunk?: number }): Promise<Uploads> {
+interface UploadServerOptions {
+  /** One for each request that sends a part of the weights, in order. */
+  readonly faults?: readonly (Fault | undefined)[];
+  readonly minChunk?: number;
+  /** Larger chunks are refused with 416, as by GHCR. */
+  readonly maxChunk?: number;
+}
+
+const smallBytes = 5000;
+
+async function uploadServer(options: UploadServerOptions): Promise<Uploads> {
   const faults = [...(options.faults ?? [])];
   const sessions = new Map<string, Buffer>();
   const blobs = new Map<string, Buffer>();
-  const chunks: string[] = [];
+  const sent: string[] = [];
   const manifests: string[] = [];
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -57,12 +69,29 @@ async function uploadServer(options: { faults?: readonly (Fault | undefined)[]; 
     if (request.method === "GET") return void end(204, state());
     const from = request.headers["content-range"]?.split("-")[0];
     if (from !== undefined && Number(from) !== session.length) return void end(416, state());
-    const fault = request.method === "PATCH" ? faults.shift() : undefined;
-    if (request.method === "PATCH") chunks.push(request.headers["content-range"] ?? "");
-    if (typeof fault === "object") {
+    const length = Number(request.headers["content-length"] ?? 0);
+    const { method = "" } = request;
+    const refuse = () => {
+      request.resume();
+      response.writeHead(416, { ...state(), "Content-Type": "application/json" });
+      response.end('{"errors":[{"code":"BLOB_UPLOAD_INVALID","message":"chunk is too large"}]}');
+    };
+    if (method === "PATCH" && length > (options.maxChunk ?? Infinity)) {
+      sent.push(`PATCH refused`);
+      return refuse();
+    }
+    const isOfWeights = method === "PATCH" || length > smallBytes;
+    if (isOfWeights) sent.push(`${method} ${request.headers["content-range"] ?? "whole"}`);
+    const fault = isOfWeights ? faults.shift() : undefined;
+    if (fault === "refuse") return refuse();
+    if (typeof fault === "object" && "cutAfter" in fault) {
       const part = await bodyOf(request, fault.cutAfter);
       sessions.set(id, Buffer.concat([session, part.subarray(0, fault.cutAfter)]));
       request.socket.destroy();
+      return;
+    }
+    if (typeof fault === "object") {
+      await bodyOf(request, fault.stallAfter);
       return;
     }
     const whole = Buffer.concat([session, await bodyOf(request)]);
@@ -72,7 +101,7 @@ async function uploadServer(options: { faults?: readonly (Fault | undefined)[]; 
     }
     sessions.set(id, whole);
     if (fault === "out of step") return void end(416, state());
-    if (request.method === "PATCH") return void end(202, state());
+    if (method === "PATCH") return void end(202, state());
     const digest = `sha256:${new Bun.CryptoHasher("sha256").update(whole).digest("hex")}`;
     if (digest !== url.searchParams.get("digest")) {
       response.writeHead(400, { "Content-Type": "application/json" });
@@ -91,7 +120,7 @@ async function uploadServer(options: { faults?: readonly (Fault | undefined)[]; 
   if (address === null || typeof address === "string") throw new Error("the server has no port");
   return {
     host: `127.0.0.1:${address.port}`,
-    chunks,
+    sent,
     blobs,
     manifests,
     async [Symbol.asyncDispose]() {
@@ -116,51 +145,68 @@ async function bodyOf(request: IncomingMessage, bytes = Infinity): Promise<Buffe
   return Buffer.concat(pieces);
 }
 
-describe("an upload in chunks", () => {
+describe("an upload", () => {
   const chunkBytes = 100_000;
+  const whole = "PUT whole";
 
-  /** Pushes a model with weights of 250,000 bytes; the config and the code are small and go whole. */
-  async function pushed(faults: readonly (Fault | undefined)[], minChunk?: number): Promise<readonly string[]> {
+  /** Pushes a model with weights of 250,000 bytes; the config and the code are small. */
+  async function pushed(options: UploadServerOptions): Promise<readonly string[]> {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 250_000);
-    await using server = await uploadServer({ faults, ...(minChunk !== undefined && { minChunk }) });
+    await using server = await uploadServer(options);
     await pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { chunkBytes });
     const model = await store.resolve("digits");
     for (const { digest, path } of model.layers) {
       expect(server.blobs.get(digest)?.equals(await Bun.file(path).bytes())).toBe(true);
     }
     expect(server.manifests).toEqual([await Bun.file(store.blobPath(model.digest)).text()]);
-    return server.chunks;
+    return server.sent;
   }
 
-  test("sends one after the other", async () => {
-    expect(await pushed([])).toEqual(["0-99999", "100000-199999", "200000-249999"]);
+  test("is one request", async () => {
+    expect(await pushed({})).toEqual([whole]);
   });
 
-  test("takes chunks of the size that the registry asks for, up to the whole at once", async () => {
-    expect(await pushed([], 150_000)).toEqual(["0-149999", "150000-249999"]);
-    expect(await pushed([], 1_000_000)).toEqual([]);
+  test("that was cut short goes on in chunks", async () => {
+    const sent = await pushed({ faults: [{ cutAfter: 40_000 }, undefined, { cutAfter: 10_000 }] });
+    expect(sent).toEqual([whole, "PATCH 40000-139999", "PATCH 140000-239999", "PUT 150000-249999"]);
   });
 
-  test("goes on in the middle of a chunk that was cut short", async () => {
-    const [first, second, third] = await pushed([undefined, { cutAfter: 40_000 }]);
-    expect([first, second]).toEqual(["0-99999", "100000-199999"]);
-    expect(third).toBe("140000-239999");
+  test("goes on in chunks of the size that the registry asks for", async () => {
+    const cut = { cutAfter: 20_000 };
+    expect(await pushed({ faults: [cut], minChunk: 150_000 })).toEqual([
+      whole,
+      "PATCH 20000-169999",
+      "PUT 170000-249999",
+    ]);
+    expect(await pushed({ faults: [cut], minChunk: 1_000_000 })).toEqual([whole, "PUT 20000-249999"]);
   });
 
   test("goes on behind a chunk that the registry has already", async () => {
-    expect(await pushed([undefined, "out of step"])).toEqual(["0-99999", "100000-199999", "200000-249999"]);
+    const sent = await pushed({ faults: [{ cutAfter: 20_000 }, "out of step"] });
+    expect(sent).toEqual([whole, "PATCH 20000-119999", "PATCH 120000-219999", "PUT 220000-249999"]);
+  });
+
+  test("begins anew as one request when the registry refuses its chunks", async () => {
+    const sent = await pushed({ faults: [{ cutAfter: 20_000 }], maxChunk: 50_000 });
+    expect(sent).toEqual([whole, "PATCH refused", whole]);
   });
 
   test("begins anew when the registry has forgotten it", async () => {
-    expect(await pushed([undefined, "forget"])).toEqual([
-      "0-99999",
-      "100000-199999",
-      "0-99999",
-      "100000-199999",
-      "200000-249999",
-    ]);
+    const chunks = ["PATCH 0-99999", "PATCH 100000-199999", "PUT 200000-249999"];
+    expect(await pushed({ faults: ["forget"] })).toEqual([whole, ...chunks]);
+  });
+
+  test("that is refused with 416 again and again ends with the registry's reason", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    await putModel(store, "one", 250_000);
+    await using server = await uploadServer({ faults: Array.from({ length: 20 }, () => "refuse" as const) });
+    expect(await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { chunkBytes }))).toBe(
+      `registry_refused: ${server.host} did not take a part of an upload: 416 BLOB_UPLOAD_INVALID: chunk is too large (tried 5 times)`,
+    );
+    expect(server.manifests).toEqual([]);
   });
 
   test("is given up when it gets nowhere", async () => {
@@ -169,9 +215,21 @@ describe("an upload in chunks", () => {
     await putModel(store, "one", 250_000);
     await using server = await uploadServer({ faults: Array.from({ length: 20 }, () => "forget" as const) });
     const message = await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { chunkBytes }));
-    expect(message).toContain("registry_unavailable: ");
+    expect(message).toContain("registry_refused: ");
     expect(message).toContain("(tried 5 times)");
     expect(server.manifests).toEqual([]);
+  });
+
+  test("that the registry stops reading is given up, however large it is", async () => {
+    await using dir = await tempDir();
+    const store = new ModelStore(dir.path);
+    await putModel(store, "one", 30_000_000);
+    await using server = await uploadServer({ faults: Array.from({ length: 20 }, () => ({ stallAfter: 1 })) });
+    const pushing = pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { silenceMs: 300 });
+    expect(await failure(pushing)).toBe(
+      `registry_unavailable: ${server.host} has sent nothing for too long (tried 5 times)`,
+    );
+    expect(server.sent.length).toBe(5);
   });
 
   test("of a damaged file is told with what the registry says of it", async () => {

@@ -59,13 +59,13 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     const other = new ModelStore(dir.join("other"));
     expect(await run(other.home, "pull", remote)).toEqual({
       code: 0,
-      stdout: "digits:v1\n",
+      stdout: `${remote}\n`,
       stderr: `ℹ Pulled ${remote}: 195.6 KiB\n`,
     });
-    expect(await tagsOf(other)).toEqual({ digits: [tag, "latest", "v1"] });
-    expect((await other.resolve("digits:v1")).digest).toBe(digest);
+    expect(await tagsOf(other)).toEqual({ [`${registry.host}/team/digits`]: [tag, "latest", "v1"] });
+    expect((await other.resolve(remote)).digest).toBe(digest);
     expect(await blobsOf(other)).toEqual(await blobsOf(store));
-    await other.verify(await other.resolve("digits"));
+    await other.verify(await other.resolve(remote));
     expect(await readdir(`${other.home}/.partial`)).toEqual([]);
   });
 

@@ -8,7 +8,7 @@ import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registr
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-import { pushTo, putModel } from "./helpers/transfer.ts";
+import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 setDefaultTimeout(60_000);
 
@@ -68,7 +68,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     const remote = `${proxy.host}/team/digits:live`;
     expect(await pulledModel(store, remote, {})).toMatchObject({
       digest: first,
-      reference: expect.stringMatching(/^digits:/),
+      reference: expect.stringContaining(`${proxy.host}/team/digits:`),
     });
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     const index = await Bun.file(`${store.home}/index.json`).text();
@@ -77,7 +77,30 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await Bun.file(`${store.home}/index.json`).text()).toBe(index);
     served = "v2";
     expect((await pulledModel(store, remote, {})).digest).toBe(second);
-    expect((await store.resolve("digits:live")).digest).toBe(second);
+    expect((await store.resolve(`${proxy.host}/team/digits:live`)).digest).toBe(second);
+  });
+
+  test("models of the same last part stay apart, and a model that was built here keeps its tags", async () => {
+    const store = emptyStore();
+    const { digest: built } = await putModel(store, "built here");
+    const source = new ModelStore(dir.join("source"));
+    await pushTo(source, `digits@${first}`, `${registry.host}/alice/digits:latest`);
+    await pushTo(source, `digits@${second}`, `${registry.host}/bob/digits:latest`);
+    await pulledModel(store, `${registry.host}/alice/digits`, {});
+    await pulledModel(store, `${registry.host}/bob/digits`, {});
+    const digests = ["digits", `${registry.host}/alice/digits`, `${registry.host}/bob/digits`].map(
+      async (name) => (await store.resolve(name)).digest,
+    );
+    expect(await Promise.all(digests)).toEqual([built, first, second]);
+    expect(await failure(store.resolve("bob/digits"))).toContain(`did you mean "${registry.host}/bob/digits"?`);
+  });
+
+  test("a store of an earlier version, which named models by their last part, serves while the registry is gone", async () => {
+    const store = emptyStore();
+    await using proxy = await registryProxy(registry.port);
+    await pullFrom(store, `${proxy.host}/team/digits:v1`);
+    await proxy[Symbol.asyncDispose]();
+    expect((await pulledModel(store, `${proxy.host}/team/digits:v1`, {})).digest).toBe(first);
   });
 
   test("a model by its digest needs no registry once it is there", async () => {
@@ -119,12 +142,12 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("GET", /blobs/).length).toBe(2);
     expect(Object.keys(await store.verify(front))).toEqual([front.bundle.digest]);
 
-    expect(await failure(store.resolve("digits:v1"))).toBe(
-      `model_not_found: digits:v1 is in the store without weights, enough for --role front alone; fetch the rest with "sconce pull ${proxy.host}/team/digits@${first}"`,
+    expect(await failure(store.resolve(remote))).toBe(
+      `model_not_found: ${remote} is in the store without weights, enough for --role front alone; fetch the rest with "sconce pull ${proxy.host}/team/digits@${first}"`,
     );
-    expect((await run(store, "serve", "digits:v1")).stderr).toContain("is in the store without weights");
-    expect((await run(store, "models")).stdout).toMatch(/^digits .* KiB without weights /m);
-    expect(JSON.parse((await run(store, "inspect", "digits:v1")).stdout)).toMatchObject({ withoutWeights: true });
+    expect((await run(store, "predict", remote)).stderr).toContain("is in the store without weights");
+    expect((await run(store, "models")).stdout).toMatch(/^127\S+\/team\/digits .* KiB without weights /m);
+    expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 
     // A worker fetches the rest.
     expect((await pulledModel(store, remote, {})).lacking).toEqual([]);
@@ -136,8 +159,8 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     const store = emptyStore();
     const remote = `${registry.host}/team/digits:v1`;
     await pulledModel(store, remote, { withoutWeights: true });
-    store.tag("digits:v1", "other:v1");
-    await run(store, "rm", "--all-tags", "digits:v1");
+    store.tag(remote, "other:v1");
+    await run(store, "rm", "--all-tags", remote);
     expect((await store.resolve("other:v1", { weights: false })).digest).toBe(first);
     expect(store.remove("other:v1", { allTags: true }).freedBytes).toBeGreaterThan(0);
     expect(await store.list()).toEqual([]);

@@ -1,4 +1,5 @@
 /** A command line with subcommands: finds the command, shows help, and turns every error into one line and an exit code. */
+import { resolve } from "node:path";
 import { type CommandDef, runCommand } from "citty";
 import { closest } from "../closest.ts";
 import { commonOptions } from "../config.ts";
@@ -29,6 +30,7 @@ const FAILED_MS = 1000;
 
 /** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call. */
 export async function runProgram(program: Program, argv: readonly string[]): Promise<void> {
+  resolveFolders(process.env);
   const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
   configureLog({ level, format });
   try {
@@ -37,6 +39,16 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
     process.exitCode = fail(error);
     // What a model's code has left running, a timer or a connection, keeps no process that has failed.
     setTimeout(() => exitProcess(), FAILED_MS).unref();
+  }
+}
+
+const folderVariables = ["LIBTORCH", "SCONCE_HOME", "SCONCE_CACHE_DIR"] as const;
+
+/** Makes relative folders absolute: commands change the working folder, and child processes may have another one. */
+function resolveFolders(env: NodeJS.ProcessEnv): void {
+  for (const name of folderVariables) {
+    const folder = env[name];
+    if (folder) env[name] = resolve(folder);
   }
 }
 

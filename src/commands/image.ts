@@ -13,6 +13,7 @@ import { ImageLayout } from "../image/layout.ts";
 import { imagePlatform } from "../image/platform.ts";
 import { makeProgram } from "../image/program.ts";
 import { log } from "../log.ts";
+import { hostOf } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 
 /** What an image layout calls an image (OCI image spec, "Pre-Defined Annotation Keys"). */
@@ -120,7 +121,7 @@ function tell(written: WrittenImage, at: string, name: string): void {
 
 Wrote ${written.digest}. To a registry, to Docker, to Podman:
 
-  skopeo copy oci:${at} docker://registry.example.com/${name}
+  skopeo copy oci:${at} docker://${hostOf(name) === undefined ? "registry.example.com/" : ""}${name}
   skopeo copy oci:${at} docker-daemon:${name}
   podman pull oci:${at}
 `);

@@ -4,10 +4,11 @@ import { abortable } from "../command-line/abortable.ts";
 import { command } from "../command-line/command.ts";
 import { Progress } from "../command-line/progress.ts";
 import { SconceError } from "../errors.ts";
+import { isLoopback } from "../fetching/loopback.ts";
 import { log } from "../log.ts";
 import { push as pushModel, siblingsOf } from "../registry/push.ts";
 import { Registry } from "../registry/registry.ts";
-import { formatRemote, isLoopback, parseRemoteReference } from "../registry/remote-reference.ts";
+import { formatRemote, parseRemoteReference, type RemoteReference } from "../registry/remote-reference.ts";
 import { latestTag, parseReference } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
@@ -24,7 +25,8 @@ sconce push registry.example.com/team/digits:v1`,
   positionals: [
     {
       name: "model",
-      description: "repo[:tag] or repo@sha256:… of the store; TARGET alone means the model that its end names",
+      description:
+        "repo[:tag] or repo@sha256:… of the store; TARGET alone means the model of that full name, else of its last part",
       required: true,
     },
     { name: "target", description: "HOST[:PORT]/repo[:tag]; no tag means the model's", required: false },
@@ -38,9 +40,9 @@ sconce push registry.example.com/team/digits:v1`,
         `${JSON.stringify(target)} is a digest, which is made of the content; expected a tag`,
       );
     }
-    const own = source ?? `${remote.repository.split("/").at(-1)}:${remote.tag ?? latestTag}`;
-    const reference = parseReference(own);
     const store = new ModelStore();
+    const own = source ?? (await namedBy(remote, store));
+    const reference = parseReference(own);
     const model = await store.resolve(own);
     const tag = remote.tag ?? ("tag" in reference ? reference.tag : model.tag);
     const name = formatRemote({ ...remote, tag });
@@ -66,3 +68,10 @@ sconce push registry.example.com/team/digits:v1`,
     console.log(formatRemote({ ...remote, tag: undefined, digest: model.digest }));
   },
 });
+
+/** The model of the target's full name, else of its last part. */
+async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
+  const full = `${host}/${repository}:${tag}`;
+  const names = (await store.list()).flatMap((model) => model.tags.map((each) => `${model.repository}:${each}`));
+  return names.includes(full) ? full : `${repository.split("/").at(-1)}:${tag}`;
+}

@@ -9,22 +9,22 @@ import { memoryLimit } from "../memory/memory-limit.ts";
 import { systemText } from "../system-file.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-/** The C library that Bun and torch's wheels are made for. */
-const OLDEST_GLIBC = 2.28;
+const OLDEST_BUN = "1.4.5";
+/** The C library that the addon needs. */
+const OLDEST_GLIBC = "2.34";
 /** libtorch with a small model takes about as much. */
 const LITTLE_MEMORY = 1024 ** 3;
 /** Each client has one, each process and each store a few. */
 const FEW_DESCRIPTORS = 1024;
 
-export function bun(): Check {
-  const found = `Bun ${Bun.version}, sconce ${version}`;
-  return Bun.semver.satisfies(Bun.version, ">=1.4.0") ? ok("bun", found) : fault("bun", found, "run `bun upgrade`");
+export function bun(running = Bun.version): Check {
+  const found = `Bun ${running}, sconce ${version}`;
+  return Bun.semver.satisfies(running, `>=${OLDEST_BUN}`) ? ok("bun", found) : fault("bun", found, "run `bun upgrade`");
 }
 
-export function system(): Check {
+export function system(glibc = glibcVersion()): Check {
   const machine = `${process.platform} ${process.arch}`;
   if (process.platform !== "linux") return ok("system", machine);
-  const glibc = glibcVersion();
   if (glibc === undefined) {
     return fault(
       "system",
@@ -32,7 +32,7 @@ export function system(): Check {
       "use a system with glibc, such as Debian: torch has no libraries for musl",
     );
   }
-  return Number(glibc) < OLDEST_GLIBC && !/^2\.\d{3}/.test(glibc)
+  return Bun.semver.order(`${glibc}.0`, `${OLDEST_GLIBC}.0`) < 0
     ? fault("system", `${machine}, glibc ${glibc}`, `use a system with glibc ${OLDEST_GLIBC} or newer`)
     : ok("system", `${machine}, glibc ${glibc}`);
 }

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { programName } from "../command-line/program-name.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf, SconceError } from "../errors.ts";
 import { libtorchBuild } from "../libraries/libtorch-build.ts";
 import { cudaDeviceCount, torchVersion } from "../native/binding.ts";
 import { systemText } from "../system-file.ts";
@@ -24,9 +24,9 @@ export async function native(prepare: () => Promise<void>): Promise<Check[]> {
       gpu(there, isCuda),
     ];
   } catch (error) {
-    // What is wrong, and behind it what to do.
-    const [found = "", ...fixes] = messageOf(error).split("; ");
-    const fix = fixes.join("; ") || `\`${programName} libtorch install\` gets one without Python`;
+    const found = error instanceof SconceError ? error.withoutMend : messageOf(error);
+    const mend = error instanceof SconceError ? error.mend : undefined;
+    const fix = mend ?? `\`${programName} libtorch install\` gets one without Python`;
     return [fault("libtorch", found, fix), gpu(there, true)];
   }
 }

@@ -70,8 +70,7 @@ export function loadLibtorch(folder: string): void {
 }
 
 function unavailable(why: string): SconceError {
-  return new SconceError(
-    "native_unavailable",
-    `${why}; install one with \`sconce libtorch install\`, or name the folder of one with LIBTORCH, such as that of Python's torch`,
-  );
+  const mend =
+    "install one with `sconce libtorch install`, or name the folder of one with LIBTORCH, such as that of Python's torch";
+  return new SconceError("native_unavailable", why, { mend });
 }

@@ -39,7 +39,8 @@ export function addonFor(libtorch: string, addons: string): string {
     .filter((name) => existsSync(join(addons, name, addonName)))
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   throw unavailable(
-    `torch ${build ?? "of no known version"} in ${libtorch}; this sconce has addons for ${minors[0]} to ${minors.at(-1)}: install one with \`sconce libtorch install\`, or name another with LIBTORCH`,
+    `torch ${build ?? "of no known version"} in ${libtorch}, but this sconce has addons for ${minors[0]} to ${minors.at(-1)}`,
+    `install one with \`sconce libtorch install\`, or name another with LIBTORCH`,
   );
 }
 
@@ -50,13 +51,14 @@ function addonsFolder(): string {
   } catch (cause) {
     throw unavailable(
       existsSync(join(root, "native"))
-        ? `the native addon is not built (${compiled} is missing): run \`npm run setup\``
-        : `the native addon is missing: the package ${platformPackage} is not installed`,
+        ? `the native addon is not built (${compiled} is missing)`
+        : `the native addon is missing: the package ${platformPackage} is not there`,
+      existsSync(join(root, "native")) ? "run `npm run setup`" : `install ${platformPackage}`,
       cause,
     );
   }
 }
 
-function unavailable(message: string, cause?: unknown): SconceError {
-  return new SconceError("native_unavailable", message, { cause });
+function unavailable(message: string, mend: string, cause?: unknown): SconceError {
+  return new SconceError("native_unavailable", message, { mend, cause });
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { oneLine, SconceError } from "../errors.ts";
 import { boundedJson, chunksOf } from "../fetching/bounded-body.ts";
 import { type Credentials, findCredentials } from "./credentials.ts";
-import { isLoopback } from "./remote-reference.ts";
+import { type Manners, mannersOfService } from "./manners.ts";
 
 export interface AuthorizationOptions {
   readonly host: string;
@@ -14,7 +14,8 @@ export interface AuthorizationOptions {
   readonly alsoPull?: readonly string[] | undefined;
   /** Where credentials are looked for. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  /** Whether the registry is spoken to without TLS, so that its token server may be, too. */
+  readonly manners: Manners;
+  /** Whether the registry speaks http, so that its token server may, too. */
   readonly isPlain: boolean;
   /** As `fetch`, telling failures of the connection alike. */
   send(url: URL, init: BunFetchRequestInit): Promise<Response>;
@@ -38,9 +39,11 @@ export class Authorization {
   /** The name that was used, for messages; never a secret. */
   #user: string | undefined;
   #lookedIn: readonly string[] = [];
+  #manners: Manners;
 
   constructor(options: AuthorizationOptions) {
     this.#options = options;
+    this.#manners = options.manners;
   }
 
   /** To be sent with every request to the registry itself; undefined until it asks. */
@@ -67,12 +70,15 @@ export class Authorization {
   denied(why: string): SconceError {
     const { host, repository, actions } = this.#options;
     const verb = actions.includes("push") ? "push to" : "pull";
+    const { product, hidesMissing, createFirst = "the name" } = this.#manners;
+    const hint = hidesMissing ? `${product} answers so, too, where ${repository} does not exist: ` : "";
+    const name = hidesMissing && actions.includes("push") ? createFirst.replace(/:.*/, "") : "the name";
     if (this.#user !== undefined) {
-      const message = `${host} does not let ${this.#user} ${verb} ${repository} (${why}); check the name, or log in as another user: docker login ${host}`;
+      const message = `${host} does not let ${this.#user} ${verb} ${repository} (${why}); ${hint}check ${name}, or log in as another user: docker login ${host}`;
       return new SconceError("registry_denied", message);
     }
     const where = this.#lookedIn.length === 0 ? "" : `; none was found in ${this.#lookedIn.join(", ")}`;
-    const message = `${host} asks for a login to ${verb} ${repository} (${why})${where}: check the name, or log in: docker login ${host}`;
+    const message = `${host} asks for a login to ${verb} ${repository} (${why})${where}: ${hint}check ${name}, or log in: docker login ${host}`;
     return new SconceError("registry_denied", message);
   }
 
@@ -83,6 +89,7 @@ export class Authorization {
     this.#lookedIn = files;
     this.#user = found && (found.kind === "password" ? found.username : "the user of the saved token");
     const bearer = challenges.find(({ scheme }) => scheme === "bearer");
+    this.#manners = mannersOfService(bearer?.parameters.service) ?? this.#manners;
     const basic = challenges.find(({ scheme }) => scheme === "basic");
     if (bearer) this.#header = `Bearer ${await this.#fetchToken(bearer, found)}`;
     else if (basic && found?.kind === "password") this.#header = basicHeader(found);
@@ -121,7 +128,7 @@ export class Authorization {
   #realm(text: string | undefined): URL {
     const { host, isPlain } = this.#options;
     const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
-    if (url?.protocol === "https:" || (url?.protocol === "http:" && (isPlain || isLoopback(url.host)))) return url;
+    if (url?.protocol === "https:" || (url?.protocol === "http:" && isPlain)) return url;
     throw new SconceError(
       "registry_refused",
       `${host} names ${oneLine(JSON.stringify(text ?? ""))} as its token server; expected an https URL`,

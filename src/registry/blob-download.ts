@@ -1,8 +1,8 @@
 /** Gets a blob from a registry, going on where it was cut short. */
 import { SconceError } from "../errors.ts";
+import { Interruption } from "../fetching/retry.ts";
 import type { PartialBlob } from "../store/partial-blob.ts";
 import type { Registry, RegistryAnswer } from "./registry.ts";
-import { Interruption } from "./retry.ts";
 
 export interface DownloadOptions {
   readonly signal: AbortSignal;

@@ -1,12 +1,12 @@
-/** Sends a blob to a registry: whole where it is small, else in chunks, so that what was cut short goes on after the last one. */
+/** Sends a blob to a registry in one request; after it was cut short, in chunks. */
 import { SconceError } from "../errors.ts";
+import { Interruption } from "../fetching/retry.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { Registry, RegistryAnswer, RegistryRequest } from "./registry.ts";
-import { Interruption } from "./retry.ts";
 
 export interface UploadOptions {
   readonly signal: AbortSignal;
-  /** At least; a registry may ask for larger ones. */
+  /** The size of chunks; a registry may ask for larger ones. */
   readonly chunkBytes: number;
   /** Other repositories of the registry that may have the blob. */
   readonly mountFrom: readonly string[];
@@ -49,7 +49,7 @@ export async function uploadBlob(
         session = await upload.begin();
         if (session === undefined) return upload.hasSent;
       }
-      while (size > session.chunkBytes && session.doneBytes < size) {
+      while (upload.isInChunks && size - session.doneBytes > session.chunkBytes) {
         session = await upload.sendChunk(session);
         options.onProgress(session.doneBytes);
       }
@@ -72,6 +72,9 @@ class Upload {
   readonly #options: UploadOptions;
   /** Whether a part of it was sent. */
   hasSent = false;
+  /** Where the registry did not take a chunk. */
+  #refusedAt: number | undefined;
+  #takesChunks = true;
   /** To where it was sent, at the furthest. */
   #sentBytes = 0;
 
@@ -80,6 +83,11 @@ class Upload {
     this.#blob = blob;
     this.#path = path;
     this.#options = options;
+  }
+
+  /** Not for a first try: some registries take small chunks only. */
+  get isInChunks(): boolean {
+    return this.hasSent && this.#takesChunks;
   }
 
   isThere(): Promise<boolean> {
@@ -108,16 +116,19 @@ class Upload {
     return this.#post("");
   }
 
-  /** Asks how much the registry has of it; undefined where it has forgotten the upload. */
-  resume(session: Session): Promise<Session | undefined> {
+  /** Asks how much the registry has; undefined where the upload has to begin anew. */
+  async resume(session: Session): Promise<Session | undefined> {
     const request = { method: "GET", target: session.url, expected: [204, 200, 400, 404, 416] } as const;
-    return this.#ask(request, (answer) => {
+    const found = await this.#ask(request, (answer) => {
       if (answer.status >= 400) return undefined;
       const doneBytes = receivedBytes(answer) ?? 0;
       // It can't have what was never sent.
       if (doneBytes > this.#sentBytes) return undefined;
       return { ...session, url: this.#location(answer, session.url), doneBytes };
     });
+    if (this.#refusedAt === undefined || (found && found.doneBytes > this.#refusedAt)) return found;
+    this.#takesChunks = false;
+    return undefined;
   }
 
   async sendChunk(session: Session): Promise<Session> {
@@ -132,11 +143,11 @@ class Upload {
       body: Bun.file(this.#path).slice(from, to),
       expected: [202, 201, 204, 404, 416],
     } as const;
-    return this.#ask(request, (answer) => {
-      if (answer.status >= 400) throw new Interruption(this.#outOfStep(answer.status));
-      const doneBytes = receivedBytes(answer) ?? to;
-      if (doneBytes <= from || doneBytes > to) throw new Interruption(this.#outOfStep(answer.status));
-      return { ...session, url: this.#location(answer), doneBytes };
+    return this.#ask(request, async (answer) => {
+      const doneBytes = answer.status >= 400 ? from : (receivedBytes(answer) ?? to);
+      if (doneBytes > from && doneBytes <= to) return { ...session, url: this.#location(answer), doneBytes };
+      this.#refusedAt = from;
+      throw new Interruption(this.#notTaken((await answer.fault()).text));
     });
   }
 
@@ -156,16 +167,18 @@ class Upload {
         ...(doneBytes > 0 && rest > 0 && { "Content-Range": `${doneBytes}-${this.#blob.size - 1}` }),
       },
       body: rest === 0 ? new Uint8Array() : Bun.file(this.#path).slice(doneBytes, this.#blob.size),
+      onSent: (bytes: number) => this.#options.onProgress(doneBytes + bytes),
       expected: [201, 204, 404, 416],
     } as const;
-    await this.#ask(request, ({ status }) => {
-      if (status >= 400) throw new Interruption(this.#outOfStep(status));
+    await this.#ask(request, async (answer) => {
+      if (answer.status >= 400) throw new Interruption(this.#notTaken((await answer.fault()).text));
     });
   }
 
   #post(query: string): Promise<Session | undefined> {
     const { host, repository } = this.#registry.remote;
-    const missing = `${host} has no repository ${repository} and makes none by itself; create it there first`;
+    const first = this.#registry.manners.createFirst ?? "it";
+    const missing = `${host} has no repository ${repository}, and a push does not create it; create ${first} first`;
     const request = { method: "POST", target: `blobs/uploads/${query}`, expected: [201, 202], missing } as const;
     return this.#ask(request, (answer) => {
       if (answer.status === 201) return undefined;
@@ -176,7 +189,7 @@ class Upload {
   }
 
   /** Once: what was cut short changes what is to be asked next. */
-  #ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T): Promise<T> {
+  #ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     return this.#registry.askOnce({ ...request, signal: this.#options.signal }, read);
   }
 
@@ -191,13 +204,12 @@ class Upload {
   }
 
   /**
-   * The registry has more or less than was thought, or nothing left: what it has is asked for before the next try. That can
-   * be for the best, when it has all: `fetch` itself sends again what it had sent over a connection that was just closing.
+   * The registry has another part of the upload than expected, has forgotten it, or refuses a request of this size. The next try asks what
+   * it has: `fetch` sends a request again whose connection was just closing, so the registry can have all of it.
    */
-  #outOfStep(status: number): SconceError {
+  #notTaken(reason: string): SconceError {
     const { host } = this.#registry.remote;
-    const message = `${host} has another part of the upload than was sent, or none (${status}); push again`;
-    return new SconceError("registry_unavailable", message);
+    return new SconceError("registry_refused", `${host} did not take a part of an upload: ${reason}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../errors.ts";
+import { mannersOf } from "./manners.ts";
 
 /** A name with a password, or a token that stands for both at the registry's token server. */
 export type Credentials =
@@ -36,6 +37,16 @@ type Config = z.infer<typeof configSchema>;
 
 const helperAnswerSchema = z.looseObject({ Username: z.string(), Secret: z.string() });
 
+/** A helper may ask the user in a window of its own. */
+const HELPER_TIMEOUT_MS = 30_000;
+
+interface LookupContext {
+  readonly file: string;
+  readonly env: Environment;
+  /** For one answer of a helper. */
+  readonly timeoutMs: number;
+}
+
 /** The user name that helpers give with an identity token. */
 const tokenUser = "<token>";
 
@@ -47,11 +58,12 @@ const tokenUser = "<token>";
 export async function findCredentials(
   remote: { readonly host: string; readonly repository: string },
   env: Environment = process.env,
+  timeoutMs = HELPER_TIMEOUT_MS,
 ): Promise<CredentialsLookup> {
   const files = credentialFiles(env);
   for (const file of files) {
     const config = await readConfig(file);
-    const found = config && (await lookUp(config, remote, { file, env }));
+    const found = config && (await lookUp(config, remote, { file, env, timeoutMs }));
     if (found) return { found, files };
   }
   return { found: undefined, files };
@@ -92,18 +104,21 @@ async function readConfig(file: string): Promise<Config | undefined> {
 async function lookUp(
   config: Config,
   { host, repository }: { readonly host: string; readonly repository: string },
-  { file, env }: { readonly file: string; readonly env: Environment },
+  context: LookupContext,
 ): Promise<Credentials | undefined> {
-  const own = config.credHelpers?.[host];
-  if (own !== undefined) return askHelper(own, host, { file, env });
+  const { logins = [host] } = mannersOf(host);
+  const hosts = logins.map(plainName);
+  const [server = host] = logins;
+  const own = Object.entries(config.credHelpers ?? {}).find(([key]) => hosts.includes(plainName(key)))?.[1];
+  if (own !== undefined) return askHelper(own, server, context);
   if (config.credsStore) {
-    const found = await askHelper(config.credsStore, host, { file, env });
+    const found = await askHelper(config.credsStore, server, context);
     if (found) return found;
   }
   const auths = Object.entries(config.auths ?? {});
-  for (const name of namesOf(host, repository)) {
+  for (const name of hosts.flatMap((each) => namesOf(each, repository))) {
     const entry = auths.find(([key]) => plainName(key) === name)?.[1];
-    const found = entry && fromEntry(entry, file);
+    const found = entry && fromEntry(entry, context.file);
     if (found) return found;
   }
   return undefined;
@@ -137,13 +152,26 @@ function fromEntry({ auth, username, password, identitytoken }: z.infer<typeof a
 async function askHelper(
   name: string,
   host: string,
-  { file, env }: { readonly file: string; readonly env: Environment },
+  { file, env, timeoutMs }: LookupContext,
 ): Promise<Credentials | undefined> {
   const program = `docker-credential-${name}`;
   const path = Bun.which(program, { PATH: env.PATH ?? "" });
   if (path === null) throw denied(`${file} leaves credentials to ${program}, which is not on the PATH`);
-  const child = Bun.spawn([path, "get"], { env, stdin: new Blob([host]), stdout: "pipe", stderr: "ignore" });
-  const [output, code] = await Promise.all([child.stdout.text(), child.exited]);
+  // A session of its own has no terminal, so the helper cannot prompt there.
+  const child = Bun.spawn([path, "get"], {
+    env,
+    stdin: new Blob([host]),
+    stdout: "pipe",
+    stderr: "ignore",
+    detached: true,
+  });
+  const timer = setTimeout(() => endGroup(child), timeoutMs);
+  const [output, code] = await Promise.all([child.stdout.text(), child.exited]).finally(() => clearTimeout(timer));
+  if (child.signalCode === "SIGKILL") {
+    throw denied(
+      `${program} gave no answer for ${host} within ${timeoutMs / 1000} s; if it prompts, unlock it first: echo ${host} | ${program} get`,
+    );
+  }
   if (code !== 0) {
     if (/credentials not found/i.test(output)) return undefined;
     throw denied(`${program} failed for ${host} with code ${code}; try: echo ${host} | ${program} get`);
@@ -154,6 +182,15 @@ async function askHelper(
   return username === tokenUser
     ? { kind: "identity", token: secret }
     : { kind: "password", username, password: secret };
+}
+
+/** Ends a helper with the programs that it started. */
+function endGroup({ pid }: Bun.Subprocess): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has just ended by itself.
+  }
 }
 
 function parseJson(text: string): unknown {

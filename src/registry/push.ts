@@ -29,7 +29,6 @@ export interface PushResult {
 }
 
 const blobsAtOnce = 3;
-const defaultChunkBytes = 16 * 1024 * 1024;
 
 /**
  * Sends the blobs that the registry lacks, and at last the manifest as it is in the store, byte for byte, so that digest and
@@ -53,7 +52,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
       { blob, path: store.blobPath(blob.digest) },
       {
         signal,
-        chunkBytes: chunkBytes ?? defaultChunkBytes,
+        chunkBytes: chunkBytes ?? registry.manners.maxChunkBytes,
         mountFrom: siblingsOf(model, registry.remote),
         onProgress: (doneBytes) => report(blob, doneBytes),
       },

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { messageOf, oneLine, SconceError } from "../errors.ts";
 import { boundedJson, chunksOf } from "../fetching/bounded-body.ts";
-import { isLoopback } from "./remote-reference.ts";
+import { isLoopback } from "../fetching/loopback.ts";
 
 const errorsSchema = z.looseObject({
   errors: z.array(z.looseObject({ code: z.string().optional(), message: z.string().optional() })).min(1),

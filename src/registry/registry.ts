@@ -1,11 +1,13 @@
 /** One repository of one registry over HTTP: authorized requests, redirects, and trying again (OCI distribution spec 1.1). */
-import { version } from "../../package.json";
 import { isNoFile, SconceError } from "../errors.ts";
+import { Exchange, send } from "../fetching/exchange.ts";
+import type { Resolver } from "../fetching/name-resolver.ts";
+import { Interruption, Retry } from "../fetching/retry.ts";
 import { Authorization } from "./authorization.ts";
-import { connectionError, readFault } from "./registry-errors.ts";
-import { isLoopback, type RemoteReference } from "./remote-reference.ts";
-import { Interruption, Retry } from "./retry.ts";
-import { SilenceLimit } from "./silence-limit.ts";
+import { type Manners, mannersOf } from "./manners.ts";
+import { Reach } from "./reach.ts";
+import { connectionError, type RegistryFault, readFault } from "./registry-errors.ts";
+import type { RemoteReference } from "./remote-reference.ts";
 
 export interface RegistryOptions {
   readonly remote: RemoteReference;
@@ -20,8 +22,12 @@ export interface RegistryOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Before what was cut short is tried again for the first time. */
   readonly retryDelayMs?: number;
-  /** How long a registry may send nothing. */
+  /** The longest time without a byte sent or received. */
   readonly silenceMs?: number;
+  /** By default those of the host. */
+  readonly manners?: Manners;
+  /** Finds the addresses of hosts that the registry names; by default that of the process. */
+  readonly resolver?: Resolver;
 }
 
 export interface RegistryRequest {
@@ -30,6 +36,8 @@ export interface RegistryRequest {
   readonly target: string | URL;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array;
+  /** Called with the bytes of a large body that are sent. */
+  readonly onSent?: (bytes: number) => void;
   /** The statuses that the caller understands; all others are errors. */
   readonly expected: readonly number[];
   /** What to say when it is not there (404). */
@@ -45,20 +53,21 @@ export interface RegistryAnswer {
   /** Where it was asked for at last, for what is relative to it. */
   readonly url: URL;
   chunks(): AsyncIterable<Uint8Array>;
+  /** What the body says of an error. */
+  fault(): Promise<RegistryFault>;
 }
 
 const maxRedirects = 5;
-const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-/** A large upload's answer comes only when all was sent, which takes as long as it takes. */
-const uploads = new Set(["PATCH", "PUT"]);
-const smallBytes = 1024 * 1024;
+const maxLogins = 2;
 
 export class Registry {
   readonly remote: RemoteReference;
   readonly signal: AbortSignal;
+  readonly manners: Manners;
   readonly #base: URL;
   readonly #isPlain: boolean;
   readonly #authorization: Authorization;
+  readonly #reach: Reach;
   readonly #retryDelayMs: number;
   readonly #silenceMs: number;
   #hasAnswered = false;
@@ -67,8 +76,10 @@ export class Registry {
     const { host, repository } = options.remote;
     this.remote = options.remote;
     this.signal = options.signal;
+    this.manners = options.manners ?? mannersOf(host);
     this.#isPlain = options.isPlain;
-    this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${host}/v2/${repository}/`);
+    this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${this.manners.apiHost ?? host}/v2/${repository}/`);
+    this.#reach = new Reach(this.#base.hostname, options.resolver);
     this.#retryDelayMs = options.retryDelayMs ?? 500;
     this.#silenceMs = options.silenceMs ?? 60_000;
     this.#authorization = new Authorization({
@@ -77,9 +88,9 @@ export class Registry {
       actions: options.actions,
       alsoPull: options.alsoPull,
       env: options.env,
+      manners: this.manners,
       isPlain: this.#isPlain,
-      send: (url, init) =>
-        this.#send(url, { ...init, signal: AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]) }),
+      send: (url, init) => this.#sendForToken(url, init),
     });
   }
 
@@ -101,21 +112,16 @@ export class Registry {
 
   /** The same, once: what a second try might better is thrown as an `Interruption`. */
   async askOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
-    const limit = new SilenceLimit(request.signal ?? this.signal, this.#silenceMs);
-    // Not for large uploads, whose progress can't be seen from here.
-    if (!uploads.has(request.method) || sizeOf(request.body) < smallBytes) limit.touch();
-    try {
-      const { response, url } = await this.#exchange(request, limit.signal);
-      if (!request.expected.includes(response.status)) throw await this.#refusal(request, response);
-      return await read({
-        status: response.status,
-        headers: response.headers,
-        url,
-        chunks: () => this.#chunks(response, url, limit),
-      });
-    } finally {
-      limit.end();
-    }
+    await using exchange = await this.#exchange(request, request.signal ?? this.signal);
+    const { response, url } = exchange;
+    if (!request.expected.includes(response.status)) throw await this.#refusal(request, response);
+    return await read({
+      status: response.status,
+      headers: response.headers,
+      url,
+      chunks: () => exchange.chunks(),
+      fault: () => readFault(response),
+    });
   }
 
   retry(signal = this.signal): Retry {
@@ -124,86 +130,70 @@ export class Registry {
 
   /** Whether this host answers as registries do, for a better message than "404". */
   async isRegistry(): Promise<boolean> {
-    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]);
     const request = { method: "GET", target: new URL("/v2/", this.#base), expected: [] } as const;
-    const { response } = await this.#exchange(request, signal);
-    await response.body?.cancel();
+    await using exchange = await this.#exchange(request, this.signal);
+    const { response } = exchange;
     const isNamed = response.headers.has("docker-distribution-api-version");
     return isNamed || response.status === 401 || (response.ok && !/html/.test(contentType(response)));
   }
 
+  /** @throws SconceError `registry_refused` for a URL that this registry must not lead to */
+  async #checkReach(url: URL): Promise<void> {
+    if (await this.#reach.includes(url, this.signal)) return;
+    throw this.#refused(`leads to ${url.host}, which is in a private network; a public registry must not`);
+  }
+
   /** Sends a request with the authorization that the registry asks for, and follows redirects. */
-  async #exchange(request: RegistryRequest, signal = this.signal): Promise<{ response: Response; url: URL }> {
-    let url = new URL(request.target, this.#base);
-    for (let redirects = 0, logins = 0; ; ) {
-      // Never to another host: blobs are often elsewhere, behind URLs that are signed instead.
-      const isOwn = url.origin === this.#base.origin;
-      const authorization = isOwn ? this.#authorization.header : undefined;
-      const response = await this.#send(url, {
-        method: request.method,
-        headers: { ...request.headers, ...(authorization !== undefined && { Authorization: authorization }) },
-        ...(request.body !== undefined && { body: request.body }),
+  async #exchange(request: RegistryRequest, signal: AbortSignal): Promise<Exchange> {
+    for (let logins = 0; ; logins += 1) {
+      const authorization = this.#authorization.header;
+      const exchange = await this.#open(request, authorization, signal);
+      const { response, url } = exchange;
+      if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
+      const fault = await readFault(response);
+      await exchange[Symbol.asyncDispose]();
+      // A second login helps where the header was another request's, or had expired.
+      const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
+      if (isRefused) throw this.#authorization.denied(fault.text);
+      await this.#authorization.answer(response.headers.get("www-authenticate"), authorization);
+    }
+  }
+
+  async #open(request: RegistryRequest, authorization: string | undefined, signal: AbortSignal): Promise<Exchange> {
+    const { method, headers, body, onSent } = request;
+    const url = new URL(request.target, this.#base);
+    await this.#checkReach(url);
+    const exchange = await Exchange.open(
+      {
+        method,
+        url,
+        // Blobs are often on another host, behind signed URLs: it gets no login.
+        headers: ({ origin }) => ({
+          ...headers,
+          ...(origin === this.#base.origin && authorization !== undefined && { Authorization: authorization }),
+        }),
+        body,
+        onSent,
+      },
+      {
         signal,
-      });
-      if (response.status === 401 && isOwn && logins < 2) {
-        // A second time where the header was another request's, or its time was over.
-        logins += 1;
-        const fault = await readFault(response);
-        if (logins === 2 && authorization === this.#authorization.header) throw this.#authorization.denied(fault.text);
-        await this.#authorization.answer(response.headers.get("www-authenticate"), authorization);
-        continue;
-      }
-      const location = response.headers.get("location");
-      if (!redirectStatuses.has(response.status) || location === null) return { response, url };
-      await response.body?.cancel();
-      url = this.#redirect(url, location);
-      redirects += 1;
-      if (redirects > maxRedirects) throw this.#refused(`redirects more than ${maxRedirects} times`);
-    }
+        silenceMs: this.#silenceMs,
+        maxRedirects,
+        checkRedirect: (to) => this.#checkReach(to),
+        failure: (from, error) => this.#failure(from, error),
+        refusedRedirect: (_, why) => this.#refused(why),
+      },
+    );
+    this.#hasAnswered = true;
+    return exchange;
   }
 
-  #redirect(from: URL, location: string): URL {
-    const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined;
-    if (to?.protocol === "https:" || (to?.protocol === "http:" && from.protocol === "http:")) return to;
-    throw this.#refused("redirects to something else than https");
-  }
-
-  async #send(url: URL, init: BunFetchRequestInit): Promise<Response> {
-    try {
-      const headers = new Headers(init.headers);
-      headers.set("User-Agent", `sconce/${version}`);
-      // What is received has the digest of the bytes as they are stored.
-      headers.set("Accept-Encoding", "identity");
-      const response = await fetch(url, {
-        ...init,
-        headers,
-        redirect: "manual",
-        decompress: false,
-        // Bun's own of six minutes would end large uploads.
-        timeout: false,
-        ...(isLoopback(url.host) && { proxy: false }),
-      });
-      this.#hasAnswered = true;
-      return response;
-    } catch (error) {
+  async #sendForToken(url: URL, init: BunFetchRequestInit): Promise<Response> {
+    await this.#checkReach(url);
+    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]);
+    return send(url, { ...init, signal }).catch((error: unknown) => {
       throw this.#failure(url, error);
-    }
-  }
-
-  async *#chunks(response: Response, url: URL, limit: SilenceLimit): AsyncIterable<Uint8Array> {
-    const reader = response.body?.getReader();
-    try {
-      while (reader) {
-        const { done, value } = await reader.read().catch((error: unknown) => {
-          throw this.#failure(url, error);
-        });
-        if (done) return;
-        limit.touch();
-        yield value;
-      }
-    } finally {
-      await reader?.cancel().catch(() => {});
-    }
+    });
   }
 
   /** What a fetch or a body ended with: the abort's reason, a fault of this machine, or of the connection. */
@@ -236,10 +226,6 @@ export class Registry {
   #refused(what: string): SconceError {
     return new SconceError("registry_refused", `${this.remote.host} ${what}`);
   }
-}
-
-function sizeOf(body: Blob | Uint8Array = new Uint8Array()): number {
-  return body instanceof Blob ? body.size : body.length;
 }
 
 function contentType(response: Response): string {

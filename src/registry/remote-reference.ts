@@ -1,6 +1,7 @@
 /** References to models in registries, as other registry tools spell them: `HOST[:PORT]/repository[:tag]` or `…@sha256:…`. */
 import { SconceError } from "../errors.ts";
 import { parseReference, type Reference } from "../store/reference.ts";
+import { mannersOf, usualHost } from "./manners.ts";
 
 export interface RemoteReference {
   /** With its port, where one was given. */
@@ -35,9 +36,12 @@ export function parseRemoteReference(text: string): RemoteReference {
   if (!isHost) throw misspelled(text, `${JSON.stringify(host)} is not a host`);
   const rest = text.slice(slash + 1);
   const reference: Reference = parseReference(rest);
+  const usual = usualHost(host);
+  const { officialOwner } = mannersOf(usual);
+  const isOfficial = officialOwner !== undefined && !reference.repository.includes("/");
   return {
-    host,
-    repository: reference.repository,
+    host: usual,
+    repository: isOfficial ? `${officialOwner}/${reference.repository}` : reference.repository,
     tag: "tag" in reference && rest !== reference.repository ? reference.tag : undefined,
     digest: "digest" in reference ? reference.digest : undefined,
   };
@@ -47,12 +51,6 @@ export function parseRemoteReference(text: string): RemoteReference {
 export function formatRemote({ host, repository, tag, digest }: RemoteReference): string {
   const end = digest === undefined ? (tag === undefined ? "" : `:${tag}`) : `@${digest}`;
   return `${host}/${repository}${end}`;
-}
-
-/** Whether the host is this machine, where registries speak plain http. */
-export function isLoopback(host: string): boolean {
-  const name = host.replace(/:\d+$/, "").toLowerCase();
-  return name === "localhost" || name.endsWith(".localhost") || name === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(name);
 }
 
 function misspelled(given: string, why: string): SconceError {

@@ -47,7 +47,8 @@ function withGeneratedTag(entry: IndexEntry, entries: readonly IndexEntry[]): In
 
 function noRepository(entries: readonly IndexEntry[], repository: string): SconceError {
   const known = unique(entries.map((entry) => entry.repository)).sort();
-  const hint = didYouMean(repository, known);
+  const sameEnd = known.find((name) => name.endsWith(`/${repository}`));
+  const hint = sameEnd === undefined ? didYouMean(repository, known) : `; did you mean "${sameEnd}"?`;
   return notFound(`no model ${JSON.stringify(repository)} in the store${hint} (models: ${listed(known)})`);
 }
 

@@ -1,4 +1,7 @@
-/** References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution spec. */
+/**
+ * References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution spec. The repository of
+ * a model from a registry begins with its host.
+ */
 import { SconceError } from "../errors.ts";
 import { maxRepositoryLength, repositoryPattern } from "../model/name.ts";
 
@@ -28,18 +31,34 @@ const digestPattern = /^sha256:[a-f0-9]{64}$/;
  * @throws SconceError `usage` naming the part that is misspelled and what is allowed.
  */
 export function parseReference(text: string): Reference {
+  const host = hostOf(text);
+  if (host === undefined) return parsePath(text);
+  const reference = parsePath(text.slice(host.length + 1), text);
+  return { ...reference, repository: checkRepository(`${host}/${reference.repository}`, text) };
+}
+
+const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+
+/** The host that the reference begins with: a first part with a dot or a port, or `localhost`. */
+export function hostOf(text: string): string | undefined {
+  const [host = "", rest] = text.split("/", 2);
+  const isNamed = host === "localhost" || (/[.:]/.test(host) && hostPattern.test(host));
+  return rest !== undefined && isNamed ? host : undefined;
+}
+
+function parsePath(text: string, given = text): Reference {
   const at = text.indexOf("@");
   if (at >= 0) {
     const digest = text.slice(at + 1);
     const named = text.slice(0, at);
-    if (named.includes(":")) throw misspelled(text, "give a tag or a digest, not both");
-    if (!isDigest(digest)) throw misspelled(text, 'a digest is "sha256:" and 64 hex digits in lower case');
-    return { repository: checkRepository(named, text), digest };
+    if (named.includes(":")) throw misspelled(given, "give a tag or a digest, not both");
+    if (!isDigest(digest)) throw misspelled(given, 'a digest is "sha256:" and 64 hex digits in lower case');
+    return { repository: checkRepository(named, given), digest };
   }
   // The tag stands after the last colon of the last path component, so a slash behind a colon is a fault of the tag.
   const colon = text.indexOf(":");
-  if (colon < 0) return { repository: checkRepository(text, text), tag: latestTag };
-  return { repository: checkRepository(text.slice(0, colon), text), tag: checkTag(text.slice(colon + 1), text) };
+  if (colon < 0) return { repository: checkRepository(text, given), tag: latestTag };
+  return { repository: checkRepository(text.slice(0, colon), given), tag: checkTag(text.slice(colon + 1), given) };
 }
 
 /** The reference as it is typed: `repository:tag` or `repository@sha256:…`. */
@@ -70,7 +89,9 @@ export function checkRepository(repository: string, given: string = repository):
   if (repository.length > maxRepositoryLength) {
     throw misspelled(given, `the name has ${repository.length} characters; at most ${maxRepositoryLength} are allowed`);
   }
-  if (repositoryPattern.test(repository)) return repository;
+  const host = hostOf(repository);
+  const path = host === undefined ? repository : repository.slice(host.length + 1);
+  if (repositoryPattern.test(path)) return repository;
   const lower = repository.toLowerCase();
   if (lower !== repository && repositoryPattern.test(lower)) {
     throw misspelled(given, `names are in lower case; did you mean "${given.replace(repository, lower)}"?`);

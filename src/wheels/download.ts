@@ -1,6 +1,6 @@
 /** Gets a file of a package index, or a part of it, onto the disk, going on where it was cut short. */
 import { type FileHandle, open } from "node:fs/promises";
-import { Interruption } from "../registry/retry.ts";
+import { Interruption } from "../fetching/retry.ts";
 import { type IndexClient, unavailable } from "./index-client.ts";
 
 export interface RemoteFile {

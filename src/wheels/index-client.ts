@@ -1,9 +1,7 @@
 /** Requests to package indexes and to the hosts of their files: credentials, redirects, silence, and trying again. */
-import { version } from "../../package.json";
 import { messageOf, oneLine, SconceError } from "../errors.ts";
-import { isLoopback } from "../registry/remote-reference.ts";
-import { Interruption, Retry } from "../registry/retry.ts";
-import { SilenceLimit } from "../registry/silence-limit.ts";
+import { Exchange } from "../fetching/exchange.ts";
+import { Interruption, Retry } from "../fetching/retry.ts";
 
 export interface IndexClientOptions {
   readonly signal: AbortSignal;
@@ -22,10 +20,6 @@ export interface IndexAnswer {
   /** Where it was asked for at last. */
   readonly url: URL;
   chunks(): AsyncIterable<Uint8Array>;
-}
-
-interface Followed extends Pick<IndexAnswer, "status" | "headers" | "url"> {
-  readonly body: Response["body"];
 }
 
 const maxRedirects = 10;
@@ -72,65 +66,51 @@ export class IndexClient {
 
   /** The same, once: what a second try might better is thrown as an `Interruption`. Not found (404) and ranges (416) are answers. */
   async askOnce<T>(url: URL, headers: Record<string, string>, read: (answer: IndexAnswer) => Promise<T>): Promise<T> {
-    const limit = new SilenceLimit(this.signal, this.#options.silenceMs ?? 60_000);
-    limit.touch();
-    let answer: Followed | undefined;
     try {
-      answer = await this.#follow(url, headers, limit);
-      const { status } = answer;
+      await using exchange = await this.#open(url, headers);
+      const { response } = exchange;
+      const { status } = response;
       if (status === 429 || status >= 500) {
         throw new Interruption(unavailable(`${url.host} can't answer now: status ${status}; try again later`));
       }
       if (status === 401 || status === 403) throw this.#denied(url, status);
       if (status >= 300 && status !== 404 && status !== 416) throw unavailable(`${url.host} answers ${status}`);
-      const { body, ...rest } = answer;
-      return await read({ ...rest, chunks: () => chunks(body, url, limit) });
+      return await read({ status, headers: response.headers, url: exchange.url, chunks: () => exchange.chunks() });
     } catch (error) {
       this.signal.throwIfAborted();
       throw error;
-    } finally {
-      limit.end();
-      // What was not read is not sent either.
-      await answer?.body?.cancel().catch(() => {});
     }
   }
 
-  async #follow(first: URL, headers: Record<string, string>, limit: SilenceLimit): Promise<Followed> {
-    const { cert, proxy } = this.#options;
-    let url = first;
-    for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
-      const credentials = this.#credentials.get(url.origin);
-      const response = await fetch(url, {
-        headers: {
-          "User-Agent": `sconce/${version}`,
-          // A wheel has the digest of its bytes as they are stored, and ranges count these.
-          "Accept-Encoding": "identity",
-          ...headers,
-          ...(credentials !== undefined && { Authorization: credentials }),
+  async #open(url: URL, headers: Record<string, string>): Promise<Exchange> {
+    const { cert, proxy, silenceMs = 60_000 } = this.#options;
+    const exchange = await Exchange.open(
+      {
+        method: "GET",
+        url,
+        headers: ({ origin }) => {
+          const credentials = this.#credentials.get(origin);
+          return { ...headers, ...(credentials !== undefined && { Authorization: credentials }) };
         },
-        signal: limit.signal,
-        redirect: "manual",
-        timeout: false,
-        ...(cert !== undefined && { tls: { ca: Bun.file(cert) } }),
-        ...(isLoopback(url.host) ? { proxy: false } : proxy !== undefined && { proxy }),
-      }).catch((error: unknown) => {
-        const fault = connectionFault(url, error);
-        // A name or port that never answered is likelier to be misspelled than to be restarting.
-        throw this.#hasAnswered ? fault : fault.error;
-      });
-      this.#hasAnswered = true;
-      const location = response.headers.get("location");
-      if (response.status < 300 || response.status > 308 || location === null) {
-        return { status: response.status, headers: response.headers, body: response.body, url };
-      }
-      await response.body?.cancel();
-      const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined;
-      if (next?.protocol !== "https:" && !(next?.protocol === "http:" && url.protocol === "http:")) {
-        throw unavailable(`${url.host} redirects to something else than https`);
-      }
-      url = next;
-    }
-    throw unavailable(`${first.host} redirects more than ${maxRedirects} times`);
+      },
+      {
+        signal: this.signal,
+        silenceMs,
+        maxRedirects,
+        connection: {
+          ...(cert !== undefined && { tls: { ca: Bun.file(cert) } }),
+          ...(proxy !== undefined && { proxy }),
+        },
+        failure: (from, error) => {
+          const fault = connectionFault(from, error);
+          // A name or port that never answered is likelier to be misspelled than to be restarting.
+          return this.#hasAnswered ? fault : fault.error;
+        },
+        refusedRedirect: (from, why) => unavailable(`${from.host} ${why}`),
+      },
+    );
+    this.#hasAnswered = true;
+    return exchange;
   }
 
   #denied(url: URL, status: number): SconceError {
@@ -154,22 +134,6 @@ export function unescaped(text: string): string {
 
 export function unavailable(message: string, cause?: unknown): SconceError {
   return new SconceError("index_unavailable", message, { cause });
-}
-
-async function* chunks(body: Response["body"], url: URL, limit: SilenceLimit): AsyncIterable<Uint8Array> {
-  const reader = body?.getReader();
-  try {
-    while (reader) {
-      const { done, value } = await reader.read().catch((error: unknown) => {
-        throw connectionFault(url, error);
-      });
-      if (done) return;
-      limit.touch();
-      yield value;
-    }
-  } finally {
-    await reader?.cancel().catch(() => {});
-  }
 }
 
 /** Names the host alone: a URL may hold a signature. */

@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { createInflateRaw, inflateRawSync } from "node:zlib";
 import { messageOf, SconceError } from "../errors.ts";
-import { isLoopback } from "../registry/remote-reference.ts";
+import { isLoopback } from "../fetching/loopback.ts";
 import { directoryPlace, END_BYTES, entriesOf, HEADER_BYTES, headerSize, type ZipEntry } from "../zip.ts";
 import { download, lookAt, type Part, readPart } from "./download.ts";
 import type { IndexClient } from "./index-client.ts";

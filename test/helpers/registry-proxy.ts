@@ -1,5 +1,12 @@
 /** A server in front of a registry that does to its requests and answers what networks and liars do. */
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from "node:http";
+import {
+  type ClientRequest,
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type ServerResponse,
+} from "node:http";
 
 export interface SeenRequest {
   readonly method: string;
@@ -14,6 +21,8 @@ export type Trick =
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
   /** The connection ends after so many bytes of the answer's body, once the client has taken them. */
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
+  /** The connection ends when so many bytes of the request's body have reached the registry. */
+  | { readonly cutRequestAfter: number }
   /** The connection ends before the registry has heard of it. */
   | { readonly dropRequest: true }
   /** The registry does it, but its answer is lost. */
@@ -78,7 +87,7 @@ function serve(port: number, incoming: IncomingMessage, outgoing: ServerResponse
   const upstream = request(
     { host: "127.0.0.1", port, method: incoming.method, path: incoming.url, headers },
     (answer) => {
-      if (trick && "dropAnswer" in trick) incoming.socket.destroy();
+      if (trick && ("dropAnswer" in trick || "cutRequestAfter" in trick)) incoming.socket.destroy();
       else if (trick && "change" in trick) void changed(answer, outgoing, trick.change);
       else if (trick && "cutAnswerAfter" in trick) {
         void begin(answer, outgoing, trick.cutAnswerAfter)
@@ -93,7 +102,20 @@ function serve(port: number, incoming: IncomingMessage, outgoing: ServerResponse
     },
   );
   upstream.on("error", () => incoming.socket.destroy());
-  incoming.pipe(upstream);
+  if (trick && "cutRequestAfter" in trick) void cutRequest(incoming, upstream, trick.cutRequestAfter);
+  else incoming.pipe(upstream);
+}
+
+async function cutRequest(incoming: IncomingMessage, upstream: ClientRequest, bytes: number): Promise<void> {
+  let left = bytes;
+  for await (const chunk of incoming.iterator({ destroyOnReturn: false })) {
+    const part: Buffer = chunk.subarray(0, left);
+    left -= part.length;
+    await new Promise<void>((resolve) => upstream.write(part, () => resolve()));
+    if (left === 0) break;
+  }
+  // The registry has read all of it when it answers.
+  upstream.socket?.end();
 }
 
 async function changed(answer: IncomingMessage, outgoing: ServerResponse, change: (body: Buffer) => Buffer) {

@@ -3,15 +3,11 @@ import { formatBytes } from "../../bytes.ts";
 import { abortable } from "../../command-line/abortable.ts";
 import { Progress } from "../../command-line/progress.ts";
 import { messageOf, SconceError } from "../../errors.ts";
+import { isLoopback } from "../../fetching/loopback.ts";
 import { log } from "../../log.ts";
 import { type PullResult, pull } from "../../registry/pull.ts";
 import { Registry } from "../../registry/registry.ts";
-import {
-  formatRemote,
-  isLoopback,
-  parseRemoteReference,
-  type RemoteReference,
-} from "../../registry/remote-reference.ts";
+import { formatRemote, parseRemoteReference, type RemoteReference } from "../../registry/remote-reference.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 import { latestTag } from "../../store/reference.ts";
 import type { ModelStore } from "../../store/store.ts";
@@ -36,10 +32,10 @@ export interface PullModelOptions {
 /** How long a registry may send nothing to who could serve without it. */
 const HELD_SILENCE_MS = 10_000;
 
-/** The last part of its repository, with its tag. */
-export function localName({ repository, tag, digest }: RemoteReference): LocalName {
+/** The full name, with the host, and its tag. */
+export function localName({ host, repository, tag, digest }: RemoteReference): LocalName {
   return {
-    repository: repository.split("/").at(-1) ?? repository,
+    repository: `${host}/${repository}`,
     tag: digest === undefined ? (tag ?? latestTag) : undefined,
   };
 }
@@ -80,14 +76,16 @@ export async function pulledModel(
   const remote = parseRemoteReference(reference);
   const name = localName(remote);
   const weights = !withoutWeights;
-  const local = remote.digest === undefined ? `${name.repository}:${name.tag}` : `${name.repository}@${remote.digest}`;
-  const found = await store.resolve(local, { weights }).catch((error: unknown) => {
-    if (error instanceof SconceError) return undefined;
-    throw error;
-  });
-  // What has the digest that was asked for is the same wherever it came from.
-  if (found !== undefined && remote.digest !== undefined) return found;
-  const held = found?.copies.includes(`${remote.host}/${remote.repository}`) ? found : undefined;
+  const find = (repository: string) => {
+    const local = remote.digest === undefined ? `${repository}:${name.tag}` : `${repository}@${remote.digest}`;
+    return store.resolve(local, { weights }).catch((error: unknown) => {
+      if (error instanceof SconceError) return undefined;
+      throw error;
+    });
+  };
+  const held = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
+  // A digest stands for the same model wherever it came from.
+  if (held !== undefined && remote.digest !== undefined) return held;
   try {
     const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, held });
     return held?.digest === digest ? held : await store.resolve(`${name.repository}@${digest}`, { weights });
@@ -96,4 +94,13 @@ export async function pulledModel(
     log.warn(`Serving ${held.reference} (${held.digest}) as the store has it: ${messageOf(error)}`);
     return held;
   }
+}
+
+/** The model as earlier versions of sconce named it: by the last part of its repository. */
+async function formerlyNamed(
+  { host, repository }: RemoteReference,
+  find: (repository: string) => Promise<PackagedModel | undefined>,
+): Promise<PackagedModel | undefined> {
+  const found = await find(repository.split("/").at(-1) ?? repository);
+  return found?.copies.includes(`${host}/${repository}`) ? found : undefined;
 }

@@ -1,0 +1,247 @@
+/** Registries of known makers, each served by a fake with its manners: names, logins, token scopes, chunks and statuses. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chmod } from "node:fs/promises";
+import { findCredentials } from "../src/registry/credentials.ts";
+import { knownManners, type Manners, mannersOf } from "../src/registry/manners.ts";
+import { pull } from "../src/registry/pull.ts";
+import { push } from "../src/registry/push.ts";
+import { Registry } from "../src/registry/registry.ts";
+import { parseRemoteReference } from "../src/registry/remote-reference.ts";
+import { ModelStore } from "../src/store/store.ts";
+import { failure } from "./helpers/failure.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { putModel } from "./helpers/transfer.ts";
+
+let dir: TempDir;
+let store: ModelStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  store = new ModelStore(dir.join("store"));
+  await putModel(store, "one", 50_000);
+});
+
+afterAll(() => dir[Symbol.asyncDispose]());
+
+interface Fake extends Disposable {
+  readonly host: string;
+  /** Method and path. */
+  readonly requests: readonly string[];
+  readonly scopes: readonly string[];
+}
+
+interface FakeOptions {
+  readonly service?: string;
+  /** What is answered to requests for repositories that do not exist. */
+  readonly missing?: { readonly status: number; readonly code: string };
+}
+
+/** A registry with a token server that has every repository, or none. */
+function fakeRegistry({ service = "fake", missing }: FakeOptions): Fake {
+  const requests: string[] = [];
+  const scopes: string[] = [];
+  const blobs = new Map<string, Uint8Array>();
+  const manifests = new Map<string, Uint8Array>();
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      const { pathname, searchParams, host } = new URL(request.url);
+      if (pathname === "/token") {
+        scopes.push(searchParams.getAll("scope").join(" "));
+        return Response.json({ token: "t" });
+      }
+      if (request.headers.get("authorization") !== "Bearer t") {
+        const challenge = `Bearer realm="http://${host}/token",service="${service}"`;
+        return new Response("", { status: 401, headers: { "WWW-Authenticate": challenge } });
+      }
+      requests.push(`${request.method} ${pathname}`);
+      if (missing) {
+        const errors = [{ code: missing.code, message: "no such repository" }];
+        return Response.json({ errors }, { status: missing.status });
+      }
+      const name = pathname.split("/").at(-1) ?? "";
+      if (request.method === "POST") return new Response("", { status: 202, headers: { Location: "/upload" } });
+      if (pathname === "/upload") {
+        blobs.set(searchParams.get("digest") ?? "", await request.bytes());
+        return new Response("", { status: 201 });
+      }
+      if (request.method === "PUT") {
+        manifests.set(name, await request.bytes());
+        return new Response("", { status: 201 });
+      }
+      const found = /manifests/.test(pathname) ? manifests.get(name) : blobs.get(name);
+      return found === undefined ? new Response("", { status: 404 }) : new Response(found);
+    },
+  });
+  return {
+    host: `127.0.0.1:${server.port}`,
+    requests,
+    scopes,
+    [Symbol.dispose]: () => void server.stop(true),
+  };
+}
+
+/** The registry of a reference, whose API is the fake. */
+function registryAt(fake: Fake, reference: string, actions: "pull" | "pull,push", manners?: Manners): Registry {
+  const remote = parseRemoteReference(reference);
+  return new Registry({
+    remote,
+    actions,
+    manners: { ...(manners ?? mannersOf(remote.host)), apiHost: fake.host },
+    isPlain: true,
+    env: { HOME: "/nonexistent" },
+    signal: new AbortController().signal,
+    retryDelayMs: 1,
+  });
+}
+
+const pushTo = async (registry: Registry) => push({ registry, store, model: await store.resolve("digits"), tag: "v1" });
+
+test.each([
+  ["docker.io/alice/digits:v1", "alice/digits"],
+  ["docker.io/digits:v1", "library/digits"],
+  ["index.docker.io/digits:v1", "library/digits"],
+  ["ghcr.io/alice/digits:v1", "alice/digits"],
+  ["123456789012.dkr.ecr.eu-west-1.amazonaws.com/digits:v1", "digits"],
+  ["registry.gitlab.com/group/project/digits:v1", "group/project/digits"],
+  ["demo.goharbor.io/project/digits:v1", "project/digits"],
+  ["quay.io/alice/digits:v1", "alice/digits"],
+])("%s is pushed to and pulled from %s", async (reference, repository) => {
+  using fake = fakeRegistry({});
+  await pushTo(registryAt(fake, reference, "pull,push"));
+  const pulled = new ModelStore(dir.join(crypto.randomUUID()));
+  const registry = registryAt(fake, reference, "pull");
+  const { digest } = await pull({ registry, store: pulled, repository: "digits", tags: ["v1"] });
+  expect(digest).toBe((await store.resolve("digits")).digest);
+  expect(fake.requests).toContain(`PUT /v2/${repository}/manifests/v1`);
+  expect(new Set(fake.scopes)).toEqual(
+    new Set([`repository:${repository}:pull,push`, `repository:${repository}:pull`]),
+  );
+});
+
+describe("a repository that does not exist", () => {
+  test.each([
+    [
+      "ghcr.io/alice/digits:v1",
+      { status: 403, code: "DENIED" },
+      "GitHub's registry answers so, too, where alice/digits",
+    ],
+    [
+      "docker.io/alice/digits:v1",
+      { status: 401, code: "UNAUTHORIZED" },
+      "Docker Hub answers so, too, where alice/digits",
+    ],
+    ["quay.io/alice/digits:v1", { status: 401, code: "UNAUTHORIZED" }, "Quay answers so, too, where alice/digits"],
+    [
+      "123456789012.dkr.ecr.eu-west-1.amazonaws.com/digits:v1",
+      { status: 404, code: "NAME_UNKNOWN" },
+      "create the repository: aws ecr create-repository first",
+    ],
+  ])("is named as the cause: %s", async (reference, missing, message) => {
+    using fake = fakeRegistry({ missing });
+    expect(await failure(pushTo(registryAt(fake, reference, "pull,push")))).toContain(message);
+  });
+
+  test.each([
+    ["harbor-registry", "Harbor answers so, too"],
+    ["container_registry", "GitLab answers so, too"],
+  ])("is named as the cause by a registry on a host of any name: %s", async (service, message) => {
+    using fake = fakeRegistry({ service, missing: { status: 403, code: "DENIED" } });
+    const registry = registryAt(fake, "models.example.com/team/digits:v1", "pull,push");
+    expect(await failure(pushTo(registry))).toContain(message);
+  });
+});
+
+test("Docker Hub's API has a host of its own, and GHCR's chunks are small", () => {
+  expect(mannersOf("docker.io").apiHost).toBe("registry-1.docker.io");
+  expect(knownManners.ghcr.maxChunkBytes).toBe(4 * 1024 * 1024);
+});
+
+describe("a login for Docker Hub", () => {
+  const remote = { host: "docker.io", repository: "alice/digits" };
+  const auth = Buffer.from("alice:secret").toString("base64");
+  const found = { kind: "password", username: "alice", password: "secret" } as const;
+
+  async function config(content: unknown): Promise<string> {
+    const folder = dir.join(crypto.randomUUID());
+    await Bun.write(`${folder}/config.json`, JSON.stringify(content));
+    return folder;
+  }
+
+  test.each(["https://index.docker.io/v1/", "docker.io", "registry-1.docker.io"])("is found under %s", async (key) => {
+    const DOCKER_CONFIG = await config({ auths: { [key]: { auth } } });
+    expect((await findCredentials(remote, { HOME: dir.path, DOCKER_CONFIG })).found).toEqual(found);
+  });
+
+  test("is asked for as https://index.docker.io/v1/ of a credential helper", async () => {
+    const folder = await config({ credsStore: "hub" });
+    const answer = '{"Username":"alice","Secret":"secret"}';
+    const script = `#!/bin/sh\n[ "$(cat)" = https://index.docker.io/v1/ ] && echo '${answer}'\n`;
+    await Bun.write(`${folder}/docker-credential-hub`, script);
+    await chmod(`${folder}/docker-credential-hub`, 0o755);
+    const env = { HOME: dir.path, DOCKER_CONFIG: folder, PATH: `${folder}:${process.env.PATH}` };
+    expect((await findCredentials(remote, env)).found).toEqual(found);
+  });
+});
+
+test("a credential helper that waits for somebody is ended, with the programs that it started", async () => {
+  const folder = dir.join(crypto.randomUUID());
+  await Bun.write(`${folder}/config.json`, JSON.stringify({ credsStore: "slow" }));
+  await Bun.write(`${folder}/docker-credential-slow`, "#!/bin/sh\nsleep 1000\n");
+  await chmod(`${folder}/docker-credential-slow`, 0o755);
+  const env = { HOME: dir.path, DOCKER_CONFIG: folder, PATH: `${folder}:${process.env.PATH}` };
+  const remote = { host: "registry.example.com", repository: "digits" };
+  expect(await failure(findCredentials(remote, env, 100))).toContain(
+    "registry_denied: docker-credential-slow gave no answer for registry.example.com within 0.1 s",
+  );
+});
+
+describe("a registry leads its clients", () => {
+  const addresses = (own: string) => async (name: string) => (name === "localhost" ? [own] : ["10.0.0.7"]);
+
+  /** Pulls from a registry on `localhost`, whose address is said to be another, and which leads to 127.0.0.1. */
+  async function pulled(own: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
+    let reached = 0;
+    using inner = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch() {
+        reached += 1;
+        return new Response("{}", { status: 200 });
+      },
+    });
+    using outer = Bun.serve({
+      hostname: "localhost",
+      port: 0,
+      fetch: () =>
+        lead === "redirect"
+          ? new Response("", { status: 307, headers: { Location: `http://127.0.0.1:${inner.port}/x` } })
+          : new Response("", {
+              status: 401,
+              headers: { "WWW-Authenticate": `Bearer realm="http://127.0.0.1:${inner.port}/x"` },
+            }),
+    });
+    const registry = new Registry({
+      remote: parseRemoteReference(`localhost:${outer.port}/digits:v1`),
+      actions: "pull",
+      isPlain: true,
+      env: { HOME: "/nonexistent" },
+      signal: new AbortController().signal,
+      resolver: addresses(own),
+    });
+    const target = new ModelStore(dir.join(crypto.randomUUID()));
+    const message = await failure(pull({ registry, store: target, repository: "digits", tags: ["v1"] }));
+    return { message, reached };
+  }
+
+  test.each(["redirect", "realm"] as const)("not into a private network, if it is public: %s", async (lead) => {
+    const { message, reached } = await pulled("8.8.8.8", lead);
+    expect(message).toMatch(/registry_refused: localhost:\d+ leads to 127\.0\.0\.1:\d+, which is in a private network/);
+    expect(reached).toBe(0);
+  });
+
+  test.each(["redirect", "realm"] as const)("anywhere, if it is in a private network itself: %s", async (lead) => {
+    expect((await pulled("127.0.0.1", lead)).reached).toBeGreaterThan(0);
+  });
+});
