@@ -57,7 +57,10 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
       readChunks(request, { limits, upload, isAnnounced, decoder }),
     );
     if (boundary === undefined) return { body: chunks, bytes, charge };
-    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything);
+    using places = memory.add("bodies", 0);
+    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything, (taken) => {
+      if (!places.tryGrow(taken)) throw noRoom();
+    });
     const madeBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
     if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, madeBytes - bytes))) throw noRoom();
     return { body, bytes: madeBytes, charge };
