@@ -1,0 +1,13 @@
+/** Ten times more requests than can be served, of clients that wait for a few batches. */
+import { expect, test } from "bun:test";
+import { goodputOf } from "./helpers/overloaded-flow.ts";
+
+test.each([
+  { batchMs: 320, patienceMs: 1000 },
+  { batchMs: 320, patienceMs: 700 },
+  { batchMs: 80, patienceMs: 250 },
+  { batchMs: 80, patienceMs: 170 },
+  { batchMs: 320, patienceMs: 1000, instances: 2 },
+])("most of what can be served is ($batchMs ms a batch, $patienceMs ms)", async (each) => {
+  expect(await goodputOf({ maxBatchSize: 16, load: 10, seconds: 12, seed: 1, ...each })).toBeGreaterThan(0.9);
+});
