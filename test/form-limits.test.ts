@@ -1,4 +1,4 @@
-/** Forms that are made to take a server's memory, or its event loop. */
+/** Hostile forms are refused before they take the server's memory or its event loop. */
 import { expect, test } from "bun:test";
 import { readBody } from "../src/http/body-reader.ts";
 import { inputsOfForm } from "../src/http/form-body.ts";

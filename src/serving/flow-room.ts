@@ -41,7 +41,7 @@ export class FlowRoom {
   readonly #usual: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
   /** Of lists whose items go behind all others: they hold up none of them. */
   readonly #late: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
-  /** Clients leave before they are served: the items of one batch are ready, as those of more would be too old when they run. */
+  /** While clients leave before their answers only one batch is ready: items of a second batch would be too old when they run. */
   isUrgent = false;
   #finishing = 0;
   /** Bytes of rows that wait for `postprocess`, or that an asynchronous one has. */

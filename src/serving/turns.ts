@@ -29,9 +29,9 @@ const INTERVAL_MS = 500;
 const CALM_MS = 2000;
 /** Turns come a batch at a time: below this many batches the target would keep batches from being full. */
 const TARGET_BATCHES = 2;
-/** Where clients stay for less than two batches, hardly any is served. */
+/** The shortest target: for clients that leave before two batches end. */
 const LEAST_BATCHES = 0.05;
-/** While the queue stands: the batch that runs, that of the item, and a little to be on the safe side. */
+/** While the queue stands an item waits for the running batch and for its own batch. The tenth is a margin. */
 const AHEAD_BATCHES = 2.1;
 /** Of the target, what those that wait for their first turn may take together: most of those that cannot be begun are to be told so at once. */
 const ADMITTED = 0.2;
@@ -102,7 +102,7 @@ export class Turns {
     if (list.isWaitedFor && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
       this.#leftAtMs = nowMs;
-      // Clients that nothing would have served say nothing of the others.
+      // No queue is short enough for a client that leaves sooner than two batches take.
       if (stayedMs > this.#options.itemsMs(AHEAD_BATCHES * this.#options.batchSize, nowMs)) this.#stayedMs = stayedMs;
     }
     this.delete(list);
@@ -171,7 +171,7 @@ export class Turns {
     return this.#polledFresh.size + this.#polledBegun.size;
   }
 
-  /** The rest of the time that clients stay is for the batches ahead, of which there are fewer once the queue stands, and for their own. */
+  /** Clients stay for some time: the target is that time less the batches that are ahead of an item, and its own batch. */
   #targetMs(nowMs: number): number {
     const { itemsMs, batchSize, readyBatches } = this.#options;
     const mostMs = Math.max(TARGET_MS, itemsMs(TARGET_BATCHES * batchSize, nowMs));

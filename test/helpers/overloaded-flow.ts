@@ -1,4 +1,4 @@
-/** A flow of items under a load that it cannot serve, with clients that leave, on a simulated clock. */
+/** An overloaded flow of items, whose clients leave, on a simulated clock. */
 import { spyOn } from "bun:test";
 import { LocalEngine } from "../../src/engine/local-engine.ts";
 import type { Runner } from "../../src/engine/runner.ts";
@@ -32,14 +32,14 @@ export interface Overload {
   readonly batchMs: number;
   /** Clients leave after this time. */
   readonly patienceMs: number;
-  /** Of the most that the device can serve. */
+  /** Offered requests, as a multiple of the device's capacity. */
   readonly load: number;
   readonly seconds: number;
   readonly instances?: number;
   readonly seed: number;
 }
 
-/** @returns the answers to clients that had not left, of the most that the device can serve, in the second half of the time */
+/** @returns answers to clients that still wait, as a share of the device's capacity, in the second half of the time */
 export async function goodputOf(overload: Overload): Promise<number> {
   const { maxBatchSize, batchMs, patienceMs, load, seconds, instances = 1, seed } = overload;
   const clock = new SimulatedClock();
