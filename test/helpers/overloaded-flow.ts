@@ -73,7 +73,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
     const stopWaiting = clock.after(patienceMs, () => flow.end(list));
     flow.run(list);
   };
-  for (let atMs = 0; atMs < endMs; atMs -= Math.log(1 - random()) / (load * perMs)) {
+  for (let atMs = 0; atMs < endMs; atMs += -Math.log(1 - random()) / (load * perMs)) {
     await advance(clock, atMs);
     come();
   }
