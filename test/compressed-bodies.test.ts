@@ -2,6 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import * as zlib from "node:zlib";
 import { readBody } from "../src/http/body-reader.ts";
+import { DECODER_BYTES } from "../src/http/decoded-body.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { MemoryAccount } from "../src/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
@@ -47,8 +48,28 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
     const refused: unknown = await readBody(request, limits).catch((error: unknown) => error);
     expect(refused).toMatchObject({ problem: { status: 413 } });
     expect(memory.used).toBe(0);
-    expect(taken.filter((bytes) => bytes > 0).reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(3 * 2 ** 20);
+    expect(taken.filter((bytes) => bytes > 0).reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(
+      3 * 2 ** 20 + DECODER_BYTES,
+    );
     expect(await problemOf(await send(bomb))).toMatchObject({ status: 413 });
+  });
+
+  test("has a decoder, which is counted, once a kilobyte of it has come", async () => {
+    const whole = encode(crypto.getRandomValues(new Uint8Array(4000)));
+    const memory = new MemoryAccount();
+    const headers = { "Content-Type": "application/json", "Content-Encoding": encoding };
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = writable.getWriter();
+    const request = new Request("http://x/", { method: "POST", headers, body: readable });
+    const reading = readBody(request, { maxBytes: 2 ** 20, memory, uploads: new Uploads() });
+    await writer.write(whole.subarray(0, 19));
+    expect(memory.used).toBe(0);
+    await writer.write(whole.subarray(19, 1100));
+    await writer.write(whole.subarray(1100));
+    expect(memory.used).toBeGreaterThanOrEqual(DECODER_BYTES);
+    await writer.close();
+    expect((await reading).charge.bytes).toBe(3 * 4000);
+    expect(memory.used).toBe(3 * 4000);
   });
 
   test("that ends too early, or is none, is a 400", async () => {

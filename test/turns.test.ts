@@ -25,7 +25,7 @@ class Server {
   readonly #waiting = new Map<ItemList, Prediction>();
 
   constructor(pollShare = 0.1) {
-    this.turns = new Turns({ pollShare, batchSize: 4, itemsMs: (items) => items * TURN_MS });
+    this.turns = new Turns({ pollShare, batchSize: 4, readyBatches: 0, itemsMs: (items) => items * TURN_MS });
   }
 
   add(count: number, isWaitedFor: boolean): ItemList | undefined {
@@ -123,6 +123,18 @@ test("a short queue is served in order although a client leaves it", () => {
   while (server.turns.size > 0) server.pass();
   expect(server.refusedAfterMs).toEqual([]);
   expect(server.answeredAfterMs.length).toBe(29);
+});
+
+test("clients that leave before any could be served shorten the time of no others", () => {
+  const server = new Server();
+  for (let ms = 0; ms < 3000; ms++) {
+    if (server.turns.size < 20) server.add(1, true);
+    server.pass();
+    const hasty = server.add(1, true);
+    if (hasty !== undefined) server.turns.leave(hasty, server.nowMs);
+  }
+  while (server.turns.size > 0) server.pass();
+  expect(server.refusedAfterMs).toEqual([]);
 });
 
 test.each([[0.1], [0.5]])("predictions that nobody waits for are not refused and keep a share of %d", (share) => {

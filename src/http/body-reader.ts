@@ -5,7 +5,7 @@ import { anything } from "../inputs/expected-kinds.ts";
 import { type InputDecoder, utf8 } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import { decoderOf, type Parts } from "./decoded-body.ts";
+import { DECODER_BYTES, decoderOf, type Parts } from "./decoded-body.ts";
 import { inputsOfForm } from "./form-body.ts";
 import { boundaryOf } from "./form-parts.ts";
 import { ProblemError } from "./problem.ts";
@@ -26,9 +26,6 @@ export interface BodyLimits {
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
-/** So many connections that a client can open with bodies as small as this hold little, however slow they are. */
-const SMALL_BYTES = 16 * 1024;
-
 /**
  * Asks for the memory of a body before it reads a byte of it where its length is announced, and of each chunk as it comes where it is not.
  * What is left unread when a request is refused is read past by the listener, and held nowhere.
@@ -45,19 +42,20 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
   const charge = uploads.taken(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw noRoom();
   try {
-    if (boundary === undefined && length !== undefined && length <= SMALL_BYTES) {
-      return { body: utf8(await request.bytes().catch(refuseIncomplete)), bytes: length, charge };
-    }
     if (boundary === undefined && length !== undefined && length <= LARGE_BYTES) {
-      const body = await uploads.during(charge, length, (upload) => readText(upload.part(request.bytes())));
-      return { body, bytes: length, charge };
+      // Not `request.text()`, which replaces bytes that are not UTF-8 with U+FFFD.
+      const reading = uploads.during(charge, length, (upload) => upload.part(request.bytes()));
+      return { body: utf8(await reading.catch(refuseIncomplete)), bytes: length, charge };
     }
     const isAnnounced = length !== undefined;
     const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
       readChunks(request, { limits, upload, isAnnounced, decoder }),
     );
     if (boundary === undefined) return { body: chunks, bytes, charge };
-    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything);
+    using places = memory.add("bodies", 0);
+    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything, (taken) => {
+      if (!places.tryGrow(taken)) throw noRoom();
+    });
     const madeBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
     if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, madeBytes - bytes))) throw noRoom();
     return { body, bytes: madeBytes, charge };
@@ -93,11 +91,6 @@ export function announcedBytes(headers: Headers): number | undefined {
   return length === null ? undefined : Number.parseInt(length, 10);
 }
 
-/** Not `request.text()`, which replaces what is not UTF-8: nothing tells its U+FFFD from one that was sent. */
-async function readText(reading: Promise<Uint8Array>): Promise<string> {
-  return utf8(await reading.catch(refuseIncomplete));
-}
-
 interface Chunked {
   readonly limits: BodyLimits;
   readonly upload: Upload;
@@ -113,15 +106,18 @@ async function readChunks(
 ): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   const { body } = request;
-  const reader: Parts | undefined = body === null ? undefined : (decoder?.(body) ?? body.getReader());
+  const take = (bytes: number) => {
+    if (!limits.uploads.taken(() => upload.charge.tryGrow(bytes))) throw noRoom();
+  };
+  const encoded: Parts | undefined = body?.getReader();
+  const reader = encoded && (decoder?.(encoded, take) ?? encoded);
   try {
     while (reader !== undefined) {
       const { value } = await upload.part(reader.read()).catch(refuseIncomplete);
       if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);
-      if (!isAnnounced && !limits.uploads.taken(() => upload.charge.tryGrow(HELD_PER_BYTE * value.length)))
-        throw noRoom();
+      if (!isAnnounced) take(HELD_PER_BYTE * value.length);
       chunks.push(value);
       // Of a client that sends fast enough chunks would follow one another for as long as it sends.
       await new Promise((resolve) => setImmediate(resolve));
@@ -131,6 +127,7 @@ async function readChunks(
     reader?.cancel().catch(() => {});
     throw error;
   }
+  if (decoder !== undefined && reader !== undefined) upload.charge.grow(-DECODER_BYTES);
   return { chunks, bytes: upload.bytes };
 }
 

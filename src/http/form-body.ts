@@ -5,26 +5,66 @@ import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { unfit, utf8 } from "../inputs/input-decoder.ts";
 import { pointerTo } from "../json.ts";
 import { isDataUrl } from "../model/data-url.ts";
-import { type FilePart, type Part, partsOf } from "./form-parts.ts";
+import { type FilePart, formTooLarge, type Part, partsOf } from "./form-parts.ts";
 
 const MAX_LEVELS = 32;
+/** Of all inputs together: three for each of the parts that a form may have. */
+const MAX_PLACES = 30_000;
+/** Measured 350, with the list and the map of each. */
+const PLACE_BYTES = 400;
+/** Longest time that the event loop waits for a form. */
+const MAX_HOLD_MS = 2;
 /** Bytes of a file that are made text in one turn of the loop: without a remainder in base64. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
 
-/** A place of an input: what lies at it, and in it by name. */
-class Place {
-  readonly values: Value[] = [];
-  readonly within = new Map<string, Place>();
+/** A place of an input: the values there, and the places within by name. */
+interface Place {
+  readonly values: Value[];
+  readonly within: Map<string, Place>;
+}
 
-  at(name: string): Place {
-    let place = this.within.get(name);
-    if (place === undefined) {
-      place = new Place();
-      this.within.set(name, place);
+/** The places of a form, from its root. */
+class Places {
+  readonly root: Place = { values: [], within: new Map() };
+  readonly #take: (bytes: number) => void;
+  #count = 0;
+
+  constructor(take: (bytes: number) => void) {
+    this.#take = take;
+  }
+
+  /** @throws ProblemError 413; what `take` throws */
+  add(names: readonly string[], value: Value): void {
+    let place = this.root;
+    for (const name of names) {
+      const known = place.within.get(name);
+      const next = known ?? this.#made();
+      if (known === undefined) place.within.set(name, next);
+      place = next;
     }
-    return place;
+    place.values.push(value);
+  }
+
+  #made(): Place {
+    if (++this.#count > MAX_PLACES) throw formTooLarge(`${MAX_PLACES} different places in the names of its parts`);
+    this.#take(PLACE_BYTES);
+    return { values: [], within: new Map() };
+  }
+}
+
+/** Lets the event loop turn where a form has held it for long enough. */
+class Turn {
+  #begunMs = performance.now();
+
+  get isOver(): boolean {
+    return performance.now() - this.#begunMs > MAX_HOLD_MS;
+  }
+
+  async next(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#begunMs = performance.now();
   }
 }
 
@@ -33,26 +73,29 @@ class Place {
  * what the schema has there, a file is a data URL.
  *
  * @param expected of one input
- * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413
+ * @param take counts memory beside that of the body, which is free again at the end
+ * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; what `take` throws
  */
 export async function inputsOfForm(
   chunks: readonly Uint8Array<ArrayBuffer>[],
   boundary: string,
   expected: Expected,
+  take: (bytes: number) => void = () => {},
 ): Promise<Body> {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
-  const root = new Place();
+  const turn = new Turn();
+  const places = new Places(take);
   for (const { name, value } of partsOf(bytes, boundary)) {
     const names = name.split(/[.[\]]+/).filter((each) => each !== "");
     if (names.length === 0 || names.length > MAX_LEVELS)
       throw misplaced([], `a part has the name ${JSON.stringify(name.slice(0, 100))}`);
-    let place = root;
-    for (const each of names) place = place.at(each);
-    place.values.push(value);
+    places.add(names, value);
+    if (turn.isOver) await turn.next();
   }
+  const { root } = places;
   const hasSeveral = [...root.within.keys()].every((name) => /^\d+$/.test(name));
   const several = { kinds: new Set(["array"] as const), items: expected };
-  return bodyOf(hasSeveral ? jsonOf(root, several, []) : inList(jsonOf(root, expected, ["0"])));
+  return bodyOf(hasSeveral ? jsonOf(root, several, []) : inList(jsonOf(root, expected, ["0"])), turn);
 }
 
 type Pieces = Generator<Value>;
@@ -78,17 +121,21 @@ function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pie
     return;
   }
   if (values.length > 0) throw misplaced(path, "parts lie both at this place and in it");
-  const names = [...within.keys()];
   if (kinds.has("array") && !kinds.has("object")) {
-    names.sort((a, b) => Number(a) - Number(b));
-    if (names.some((name, i) => name !== String(i))) throw misplaced(path, "expected parts numbered from 0, each once");
-    yield* inList(listed(names.map((name, i) => jsonOf(place.at(name), elementOf(expected, i), [...path, name]))));
+    const elements = [...within].sort(([a], [b]) => Number(a) - Number(b));
+    if (elements.some(([name], i) => name !== String(i)))
+      throw misplaced(path, "expected parts numbered from 0, each once");
+    yield* inList(
+      listed(elements.map(([name, element], i) => jsonOf(element, elementOf(expected, i), [...path, name]))),
+    );
     return;
   }
   yield "{";
-  for (const [i, name] of names.entries()) {
-    yield `${i > 0 ? "," : ""}${JSON.stringify(name)}:`;
-    yield* jsonOf(place.at(name), expected.fields?.get(name) ?? expected.others ?? anything, [...path, name]);
+  let comma = "";
+  for (const [name, field] of within) {
+    yield `${comma}${JSON.stringify(name)}:`;
+    yield* jsonOf(field, expected.fields?.get(name) ?? expected.others ?? anything, [...path, name]);
+    comma = ",";
   }
   yield "}";
 }
@@ -125,7 +172,9 @@ function isJsonFile(value: Value): value is FilePart {
   return typeof value !== "string" && value.isJson;
 }
 
+/** A large text is taken for JSON unseen: the whole body is parsed beside the JS thread, and its parser says what is wrong. */
 function isJson(text: string): boolean {
+  if (text.length > LARGE_BYTES) return true;
   try {
     JSON.parse(text);
     return true;
@@ -139,7 +188,7 @@ function isJsonList(value: Value): boolean {
 }
 
 /** As one text where it is short. */
-async function bodyOf(pieces: Pieces): Promise<Body> {
+async function bodyOf(pieces: Pieces, turn: Turn): Promise<Body> {
   const encoder = new TextEncoder();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let text = "";
@@ -150,6 +199,7 @@ async function bodyOf(pieces: Pieces): Promise<Body> {
     text = "";
   };
   for (const piece of pieces) {
+    if (turn.isOver) await turn.next();
     if (typeof piece === "string") {
       add(piece);
       continue;
@@ -158,7 +208,7 @@ async function bodyOf(pieces: Pieces): Promise<Body> {
     add(`"data:${mediaType};base64,`);
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
       add(bytes.subarray(at, at + SLICE_BYTES).toBase64());
-      if (at > 0) await new Promise((resolve) => setImmediate(resolve));
+      if (turn.isOver) await turn.next();
     }
     add('"');
   }

@@ -4,9 +4,12 @@ import { notJson, utf8 } from "../inputs/input-decoder.ts";
 import { isEssence, mediaTypeOf } from "../model/media-type.ts";
 import { ProblemError } from "./problem.ts";
 
-/** Each is a file or a text of its own: what can be made of 64 MB of empty ones would hold the server for seconds. */
+/** More empty parts than this in a large body would take seconds to read. */
 const MAX_PARTS = 10_000;
-const MAX_HEAD_BYTES = 16 * 1024;
+/** Browsers send some 200 bytes; a file name may have a kilobyte. */
+const MAX_HEAD_BYTES = 4 * 1024;
+/** Of a Content-Disposition, which has three: `name`, `filename` and `filename*`. */
+const MAX_PARAMETERS = 8;
 
 export interface FilePart {
   readonly bytes: Uint8Array;
@@ -27,11 +30,11 @@ export function boundaryOf(mediaType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-/** @throws SconceError `body_invalid`; ProblemError 413 */
-export function partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Part[] {
+/** Reads a part at a time. @throws SconceError `body_invalid`; ProblemError 413 */
+export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Generator<Part> {
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const delimiter = `\r\n--${boundary}`;
-  const parts: Part[] = [];
+  let count = 0;
   // There need be no line before the first.
   const first = body.indexOf(delimiter.slice(2));
   if (first < 0) throw notForm();
@@ -40,27 +43,30 @@ export function partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Part[
     // A part without content may have no line for it.
     const end = blank < 0 ? -1 : body.indexOf(delimiter, blank + 2);
     if (end < 0 || blank - at > MAX_HEAD_BYTES) throw notForm();
-    if (parts.length === MAX_PARTS) {
-      const detail = `a form may have at most ${MAX_PARTS} parts`;
-      throw new ProblemError({ status: 413, code: "body_too_large", detail });
-    }
-    parts.push(partOf(body.toString("utf8", at, blank), bytes.subarray(blank + 4, Math.max(blank + 4, end))));
+    if (++count > MAX_PARTS) throw formTooLarge(`${MAX_PARTS} parts`);
+    yield partOf(body.toString("utf8", at, blank), bytes.subarray(blank + 4, Math.max(blank + 4, end)));
     at = end + delimiter.length;
   }
-  return parts;
+}
+
+/** @param most as in "10000 parts" */
+export function formTooLarge(most: string): ProblemError {
+  return new ProblemError({ status: 413, code: "body_too_large", detail: `a form may have at most ${most}` });
 }
 
 function partOf(head: string, bytes: Uint8Array): Part {
   const [, disposition = ""] = /^content-disposition:\s*form-data(.*)$/im.exec(head) ?? [];
   const [, type = ""] = /^content-type:(.*)$/im.exec(head) ?? [];
   const pairs = disposition.matchAll(/;\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]*))/g);
-  const names = new Map(Array.from(pairs, ([, key = "", quoted, plain = ""]) => [key.toLowerCase(), quoted ?? plain]));
+  const parameters = [...pairs.take(MAX_PARAMETERS + 1)];
+  if (parameters.length > MAX_PARAMETERS) throw notForm();
+  const names = new Map(parameters.map(([, key = "", quoted, plain = ""]) => [key.toLowerCase(), quoted ?? plain]));
   const name = names.get("name") ?? "";
-  const { essence, parameters } = mediaTypeOf(type);
+  const { essence, parameters: typeParameters } = mediaTypeOf(type);
   const isJson = /^application\/(.+\+)?json$/.test(essence);
   const isText = essence === "" || essence.startsWith("text/") || isJson;
   if (isText && !names.has("filename") && !names.has("filename*")) return { name, value: utf8(bytes) };
-  const mediaType = isEssence(essence) ? `${essence}${parameters}` : "application/octet-stream";
+  const mediaType = isEssence(essence) ? `${essence}${typeParameters}` : "application/octet-stream";
   return { name, value: { bytes, mediaType, isJson } };
 }
 

@@ -15,19 +15,24 @@ export class Upload implements InRing<Upload> {
   bytes: number;
   readonly charge: Charge;
   readonly beganAtMs: number;
-  readonly #dropped = Promise.withResolvers<never>();
+  #refusal: ProblemError | undefined;
+  /** Ends the part that is being read. */
+  #refuse: ((refusal: ProblemError) => void) | undefined;
 
   constructor(charge: Charge, { bytes, beganAtMs }: { readonly bytes: number; readonly beganAtMs: number }) {
     this.charge = charge;
     this.bytes = bytes;
     this.beganAtMs = beganAtMs;
-    // Its reader may be doing something else.
-    this.#dropped.promise.catch(() => {});
   }
 
   /** A part of the body. @throws ProblemError 408 as soon as it is dropped */
   part<T>(reading: Promise<T>): Promise<T> {
-    return Promise.race([reading, this.#dropped.promise]);
+    // Promise.race() costs a small request some five microseconds.
+    return new Promise((resolve, reject) => {
+      reading.then(resolve, reject);
+      if (this.#refusal === undefined) this.#refuse = reject;
+      else reject(this.#refusal);
+    });
   }
 
   drop(): void {
@@ -35,7 +40,8 @@ export class Upload implements InRing<Upload> {
     const detail = `the body came at less than ${MIN_BYTES_PER_SECOND / 1024} kB/s while others waited for memory`;
     // What still comes of it is not worth reading past.
     const headers = { Connection: "close" };
-    this.#dropped.reject(new ProblemError({ status: 408, code: "body_too_slow", detail, headers }));
+    this.#refusal = new ProblemError({ status: 408, code: "body_too_slow", detail, headers });
+    this.#refuse?.(this.#refusal);
   }
 }
 

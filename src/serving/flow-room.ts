@@ -9,9 +9,13 @@ const MAX_PREPARING = 512;
 /** Share of `maxReadyBytes` for lists whose items go behind all others: enough for a batch or two, as they wait long. */
 const LATE_SHARE = 1 / 4;
 
+/** Batches of ready items, so that the device never waits for one. */
+export const READY_BATCHES = 3;
+const MIN_READY = 8;
+
 interface FlowRoomOptions {
-  /** Most items that wait for a batch. */
-  readonly maxReady: number;
+  /** Items of a batch for each runner. */
+  readonly batchItems: number;
   readonly maxReadyBytes: number;
   readonly memory: MemoryAccount;
   /** Bytes of an item where its declaration tells them. */
@@ -37,6 +41,8 @@ export class FlowRoom {
   readonly #usual: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
   /** Of lists whose items go behind all others: they hold up none of them. */
   readonly #late: Held = { ready: 0, lists: 0, preparing: 0, bytes: 0 };
+  /** While clients leave before their answers only one batch is ready: items of a second batch would be too old when they run. */
+  isUrgent = false;
   #finishing = 0;
   /** Bytes of rows that wait for `postprocess`, or that an asynchronous one has. */
   #rowBytes = 0;
@@ -55,12 +61,19 @@ export class FlowRoom {
     return { items: usual.ready + late.ready, bytes: usual.bytes + late.bytes + this.#rowBytes };
   }
 
+  /** Most items that wait for a batch. */
+  get #maxReady(): number {
+    const { batchItems } = this.#options;
+    return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
+  }
+
   /**
    * Whether one more input may be begun, beside what is ready and what is being made ready; one alone is always let in.
    * @param isFirst of its list: many items of others leave it as much room as others' first ones do
    */
   isThere(isFirst = false): boolean {
-    const { maxReady, maxReadyBytes } = this.#options;
+    const { maxReadyBytes } = this.#options;
+    const maxReady = this.#maxReady;
     const { ready, lists, preparing, bytes } = this.#usual;
     if ((isFirst ? lists : ready) >= maxReady || preparing >= MAX_PREPARING) return false;
     if (ready + preparing + this.#finishing === 0) return true;
@@ -69,17 +82,17 @@ export class FlowRoom {
 
   /** The same for an input of a list whose items go behind all others. */
   get isThereForLate(): boolean {
-    const { maxReady, maxReadyBytes } = this.#options;
+    const { maxReadyBytes } = this.#options;
     const { ready, preparing, bytes } = this.#late;
-    if (ready >= maxReady || preparing >= MAX_PREPARING) return false;
+    if (ready >= this.#maxReady || preparing >= MAX_PREPARING) return false;
     if (ready + preparing === 0) return true;
     return this.#fits(preparing, bytes, LATE_SHARE * maxReadyBytes);
   }
 
   #fits(preparing: number, bytes: number, maxBytes: number): boolean {
-    const { maxReady, memory, onRoom } = this.#options;
+    const { memory, onRoom } = this.#options;
     // Before the first of its kind is ready nobody knows how large they are.
-    if (this.#expectedBytes === undefined && preparing >= maxReady) return false;
+    if (this.#expectedBytes === undefined && preparing >= this.#maxReady) return false;
     const coming = preparing * (this.#expectedBytes ?? 0);
     if (bytes + coming >= maxBytes) return false;
     if (memory.hasRoom("tensors", HELD_PER_TENSOR_BYTE * (coming + (this.#expectedBytes ?? 0)))) return true;

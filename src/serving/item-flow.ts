@@ -9,7 +9,7 @@ import type { Stage } from "../metrics/labels.ts";
 import type { ModelFile } from "../model/file.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
-import { FlowRoom } from "./flow-room.ts";
+import { FlowRoom, READY_BATCHES } from "./flow-room.ts";
 import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -84,8 +84,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#room = new FlowRoom({
-      // A few batches, so that the device never waits for one.
-      maxReady: Math.max(8, 3 * engine.maxBatchSize * engine.instances),
+      batchItems: engine.maxBatchSize * engine.instances,
       maxReadyBytes: limits.maxReadyBytes,
       memory: this.#memory,
       itemBytes: pipeline.declaredBytes,
@@ -101,6 +100,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#turns = new Turns({
       pollShare: limits.pollShare,
       batchSize: engine.maxBatchSize * engine.instances,
+      readyBatches: READY_BATCHES,
       itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
     });
     engine.listener = this;
@@ -211,6 +211,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#isBeginning = true;
     // An empty queue does not stand.
     this.#turns.look(begin);
+    this.#room.isUrgent = this.#turns.isStanding;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.delete(list);
       this.#turnMs = begin;

@@ -62,6 +62,7 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Inputs whose rows wait for their turn, or whose outputs the model's code is asynchronously making. */
   finishing = 0;
+  isRefused = false;
   /** One of its inputs has failed. */
   hasFailed = false;
   /** Items that wait in the engine. */
@@ -185,6 +186,7 @@ export class ItemList implements InRing<ItemList> {
   }
 
   refuse(why: Refusal): void {
+    this.isRefused = true;
     if (!this.isOver) this.#receiver.refused?.(why);
   }
 

@@ -15,6 +15,8 @@ export interface TurnsOptions {
   readonly pollShare: number;
   /** Items that go through the model together. */
   readonly batchSize: number;
+  /** Batches of items that are begun before a runner has them, while the queue does not stand. */
+  readonly readyBatches: number;
   /** Milliseconds until so many items are begun; 0 while nothing is known. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
@@ -25,8 +27,12 @@ const TARGET_MS = 500;
 const INTERVAL_MS = 500;
 /** The queue stands until none had to be refused for this long: of what is let in the last may be begun at any moment. */
 const CALM_MS = 2000;
-/** Turns come a batch at a time: below this many batches the target would keep batches from being full. But half of what clients stay is enough. */
+/** Turns come a batch at a time: below this many batches the target would keep batches from being full. */
 const TARGET_BATCHES = 2;
+/** The shortest target: for clients that leave before two batches end. */
+const LEAST_BATCHES = 0.05;
+/** While the queue stands an item waits for the running batch and for its own batch. The tenth is a margin. */
+const AHEAD_BATCHES = 2.1;
 /** Of the target, what those that wait for their first turn may take together: most of those that cannot be begun are to be told so at once. */
 const ADMITTED = 0.2;
 
@@ -45,7 +51,7 @@ export class Turns {
   #standingSinceMs: number | undefined;
   /** When the last client left before its end, and how long it had stayed. */
   #leftAtMs = -Infinity;
-  #stayedMs = 0;
+  #stayedMs = Infinity;
   #isStanding = false;
   /** When a list was last refused, or would have been. */
   #refusedAtMs = -Infinity;
@@ -55,6 +61,11 @@ export class Turns {
 
   constructor(options: TurnsOptions) {
     this.#options = options;
+  }
+
+  /** Whether clients leave before they are served. */
+  get isStanding(): boolean {
+    return this.#isStanding;
   }
 
   get size(): number {
@@ -88,9 +99,11 @@ export class Turns {
 
   /** The same for one whose client has left. */
   leave(list: ItemList, nowMs: number): void {
-    if (list.isWaitedFor && !list.isComplete) {
+    if (list.isWaitedFor && !list.isComplete && !list.isRefused) {
+      const stayedMs = nowMs - list.queuedAtMs;
       this.#leftAtMs = nowMs;
-      this.#stayedMs = nowMs - list.queuedAtMs;
+      // No queue is short enough for a client that leaves sooner than two batches take.
+      if (stayedMs > this.#options.itemsMs(AHEAD_BATCHES * this.#options.batchSize, nowMs)) this.#stayedMs = stayedMs;
     }
     this.delete(list);
   }
@@ -158,9 +171,13 @@ export class Turns {
     return this.#polledFresh.size + this.#polledBegun.size;
   }
 
+  /** Clients stay for some time: the target is that time less the batches that are ahead of an item, and its own batch. */
   #targetMs(nowMs: number): number {
-    const { itemsMs, batchSize } = this.#options;
-    return Math.max(TARGET_MS, Math.min(itemsMs(TARGET_BATCHES * batchSize, nowMs), this.#stayedMs / 2));
+    const { itemsMs, batchSize, readyBatches } = this.#options;
+    const mostMs = Math.max(TARGET_MS, itemsMs(TARGET_BATCHES * batchSize, nowMs));
+    const batches = this.#isStanding ? AHEAD_BATCHES : readyBatches + 2;
+    const leastMs = itemsMs(LEAST_BATCHES * batchSize, nowMs);
+    return Math.min(mostMs, Math.max(this.#stayedMs - itemsMs(batches * batchSize, nowMs), leastMs));
   }
 
   /** The newest fresh list, once those that were begun are done; every other turn, where it has less to do than the one whose turn it were. */

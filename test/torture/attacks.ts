@@ -1,5 +1,6 @@
 /** What clients send to make a server take more memory than it may. */
 import { connect, type Socket } from "node:net";
+import { gzipSync } from "node:zlib";
 import { palettePng, withScans } from "../helpers/crafted-pictures.ts";
 
 export interface Target {
@@ -27,6 +28,18 @@ const photograph = await new Bun.Image(await Bun.file(new URL("../data/media/bas
   .bytes();
 const png = palettePng(7000, 7000);
 const scans = withScans(scanned, 5000);
+
+const deepForm = formOf((part) => `name=${part}${".a".repeat(31)}`);
+const parametersForm = gzipSync(formOf((part) => `name=${part}${";a=a".repeat(1250)}`));
+
+/** A form of 9,998 parts. */
+function formOf(disposition: (part: number) => string): Buffer<ArrayBuffer> {
+  const parts = Array.from(
+    { length: 9998 },
+    (_, part) => `--b\r\nContent-Disposition: form-data; ${disposition(part)}\r\n\r\n1\r\n`,
+  );
+  return Buffer.from(`${parts.join("")}--b--`);
+}
 
 /** A server of large files: `/bytes/<how many>`, and pictures. */
 export function attackerFiles(): Bun.Server<undefined> {
@@ -77,6 +90,18 @@ export const attacks: readonly Attack[] = [
   {
     name: "24 MB of numbers, eight times",
     run: (target) => sendTogether(8, target, `[{"numbers":[${repeated("1", 12 * MB)}]}]`),
+  },
+  {
+    name: "12 forms of 9,998 parts in 32 places each",
+    run: (target) => together(12, () => sendForm(target, deepForm)),
+  },
+  {
+    name: "14 forms of 50 MB of parameters, compressed",
+    run: (target) => together(14, () => sendForm(target, parametersForm, { "Content-Encoding": "gzip" })),
+  },
+  {
+    name: "3,000 compressed uploads that stop after 12 bytes",
+    run: (target) => together(3000, () => begunUpload(target)),
   },
   {
     name: "60 uploads of 60 MB that stop after 3 MB",
@@ -189,6 +214,16 @@ async function send(
   }
 }
 
+async function sendForm(
+  { url, signal }: Target,
+  body: Uint8Array<ArrayBuffer>,
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const headers = { "Content-Type": "multipart/form-data; boundary=b", ...more };
+  const response = await fetch(new URL("/predictions", url), { method: "POST", body, signal, headers }).catch(() => {});
+  await response?.bytes().catch(() => {});
+}
+
 /** Tries again while the server has no room. */
 async function create(target: Target, inputs: readonly unknown[]): Promise<string | undefined> {
   for (let at: string | undefined; !target.signal.aborted; await Bun.sleep(50)) {
@@ -207,6 +242,16 @@ function stalledUpload(target: Target, length: string): Promise<void> {
     socket.resume();
     socket.write(head);
     socket.write(isChunked ? `${chunk.length.toString(16)}\r\n${chunk}\r\n` : chunk);
+  });
+}
+
+/** Sends the head of a compressed body and nothing more. */
+function begunUpload(target: Target): Promise<void> {
+  const type = "Content-Type: application/json\r\nContent-Encoding: gzip";
+  return opened(target, (socket) => {
+    socket.resume();
+    socket.write(`POST /predictions HTTP/1.1\r\nHost: x\r\n${type}\r\nContent-Length: 100000\r\n\r\n`);
+    socket.write(gzipSync("a").subarray(0, 12));
   });
 }
 

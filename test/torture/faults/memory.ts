@@ -19,6 +19,8 @@ const SHORT_MIXTURE: readonly string[] = [
   "32 PNGs of 6 kB with 7000 × 7000 pixels",
   "empty tensors of 0x60000000 layers",
   "two padded dimensions whose product is large",
+  "12 forms of 9,998 parts in 32 places each",
+  "14 forms of 50 MB of parameters, compressed",
 ];
 
 export const memory: Fault = {

@@ -1,0 +1,71 @@
+/** Hostile forms are refused before they take the server's memory or its event loop. */
+import { expect, test } from "bun:test";
+import { readBody } from "../src/http/body-reader.ts";
+import { inputsOfForm } from "../src/http/form-body.ts";
+import { Uploads } from "../src/http/uploads.ts";
+import { type Expected, expectedKinds } from "../src/inputs/expected-kinds.ts";
+import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { z } from "../src/model/z.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { loopTurns } from "./helpers/loop-turns.ts";
+
+const expected: Expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));
+
+/** A form with a part for each Content-Disposition. */
+function formOf(dispositions: readonly string[], value = "1"): Uint8Array<ArrayBuffer> {
+  const parts = dispositions.map((each) => `--b\r\nContent-Disposition: form-data; ${each}\r\n\r\n${value}\r\n`);
+  return new TextEncoder().encode(`${parts.join("")}--b--`);
+}
+
+/** 9,998 parts, each in 32 places that no other part is in. */
+const deep = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}${".a".repeat(31)}`));
+
+test("a form has a limit of places over all of its parts", async () => {
+  const taken: number[] = [];
+  const reading = inputsOfForm([deep.slice()], "b", expected, (bytes) => taken.push(bytes));
+  expect(await reading.catch((error: unknown) => error)).toMatchObject({
+    problem: { status: 413, detail: "a form may have at most 30000 different places in the names of its parts" },
+  });
+  expect(taken).toHaveLength(30_000);
+});
+
+test("the places of a form are counted while it is read", async () => {
+  // Room for the body, and for few places beside it.
+  const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
+  const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
+  const request = new Request("http://x/", { method: "POST", headers, body: deep.slice() });
+  const limits = { maxBytes: 2 ** 30, memory, uploads: new Uploads() };
+  expect(await failureOf(readBody(request, limits))).toMatchObject({ code: "queue_full", refusal: "memory" });
+  expect(memory.used).toBe(0);
+});
+
+test("a part has a limit of parameters", async () => {
+  const headOf = (parameters: number) => `name=numbers${";a=a".repeat(parameters)}`;
+  expect(String(await inputsOfForm([formOf([headOf(1)])], "b", expected))).toBe('[{"numbers":[1]}]');
+  for (const head of [headOf(12), headOf(1250)])
+    expect(await failureOf(inputsOfForm([formOf([head])], "b", expected))).toMatchObject({ code: "body_invalid" });
+});
+
+test("the event loop turns while a form of many parts is read", async () => {
+  const form = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}.numbers; filename="${"n".repeat(1000)}"`));
+  using turns = loopTurns();
+  const body = await inputsOfForm([form], "b", expected);
+  expect([typeof body, turns.count > 3]).toEqual(["object", true]);
+});
+
+test("a large text of a form is not parsed on the JS thread", async () => {
+  const text = `[${"1,".repeat(150_000)}1]`;
+  const parse = JSON.parse;
+  const parsed: number[] = [];
+  JSON.parse = (json, reviver) => {
+    parsed.push(json.length);
+    return parse(json, reviver);
+  };
+  try {
+    const body = await inputsOfForm([formOf(["name=numbers"], text)], "b", expected);
+    expect(Buffer.concat(Array.isArray(body) ? body : []).toString()).toBe(`[{"numbers":${text}}]`);
+  } finally {
+    JSON.parse = parse;
+  }
+  expect(parsed.filter((length) => length >= text.length)).toEqual([]);
+});

@@ -1,0 +1,110 @@
+/** An overloaded flow of items, whose clients leave, on a simulated clock. */
+import { spyOn } from "bun:test";
+import { LocalEngine } from "../../src/engine/local-engine.ts";
+import type { Runner } from "../../src/engine/runner.ts";
+import { AddressGuard } from "../../src/fetching/address-guard.ts";
+import { Fetcher } from "../../src/fetching/fetcher.ts";
+import { z } from "../../src/index.ts";
+import { ReadyInputs } from "../../src/inputs/input-list.ts";
+import { defineModel } from "../../src/model/define.ts";
+import { float32, tensor } from "../../src/model/tensor.ts";
+import { ItemFlow } from "../../src/serving/item-flow.ts";
+import { ItemList, type ListItem } from "../../src/serving/item-list.ts";
+import { ItemPipeline } from "../../src/serving/item-pipeline.ts";
+import { seeded } from "./loads.ts";
+import { SimulatedClock } from "./simulation.ts";
+
+const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
+
+const model = defineModel({
+  name: "any",
+  input: z.object({ x: z.number() }),
+  output: z.object({ y: z.number() }),
+  tensors,
+  weights: "none.pt",
+  preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+  postprocess: () => ({ y: 1 }),
+});
+
+export interface Overload {
+  readonly maxBatchSize: number;
+  /** However many items a batch has. */
+  readonly batchMs: number;
+  /** Clients leave after this time. */
+  readonly patienceMs: number;
+  /** Offered requests, as a multiple of the device's capacity. */
+  readonly load: number;
+  readonly seconds: number;
+  readonly instances?: number;
+  readonly seed: number;
+}
+
+/** @returns answers to clients that still wait, as a share of the device's capacity, in the second half of the time */
+export async function goodputOf(overload: Overload): Promise<number> {
+  const { maxBatchSize, batchMs, patienceMs, load, seconds, instances = 1, seed } = overload;
+  const clock = new SimulatedClock();
+  using _ = spyOn(performance, "now").mockImplementation(() => clock.now());
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new LocalEngine<ListItem>({
+    ...tensors,
+    runners: Array.from({ length: instances }, () => deviceOf(clock, batchMs)),
+    maxBatchSize,
+    maxQueueDelayMs: 0,
+    clock,
+  });
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const random = seeded(seed);
+  const perMs = (instances * maxBatchSize) / batchMs;
+  const endMs = 1000 * seconds;
+  let good = 0;
+  const come = () => {
+    const { waitMs, patienceMs: mostMs } = flow.waitMs(true);
+    if (waitMs > mostMs) return;
+    const end = () => {
+      stopWaiting();
+      flow.end(list);
+    };
+    const succeeded = () => {
+      if (clock.now() > endMs / 2) good += 1;
+      end();
+    };
+    const receiver = { succeeded, failed: end, refused: end };
+    const list = new ItemList(new ReadyInputs([{ x: 1 }]), receiver, { isWaitedFor: true });
+    const stopWaiting = clock.after(patienceMs, () => flow.end(list));
+    flow.run(list);
+  };
+  for (let atMs = 0; atMs < endMs; atMs += -Math.log(1 - random()) / (load * perMs)) {
+    await advance(clock, atMs);
+    come();
+  }
+  await engine.close();
+  return good / ((endMs / 2) * perMs);
+}
+
+function deviceOf(clock: SimulatedClock, batchMs: number): Runner {
+  let freeAtMs = 0;
+  return {
+    run: (items) => {
+      freeAtMs = Math.max(freeAtMs, clock.now()) + batchMs;
+      const rows = tensor(new Float32Array(items.length), [items.length]);
+      return new Promise((resolve) => clock.after(freeAtMs - clock.now(), () => resolve([rows])));
+    },
+    settle: () => {},
+    setThreads: async () => {},
+    dispose: async () => {},
+  };
+}
+
+/** The event loop turns after each thing that happens. */
+async function advance(clock: SimulatedClock, atMs: number): Promise<void> {
+  while (clock.nextAtMs <= atMs) {
+    await clock.advanceTo(clock.nextAtMs);
+    await turn();
+  }
+  await clock.advanceTo(atMs);
+  await turn();
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
