@@ -92,8 +92,8 @@ describe("the wire", () => {
     });
     expect(z.toJSONSchema(schema, { io: "input" })).toMatchObject({
       properties: {
-        photo: { type: "string", format: "uri", contentMediaType: "image/*", description: "A cat." },
-        sound: { type: "string", format: "uri", contentMediaType: "audio/wav" },
+        photo: { type: "string", format: "uri", "x-sconce-file": { mediaTypes: ["image/*"] }, description: "A cat." },
+        sound: { type: "string", format: "uri", "x-sconce-file": { mediaTypes: ["audio/wav"] } },
       },
       required: ["photo"],
       additionalProperties: false,

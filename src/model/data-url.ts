@@ -12,8 +12,6 @@ export interface DecodedData {
 }
 
 const maxHeadLength = 1024;
-/** How a JSON Schema says that a string is a data URI. */
-export const DATA_URL_PATTERN = "^data:";
 
 export function isDataUrl(url: string): boolean {
   return url.slice(0, 5).toLowerCase() === "data:";

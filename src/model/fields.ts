@@ -1,6 +1,8 @@
 /** Fields that hold files: strings on the wire (a URL in, a data URI out), objects in model code. */
 import * as z from "zod";
+import { FILE_KEYWORD, type FileMark } from "../json-schema.ts";
 import { defaultLimits, ModelFile } from "./file.ts";
+import { fileDescription, imageDescription } from "./file-description.ts";
 import { Image } from "./media.ts";
 import { wireDescriptions } from "./wire-schema.ts";
 import { wireUri } from "./withheld-files.ts";
@@ -25,14 +27,13 @@ export interface FileOptions {
  */
 export function image(options: ImageOptions = {}) {
   const limits = { ...defaultLimits, ...options };
-  const description = "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)";
-  const wire = urlOf("an image", { contentMediaType: "image/*", description });
+  const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
   const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
     decode: (url) => new Image({ url, limits }),
     encode: toWire,
   });
   return field.register(wireDescriptions, {
-    input: description,
+    input: imageDescription,
     output: `Data URI of an image (data:image/png;base64,…)${unread}`,
   });
 }
@@ -45,11 +46,8 @@ export function file(options: FileOptions = {}) {
   const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
   const limits = { ...defaultLimits, ...options, mediaTypes };
   const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
-  const description = `URL of a file${kinds}: http, https or data (data:…;base64,…)`;
-  const wire = urlOf("a file", {
-    ...(mediaTypes.length === 1 ? { contentMediaType: mediaTypes[0] } : {}),
-    description,
-  });
+  const description = fileDescription({ mediaTypes });
+  const wire = urlOf("a file", { mediaTypes }, description);
   const error = "Expected a file; make one with new ModelFile({ bytes, mediaType })";
   const field = z.codec(wire, z.instanceof(ModelFile, { error }), {
     decode: (url) => new ModelFile({ url, limits }),
@@ -72,7 +70,7 @@ function toWire(file: ModelFile): string {
   return file.url !== undefined && !file.isFilled ? file.url : wireUri(file);
 }
 
-function urlOf(noun: string, meta: { description: string; contentMediaType?: string | undefined }) {
+function urlOf(noun: string, mark: FileMark, description: string) {
   const expected = `Expected the URL of ${noun} (http://…, https://… or data:…;base64,…)`;
   return z
     .string({ error: ({ input }) => `${expected}, received ${input === null ? "null" : typeof input}` })
@@ -82,7 +80,7 @@ function urlOf(noun: string, meta: { description: string; contentMediaType?: str
       const shown = JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
       issues.push({ code: "custom", input: value, message: `${expected}, received ${shown}: ${fault}` });
     })
-    .meta({ format: "uri", ...meta });
+    .meta({ format: "uri", [FILE_KEYWORD]: mark, description });
 }
 
 /** Longest `data:` header looked at; the rest may be megabytes of base64 and is left to the decoder. */

@@ -1,5 +1,5 @@
 /** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
-import type { JsonSchema } from "./schema.ts";
+import { type JsonSchema, SchemaNode } from "../../json-schema.ts";
 import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
@@ -7,6 +7,12 @@ export interface Model {
   readonly tag: string;
   readonly digest: string;
   readonly description: string;
+  readonly input: SchemaNode;
+  readonly output: SchemaNode;
+  readonly demoOutput: SchemaNode;
+}
+
+interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "description"> {
   readonly input_schema: JsonSchema;
   readonly output_schema: JsonSchema;
   readonly demo_output_schema: JsonSchema;
@@ -53,8 +59,14 @@ export function hasEnded({ status }: Run): boolean {
   return status === "success" || status === "failed";
 }
 
-export function readModel(): Promise<Model> {
-  return request("./");
+export async function readModel(): Promise<Model> {
+  const { input_schema, output_schema, demo_output_schema, ...model } = await request<ModelAnswer>("./");
+  return {
+    ...model,
+    input: SchemaNode.of(input_schema),
+    output: SchemaNode.of(output_schema),
+    demoOutput: SchemaNode.of(demo_output_schema),
+  };
 }
 
 /** One input as the author would send it. */

@@ -135,7 +135,7 @@ async function begin(): Promise<void> {
   };
   const [model, example] = await persistently(() => Promise.all([readModel(), readExample()]), { signal, onAway });
   document.title = model.name;
-  const initial = initialOf(model.input_schema, model.input_schema, example);
+  const initial = initialOf(model.input, example);
   render(<Page model={model} initial={initial} />, document.body);
 }
 

@@ -4,7 +4,6 @@ import { hasEnded, type Model, type Run } from "./api.ts";
 import { Clock } from "./clock.tsx";
 import { CopyButton } from "./copy-button.tsx";
 import { Output } from "./output.tsx";
-import { RootSchema } from "./root-schema.ts";
 import type { RunState } from "./use-run.ts";
 import { isObject, type Json, pictureIn } from "./value.ts";
 
@@ -87,11 +86,9 @@ interface ItemOutputsProps {
 }
 
 function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
-  const { output_schema: schema, demo_output_schema: demoSchema } = model;
+  const { output: schema, demoOutput: demoSchema } = model;
   const part = (value: Json, of: typeof schema, label: string) => (
-    <RootSchema.Provider value={of}>
-      <Output value={value} schema={of} label={label} picture={picture} />
-    </RootSchema.Provider>
+    <Output value={value} schema={of} label={label} picture={picture} />
   );
   if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
   // What is said already is not said twice.

@@ -1,6 +1,7 @@
 /** Values of fields: JSON, or nothing where an optional field is left out. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
-export type JsonObject = { readonly [name: string]: Json };
+import type { Json, JsonObject } from "../../json.ts";
+
+export type { Json, JsonObject };
 export type Value = Json | undefined;
 
 export function isObject(value: Value): value is JsonObject {
