@@ -61,6 +61,7 @@ export type BatchCause = (typeof batchCauses)[number];
 /** What a request was refused for, by status. */
 export const refusals = {
   json: 400,
+  encoding: 400,
   incomplete: 400,
   header: 400,
   path: 404,

@@ -1,6 +1,8 @@
 /** Fields that hold files: strings on the wire (a URL in, a data URI out), objects in model code. */
+import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
 import { FILE_KEYWORD, type FileMark } from "../json-schema.ts";
+import { dataUrlFault } from "./data-url.ts";
 import { defaultLimits, ModelFile } from "./file.ts";
 import { fileDescription, imageDescription } from "./file-description.ts";
 import { Image } from "./media.ts";
@@ -83,14 +85,17 @@ function urlOf(noun: string, mark: FileMark, description: string) {
     .meta({ format: "uri", [FILE_KEYWORD]: mark, description });
 }
 
-/** Longest `data:` header looked at; the rest may be megabytes of base64 and is left to the decoder. */
-const maxDataHeader = 512;
+/**
+ * Longest data URI that is checked on the main thread. Bodies with longer ones are checked on a thread beside it before, and again when it is
+ * decoded.
+ */
+const MAX_CHECKED = 256 * 1024;
 
 /** Why a string is no URL that is taken, with the fix; undefined when it is one. */
 function faultOf(url: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
   if (scheme === "data") {
-    return url.slice(0, maxDataHeader).includes(",") ? undefined : "a data URI needs a comma before its data";
+    return url.length > MAX_CHECKED && isMainThread ? undefined : dataUrlFault(url);
   }
   if (scheme === "http" || scheme === "https") {
     return /^https?:\/\//i.test(url) && URL.canParse(url) ? undefined : "it cannot be read as a URL";
