@@ -97,7 +97,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     }
     using folder = await modelFolder(given, options);
     const { weights, compile: isCompiled } = options;
-    const { code, model, example, files, pathOf } = await withSource(
+    const { code, model, examples, files, pathOf } = await withSource(
       { dir: folder.path, weights, isCompiled, timeoutS: options.timeout },
       async (source) => {
         await tryOut(source, options.allowRandom);
@@ -110,7 +110,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
       isVariant: weights !== undefined || !options.latest,
-      config: configOf({ model, example, pathOf }),
+      config: configOf({ model, examples, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
         ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),

@@ -29,7 +29,8 @@ export interface ServedModel {
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
   readonly demoOutputSchema: JsonSchema;
-  readonly example: unknown;
+  /** Inputs to try, the author's own one first. */
+  readonly examples: readonly unknown[];
 }
 
 export interface AppOptions extends PredictionRoutes {
@@ -58,7 +59,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
   const schemas = modelSchemas(model);
-  describeRoutes(app, { schemas, example: model.example, hasLinks: options.links !== undefined });
+  describeRoutes(app, { schemas, example: model.examples[0], hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
   addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle);
@@ -76,6 +77,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
       demo_output_schema: model.demoOutputSchema,
     }),
   );
+  app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
   app.doc31("/openapi.json", documentOf(model, version));
   const refuse = (c: Context, problem: Problem) => {

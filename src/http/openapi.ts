@@ -7,6 +7,7 @@ import { families } from "./families.ts";
 import { answered, signed, traced } from "./header-schemas.ts";
 import { formSchema } from "./input-form.ts";
 import { readingRoutes } from "./reading-routes.ts";
+import { shortened } from "./sample.ts";
 import { healthSchema } from "./schemas.ts";
 
 /** Of the whole document. */
@@ -38,8 +39,10 @@ export function documentOf(
 
 const request = { headers: z.object(traced) };
 
-export function describeRoutes(app: OpenAPIHono, described: Described): void {
-  const { schemas, example } = described;
+export function describeRoutes(app: OpenAPIHono, given: Described): void {
+  const { schemas } = given;
+  const example = shortened(given.example);
+  const described = { ...given, example };
   const register = (route: RouteConfig) => app.openAPIRegistry.registerPath(createRoute(route));
   const form = formSchema(schemas.definitions.get("Input") ?? {}, example);
   for (const [name, schema] of [...schemas.definitions, ["InputForm", form] as const]) {
@@ -56,6 +59,19 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     request,
     responses: {
       200: json(schemas.description, "The model", {}, { Vary: z.literal("Accept") }),
+      ...fails("not_ready"),
+    },
+  });
+  register({
+    method: "get",
+    path: "/examples",
+    operationId: "getExamples",
+    tags: ["Model"],
+    summary: "Inputs to try",
+    description: "The model's author gives them. Files are data URIs.",
+    request,
+    responses: {
+      200: json(z.array(schemas.input), "The inputs", example === undefined ? {} : { example: [example] }),
       ...fails("not_ready"),
     },
   });

@@ -79,6 +79,7 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
   };
   return {
     definitions,
+    input,
     inputs: z.array(input).min(1),
     newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
     samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },

@@ -119,6 +119,7 @@ export const routes = {
   "/demo/{id}/events": [200, 204, 404],
   "/demo/{id}/outputs": [200, 206, 304, 404, 416],
   "/demo/{id}/cancel": [200, 404],
+  "/examples": [200],
   "/docs": [200],
   "/openapi.json": [200],
   "/metrics": [200],

@@ -200,7 +200,9 @@ export async function openFront(options: FrontOptions): Promise<Front> {
             inputSchema: packaged.config.inputSchema,
             outputSchema: packaged.config.outputSchema,
             demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
-            example: packaged.config.example,
+            examples: [packaged.config.example, ...(packaged.config.examples ?? [])].filter(
+              (each) => each !== undefined,
+            ),
           },
           predictions,
           metrics,

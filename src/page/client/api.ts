@@ -69,18 +69,9 @@ export async function readModel(): Promise<Model> {
   };
 }
 
-/** One input as the author would send it. */
-export async function readExample(): Promise<Value> {
-  const { paths } = await request<ApiDocument>("openapi.json");
-  return paths["/predictions"]?.post?.requestBody?.content["application/json"]?.example?.[0];
-}
-
-interface ApiDocument {
-  readonly paths: Readonly<Record<string, { readonly post?: { readonly requestBody?: RequestBody } }>>;
-}
-
-interface RequestBody {
-  readonly content: Readonly<Record<string, { readonly example?: readonly Json[] }>>;
+/** Inputs as the author would send them. */
+export function readExamples(): Promise<readonly Json[]> {
+  return request("examples");
 }
 
 export function createRun(inputs: readonly Value[], signal: AbortSignal): Promise<Run> {
@@ -144,10 +135,19 @@ export interface Persistence {
 
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", abort);
+    };
+    const abort = () => {
+      end();
       reject(signal.reason);
-    });
+    };
+    const timer = setTimeout(() => {
+      end();
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", abort);
+    if (signal.aborted) abort();
   });
 }
