@@ -1,5 +1,6 @@
 /** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
 import { type JsonSchema, SchemaNode } from "../../json-schema.ts";
+import { pause } from "./pause.ts";
 import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
@@ -131,23 +132,4 @@ export interface Persistence {
   readonly signal: AbortSignal;
   /** Told whether and why the server is away, each time that it is tried. */
   readonly onAway: (away: Away | undefined) => void;
-}
-
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", abort);
-    };
-    const abort = () => {
-      end();
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      end();
-      resolve();
-    }, ms);
-    signal.addEventListener("abort", abort);
-    if (signal.aborted) abort();
-  });
 }

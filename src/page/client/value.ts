@@ -67,9 +67,10 @@ export function sizeText(bytes: number): string {
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-/** The bytes of a base64 data URI, about. */
+/** The bytes of a base64 data URI. */
 export function sizeOf(dataUri: string): number {
-  return Math.floor(((dataUri.length - dataUri.indexOf(",") - 1) * 3) / 4);
+  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
+  return Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
 }
 
 /**
