@@ -31,6 +31,8 @@ export interface ServedModel {
   readonly demoOutputSchema: JsonSchema;
   /** Inputs to try, the author's own one first. */
   readonly examples: readonly unknown[];
+  /** The first of them for the documentation, with small files. */
+  readonly shortExample: unknown;
 }
 
 export interface AppOptions extends PredictionRoutes {
@@ -59,7 +61,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
   const schemas = modelSchemas(model);
-  describeRoutes(app, { schemas, example: model.examples[0], hasLinks: options.links !== undefined });
+  describeRoutes(app, { schemas, example: model.shortExample, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
   addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle);

@@ -7,7 +7,6 @@ import { families } from "./families.ts";
 import { answered, signed, traced } from "./header-schemas.ts";
 import { formSchema } from "./input-form.ts";
 import { readingRoutes } from "./reading-routes.ts";
-import { shortened } from "./sample.ts";
 import { healthSchema } from "./schemas.ts";
 
 /** Of the whole document. */
@@ -39,10 +38,8 @@ export function documentOf(
 
 const request = { headers: z.object(traced) };
 
-export function describeRoutes(app: OpenAPIHono, given: Described): void {
-  const { schemas } = given;
-  const example = shortened(given.example);
-  const described = { ...given, example };
+export function describeRoutes(app: OpenAPIHono, described: Described): void {
+  const { schemas, example } = described;
   const register = (route: RouteConfig) => app.openAPIRegistry.registerPath(createRoute(route));
   const form = formSchema(schemas.definitions.get("Input") ?? {}, example);
   for (const [name, schema] of [...schemas.definitions, ["InputForm", form] as const]) {

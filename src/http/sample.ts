@@ -1,8 +1,6 @@
 /** Short values that fit a JSON Schema, for the samples in the documentation. */
 
-import { isObject } from "../json.ts";
 import { type JsonSchema, SchemaNode } from "../json-schema.ts";
-import { isDataUrl } from "../model/data-url.ts";
 import * as z from "../model/z.ts";
 
 /** Longest list and text that are still read as samples. */
@@ -22,7 +20,7 @@ const texts: Readonly<Record<string, string>> = {
   ipv4: "192.0.2.1",
   ipv6: "2001:db8::1",
 };
-const plainFile = "data:text/plain;base64,c2NvbmNl";
+export const plainFile = "data:text/plain;base64,c2NvbmNl";
 /** The smallest picture: one pixel. */
 const picture = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAICTAEAOw==";
 
@@ -39,17 +37,6 @@ export function sampleOf(schema: JsonSchema): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** Longer files fill an editor. */
-const MAX_FILE_CHARACTERS = 1000;
-
-/** An input with short files in the places of long ones, for the documentation. */
-export function shortened(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(shortened);
-  if (isObject(value)) return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, shortened(each)]));
-  if (typeof value !== "string" || value.length <= MAX_FILE_CHARACTERS || !isDataUrl(value)) return value;
-  return /^data:image\//i.test(value) ? picture : plainFile;
 }
 
 function sampleWithin(node: SchemaNode, level: number): unknown {
