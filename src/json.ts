@@ -1,4 +1,13 @@
-/** What is asked of JSON values in many places. */
+/** JSON values: their types, and the questions that many places ask of them. */
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export type JsonObject = { readonly [name: string]: Json };
+
+export function isJson(value: unknown): value is Json {
+  if (Array.isArray(value)) return value.every(isJson);
+  if (isObject(value)) return Object.values(value).every(isJson);
+  return value === null || ["boolean", "number", "string"].includes(typeof value);
+}
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -9,7 +18,7 @@ export function pointerTo(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-/** What a reference such as `#/$defs/tree` leads to; undefined where that is nothing. */
+/** The value that a reference such as `#/$defs/tree` leads to; undefined where there is none. */
 export function targetOf(reference: string, root: unknown): unknown {
   const parts = reference.split("/").slice(1);
   return parts

@@ -74,6 +74,12 @@ describe("a body that is not JSON", () => {
   });
 });
 
+test("a trailing comma is a 400 that says where it is", async () => {
+  const { detail } = await client.refused('[{"x": 1},\n{"x": 2,}]');
+  expect(detail).toStartWith("the body is not JSON: ");
+  expect(detail).toEndWith("(line 2, column 8)");
+});
+
 describe("a body of another kind", () => {
   test.each(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"])(
     "(%s) is a 415",
@@ -133,6 +139,25 @@ describe("inputs that do not fit the schema are a 422 that names", () => {
     const problem = await client.refused([{ x: "1" }]);
     expect(problem.errors).toEqual([{ pointer: "/0/x", detail: "expected number, received string" }]);
     expect(problem.detail).toBe("/0/x: expected number, received string");
+  });
+
+  test("a misspelt field with the name that it may stand for, in a form and at depth, too", async () => {
+    const detailsOf = ({ errors = [] }: { errors?: readonly { pointer: string; detail: string }[] }) =>
+      Object.fromEntries(errors.map(({ pointer, detail }) => [pointer, detail]));
+    const problem = await client.refused([{ x: 1, setps: 2, note: { txet: "a" } }]);
+    expect(detailsOf(problem)).toMatchObject({
+      "/0/setps": "is not a field of this input; did you mean steps?",
+      "/0/note/txet": "is not a field of this input; did you mean text?",
+    });
+    const form = new FormData();
+    for (const name of ["x", "setps"]) form.append(name, "1");
+    const refused = await problemOf(await client.fetch("/predictions", { method: "POST", body: form }));
+    expect(detailsOf(refused)).toEqual({ "/0/setps": "is not a field of this input; did you mean steps?" });
+  });
+
+  test("an unknown field without a suggestion, where the field that is like it is there", async () => {
+    const { errors } = await client.refused([{ x: 1, y: 2 }]);
+    expect(errors).toEqual([{ pointer: "/0/y", detail: "is not a field of this input" }]);
   });
 
   test("no more than the first thousand faults", async () => {

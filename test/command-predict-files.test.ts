@@ -24,12 +24,20 @@ beforeAll(async () => {
     output: "z.object({ heights: ndarray(float32(1, 3)), counts: z.array(z.int()), name: z.string() })",
     postprocess: '() => ({ heights: tensor(Float32Array.of(1.5, 2, 2.5), [1, 3]), counts: [1, 2], name: "peak" })',
   }).replace("import { ", "import { ndarray, ");
+  const links = modelText({
+    name: '"links"',
+    input: 'z.object({ x: z.number(), link: z.string().meta({ format: "uri" }) })',
+    output: "z.object({ link: z.string() })",
+    example: '{ x: 1, link: "a" }',
+    postprocess: "(_, { input: { link } }) => ({ link })",
+  });
   store = await storeWith(
     "lab",
     "picture",
     await writeModel(source, boxModel, "box"),
     await writeModel(source, boxModel.replaceAll("crop", "note").replace('"box"', '"notes"'), "notes"),
     await writeModel(source, arrays, "arrays"),
+    await writeModel(source, links, "links"),
   );
 });
 
@@ -51,6 +59,12 @@ test("-o FILE saves the output's only file and prints its path in its place", as
     width: 1,
     height: 1,
   });
+});
+
+test("a field for a URL takes the text: only image() and file() fields read files", async () => {
+  await Bun.write(dir.join("foo"), "secret");
+  const { stdout } = await predict("links", "x=1", "link=foo");
+  expect(JSON.parse(stdout)).toEqual({ link: "foo" });
 });
 
 test("-o field=FILE saves one of several, as often as it is given, in lists by their index", async () => {

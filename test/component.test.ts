@@ -4,7 +4,8 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { componentOf } from "../src/http/component.ts";
 import { describeRoutes } from "../src/http/openapi.ts";
 import { modelSchemas } from "../src/http/schemas.ts";
-import { type JsonSchema, wireSchema } from "../src/model/wire-schema.ts";
+import type { JsonSchema } from "../src/json-schema.ts";
+import { wireSchema } from "../src/model/wire-schema.ts";
 import * as z from "../src/model/z.ts";
 
 const node = z.object({

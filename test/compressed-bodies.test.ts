@@ -75,6 +75,9 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
   test("that ends too early, or is none, is a 400", async () => {
     const whole = encode(Buffer.from(JSON.stringify([{ x: 1 }])));
     expect(await problemOf(await send(whole.slice(0, -9)))).toMatchObject({ status: 400 });
-    expect(await problemOf(await send(new Uint8Array(whole).fill(7)))).toMatchObject({ status: 400 });
+    expect(await problemOf(await send(new Uint8Array(whole).fill(7)))).toMatchObject({
+      status: 400,
+      type: "urn:sconce:problem:body_unreadable",
+    });
   });
 });

@@ -1,5 +1,6 @@
 /** The interactive documentation and the OpenAPI document behind it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { shortened } from "../src/http/short-example.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 setDefaultTimeout(120_000);
@@ -82,9 +83,15 @@ describe("/docs", () => {
     expect([icon.status, icon.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);
   });
 
+  test("runs no code but its own", async () => {
+    const { headers } = await server.client.fetch("/docs");
+    expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; script-src 'self' 'sha256-[^']+'; /);
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+  });
+
   test("reads the document of the same server, below whatever path a proxy puts it", async () => {
     const html = await (await server.client.fetch("/docs")).text();
-    expect(html).toContain("url: 'openapi.json'");
+    expect(html).toContain('url: "openapi.json"');
   });
 });
 
@@ -176,6 +183,13 @@ describe("/openapi.json", () => {
     const example = at(body, "/content/application~1json/example");
     expect(example).toEqual([{ x: 1.5 }]);
     expect((await server.client.predict(example as unknown[])).outputs?.[0]?.y).toBe(4);
+  });
+
+  test("has smaller files in the places of large ones: an editor shows the example whole", async () => {
+    const bytes = await Bun.file(new URL("../examples/digits/samples/3.png", import.meta.url)).bytes();
+    const short = await shortened({ images: [`data:image/png;base64,${bytes.toBase64()}`], text: "kept" });
+    expect(short).toEqual({ images: [expect.stringMatching(/^data:image\/webp;base64,/)], text: "kept" });
+    expect(JSON.stringify(short).length).toBeLessThan(1100);
   });
 
   test("brings the example's files as data URIs, and as bytes in forms, which come second", async () => {

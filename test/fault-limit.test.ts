@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../src/errors.ts";
 import { z } from "../src/index.ts";
+import { anything } from "../src/inputs/expected-kinds.ts";
 import { Faults } from "../src/inputs/input-decoder.ts";
 import { limitFaults } from "../src/model/fault-limit.ts";
 
@@ -52,7 +53,7 @@ const value = fc.oneof(
 /** What a client is told. */
 function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
   const faults = new Faults();
-  faults.add(error?.issues ?? [], []);
+  faults.add(error?.issues ?? [], [], { input: undefined, expected: anything });
   try {
     faults.refuse();
     return undefined;

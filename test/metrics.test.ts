@@ -121,6 +121,7 @@ describe("a request that is refused", () => {
 
   test.each([
     [400, "json", "{", {}],
+    [400, "encoding", "[]", { "Content-Encoding": "gzip" }],
     [400, "header", "[]", { "Cancel-After": "soon" }],
     [415, "type", "[]", { "Content-Type": "text/plain" }],
     [422, "inputs", "[]", {}],

@@ -21,11 +21,11 @@ const model = modelText({
     if (before !== undefined) await fetch(before);
     return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
   }`,
-  output: "z.object({ pages: z.array(z.object({ page: z.string() })), text: z.string() })",
+  output: "z.object({ pages: z.array(z.object({ page: z.string() })), text: z.string(), code: z.string() })",
   postprocess: `(_, { input: { x } }) => {
     if (x < 0) throw new Error("no such page");
     const page = btoa("<p>" + "0123456789".repeat(x / 10) + "</p>");
-    return { pages: [{ page: "data:text/html;charset=utf-8;base64," + page }], text: 'a "data:" \\\\\\\\' };
+    return { pages: [{ page: "data:text/html;charset=utf-8;base64," + page }], text: 'a "data:" \\\\\\\\', code: "data:text/javascript;base64,YWxlcnQoMSk=" };
   }`,
 });
 
@@ -62,6 +62,12 @@ test("a file has its bytes, its media type, and headers that let no script of it
     "content-security-policy": expect.stringMatching(/^sandbox; default-src 'none'/),
     etag: expect.stringMatching(/^"[0-9a-f]{64}"$/),
   });
+});
+
+test("a script is plain text: no page of the same origin can run it", async () => {
+  const { headers } = await get(`${await pathFor(0)}/0/code`);
+  expect(headers.get("content-type")).toBe("text/plain; charset=utf-8");
+  expect(headers.get("x-content-type-options")).toBe("nosniff");
 });
 
 test("a file is found whatever the prediction and the host are called", async () => {

@@ -1,13 +1,11 @@
 /** Which fields the page shows for what an input may be, without a browser. */
 import { expect, test } from "bun:test";
-import { z } from "../src/index.ts";
+import { file, image, z } from "../src/index.ts";
+import { SchemaNode } from "../src/json-schema.ts";
 import { wireSchema } from "../src/model/wire-schema.ts";
-import { initialOf, type JsonSchema, kindOf, resolved } from "../src/page/client/schema.ts";
+import { initialOf, kindOf } from "../src/page/client/schema.ts";
 
-function shown(schema: z.ZodType): JsonSchema {
-  const root: JsonSchema = wireSchema(schema, "input");
-  return resolved(root, root);
-}
+const shown = (schema: z.ZodType) => SchemaNode.of(wireSchema(schema, "input"));
 
 test.each([
   ["text", z.string().nullable()],
@@ -17,13 +15,17 @@ test.each([
   ["object", z.object({ x: z.number() }).nullable()],
   ["list", z.array(z.string()).nullable()],
   ["choice", z.enum(["a", "b"]).nullable()],
+  ["text", z.url()],
+  ["text", z.url().nullable()],
+  ["file", image()],
+  ["file", file({ mediaTypes: ["audio/wav"] }).nullable()],
   ["json", z.union([z.number(), z.string()])],
   ["json", z.union([z.number(), z.string()]).nullable()],
-])("a field of the kind %s is shown for what may also be null (%#)", (name, schema) => {
+])("a field of the kind %s is shown, null or not (%#)", (name, schema) => {
   expect<string>(kindOf(shown(schema)).name).toBe(name);
 });
 
 test("a field that may be null begins with its default", () => {
   const schema = shown(z.object({ x: z.number().nullable().default(3), y: z.boolean().nullable() }));
-  expect(initialOf(schema, schema)).toEqual({ x: 3, y: false });
+  expect(initialOf(schema)).toEqual({ x: 3, y: false });
 });

@@ -139,7 +139,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text(".stat")).toBe("3");
   });
 
-  test("an input that fails is named", async () => {
+  test("an input that fails is named, and the others have their results", async () => {
     await visitor.open(stage.url);
     await visitor.click("Duplicate");
     await visitor.until(`document.getElementById("field/1/x") !== null`);
@@ -149,6 +149,9 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.run();
     await visitor.says("Input 2: preprocess failed: no such x");
     expect(await visitor.text('[id="field/1-faults"]')).toContain("no such x");
+    await visitor.comesTo("Done in part");
+    expect(await visitor.text(".item h3")).toBe("Input 1");
+    expect(await visitor.text(".stat")).not.toBe("nothing");
   });
 
   test("everything is done with the keyboard alone", async () => {
@@ -190,8 +193,14 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.click("Clear");
     await visitor.until(`document.querySelector(".history") === null`);
     // As in a browser that knows nothing of it.
-    await visitor.open(link);
+    await visitor.goTo(link);
     await visitor.until(`document.querySelector(".members dd")?.textContent === "second words"`);
+    expect(await visitor.text("form")).toBe("nothing");
+    await visitor.says("This browser does not know its input.");
+    expect(await visitor.violations()).toEqual([]);
+    await visitor.click("Try an input of your own");
+    await visitor.until(`document.getElementById("field/0/said")?.value === "hello"`);
+    expect(await visitor.text(".members")).toBe("nothing");
     expect(await visitor.text(".history")).toContain("second words");
     await visitor.open(`${kinds.url}demo#id=unknown`);
     await visitor.says("This result is no longer kept by the server.");
@@ -199,6 +208,16 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
 
   fieldTests(() => ({ visitor, kinds: kinds.url }));
   serverTests(() => ({ visitor, store, stage, kinds }));
+
+  test("the documentation opens under its security policy, light and dark", async () => {
+    await visitor.goTo(`${stage.url}docs`);
+    await visitor.until(`document.querySelector(".opblock") !== null`);
+    const colour = "getComputedStyle(document.documentElement).backgroundColor";
+    const light = await visitor.browser.evaluate<string>(colour);
+    await visitor.browser.look({ theme: "dark" });
+    await visitor.until(`document.documentElement.classList.contains("dark-mode")`);
+    expect(await visitor.browser.evaluate<string>(colour)).not.toBe(light);
+  });
 
   test("nothing was asked of any other server, and no error was left in the console", () => {
     const { requests, errors } = visitor.browser;

@@ -97,7 +97,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     }
     using folder = await modelFolder(given, options);
     const { weights, compile: isCompiled } = options;
-    const { code, model, example, files, pathOf, golden } = await withSource(
+    const { code, model, examples, files, pathOf, golden } = await withSource(
       { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
       async (source) => {
         const examination = newExamination();
@@ -119,7 +119,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
       isVariant: weights !== undefined || !options.latest,
-      config: configOf({ model, example, pathOf }),
+      config: configOf({ model, examples, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
         ...(golden === undefined ? [] : [{ mediaType: mediaTypes.golden, title: goldenTitle, source: golden }]),

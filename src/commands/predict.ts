@@ -6,13 +6,13 @@ import { flag, listOption, openOption, option } from "../command-line/option.ts"
 import { formatJson } from "../command-line/table.ts";
 import { serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
+import { SchemaNode } from "../json-schema.ts";
 import { isLogJson, log } from "../log.ts";
 import { withConsole } from "../serving/captured-console.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { readInput } from "./predict/input.ts";
 import { LocalModel } from "./predict/local-model.ts";
 import { OutputTargets, shorten } from "./predict/output-files.ts";
-import { SchemaNode } from "./predict/schema.ts";
 
 export const predict = predictCommand(
   modelStore,
@@ -76,7 +76,7 @@ The output goes to standard output, laid out for reading on a terminal and on on
       const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo));
       const input = await readInput({
         model: packaged.repository,
-        schema: new SchemaNode(config.inputSchema),
+        schema: SchemaNode.of(config.inputSchema),
         json: options.json,
         example: options.example ? config.example : undefined,
         fields: isNamed ? rest : positionals,
@@ -105,8 +105,8 @@ The output goes to standard output, laid out for reading on a terminal and on on
 /** Of what is printed. */
 function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {
   const { outputSchema: output, demoOutputSchema = output } = config;
-  if (!isDemo) return new SchemaNode(output);
-  return new SchemaNode({ type: "object", properties: { output, demo_output: demoOutputSchema } });
+  if (!isDemo) return SchemaNode.of(output);
+  return SchemaNode.of({ type: "object", properties: { output, demo_output: demoOutputSchema } });
 }
 
 function writeLog(text: string): void {

@@ -3,10 +3,10 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
+import type { JsonSchema } from "../json-schema.ts";
 import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import type { JsonSchema } from "../model/wire-schema.ts";
 import { addPageRoutes } from "../page/page.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes, documentOf } from "./openapi.ts";
@@ -29,7 +29,10 @@ export interface ServedModel {
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
   readonly demoOutputSchema: JsonSchema;
-  readonly example: unknown;
+  /** Inputs to try, the author's own one first. */
+  readonly examples: readonly unknown[];
+  /** The first of them for the documentation, with small files. */
+  readonly shortExample: unknown;
 }
 
 export interface AppOptions extends PredictionRoutes {
@@ -58,7 +61,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
   const schemas = modelSchemas(model);
-  describeRoutes(app, { schemas, example: model.example, hasLinks: options.links !== undefined });
+  describeRoutes(app, { schemas, example: model.shortExample, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);
   addOutputFileRoutes(app, options);
   addHealthRoutes(app, lifecycle);
@@ -76,6 +79,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
       demo_output_schema: model.demoOutputSchema,
     }),
   );
+  app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
   app.doc31("/openapi.json", documentOf(model, version));
   const refuse = (c: Context, problem: Problem) => {

@@ -1,6 +1,6 @@
 /** A JSON Schema as components of an OpenAPI document, where `#` is the whole document and no longer the schema. */
 import { isObject, pointerTo } from "../json.ts";
-import type { JsonSchema } from "../model/wire-schema.ts";
+import type { JsonSchema } from "../json-schema.ts";
 
 export interface Component {
   /** The schema itself. */

@@ -19,6 +19,7 @@ export interface Described {
 
 const creatingProblems = [
   "not_json",
+  "body_unreadable",
   "body_incomplete",
   "body_too_slow",
   "body_too_large",

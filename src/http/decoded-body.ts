@@ -1,7 +1,6 @@
 /** The content of a compressed body, a part at a time: what a few bytes would become is never there as a whole. */
 import { pipeline, Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
-import { SconceError } from "../errors.ts";
 import { ProblemError } from "./problem.ts";
 
 /** Each part is a turn of the thread pool. */
@@ -82,7 +81,8 @@ class DecodedParts implements Parts {
       // Two parts may lie in one buffer, which is given away with the first.
       return done ? { done } : { value: new Uint8Array(value) };
     } catch (cause) {
-      throw new SconceError("body_invalid", `the body cannot be read as ${name}, or it ended too early`, { cause });
+      const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;
+      throw new ProblemError({ status: 400, code: "body_unreadable", detail }, { cause });
     }
   }
 

@@ -39,7 +39,11 @@ const missing = { pointer: "/0", detail: "expected object, received string" };
 
 /** Of every code that has a route of its own. */
 const samples = {
-  not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF" },
+  not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
+  body_unreadable: {
+    status: 400,
+    detail: "the body cannot be read as gzip, which its Content-Encoding announces, or it ended too early",
+  },
   body_incomplete: { status: 400, detail: "the body ended before the length that was announced for it" },
   bad_header: { status: 400, detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
   prediction_not_found: {

@@ -1,6 +1,5 @@
 /** The parts of a form (RFC 7578). Bun's FormData takes the media type of a file from its name, whatever type it came with. */
-import type { SconceError } from "../errors.ts";
-import { notJson, utf8 } from "../inputs/input-decoder.ts";
+import { utf8 } from "../inputs/input-decoder.ts";
 import { isEssence, mediaTypeOf } from "../model/media-type.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -30,7 +29,7 @@ export function boundaryOf(mediaType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-/** Reads a part at a time. @throws SconceError `body_invalid`; ProblemError 413 */
+/** Reads a part at a time. @throws SconceError `body_invalid`; ProblemError 400 or 413 */
 export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Generator<Part> {
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const delimiter = `\r\n--${boundary}`;
@@ -70,6 +69,7 @@ function partOf(head: string, bytes: Uint8Array): Part {
   return { name, value: { bytes, mediaType, isJson } };
 }
 
-function notForm(): SconceError {
-  return notJson("the body is not the form that its Content-Type announces");
+function notForm(): ProblemError {
+  const detail = "the body is not the form that its Content-Type announces";
+  return new ProblemError({ status: 400, code: "body_unreadable", detail });
 }

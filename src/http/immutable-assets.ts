@@ -60,6 +60,7 @@ export class ImmutableAssets {
       "Content-Type": type,
       "Cache-Control": "public, max-age=31536000, immutable",
       Vary: "Accept-Encoding",
+      "X-Content-Type-Options": "nosniff",
     };
     if (!/\bgzip\b/.test(c.req.header("Accept-Encoding") ?? "")) return new Response(Bun.file(path), { headers });
     let bytes = this.#compressed.get(path);

@@ -59,6 +59,19 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
       ...fails("not_ready"),
     },
   });
+  register({
+    method: "get",
+    path: "/examples",
+    operationId: "getExamples",
+    tags: ["Model"],
+    summary: "Inputs to try",
+    description: "The model's author gives them. Files are data URIs.",
+    request,
+    responses: {
+      200: json(z.array(schemas.input), "The inputs", example === undefined ? {} : { example: [example] }),
+      ...fails("not_ready"),
+    },
+  });
   for (const family of families) {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
     const { kind, name, idName, noun } = family;

@@ -21,6 +21,7 @@ export const titles = {
 /** Stable words; a problem's `type` is made of one. Clients may know them all. */
 export const problemCodes = [
   "not_json",
+  "body_unreadable",
   "body_incomplete",
   "bad_header",
   "not_found",
@@ -60,6 +61,7 @@ export interface Problem {
 
 const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   not_json: "json",
+  body_unreadable: "encoding",
   body_incomplete: "incomplete",
   bad_header: "header",
   not_found: "path",

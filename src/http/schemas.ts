@@ -1,6 +1,6 @@
 /** The bodies of the HTTP contract as schemas: OpenAPI's named components. */
 import { z } from "@hono/zod-openapi";
-import type { JsonSchema } from "../model/wire-schema.ts";
+import type { JsonSchema } from "../json-schema.ts";
 import { componentOf, referenceTo } from "./component.ts";
 import { problemCodes, problemType } from "./problem.ts";
 import { sampleOf } from "./sample.ts";
@@ -79,6 +79,7 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
   };
   return {
     definitions,
+    input,
     inputs: z.array(input).min(1),
     newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
     samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },

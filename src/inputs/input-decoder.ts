@@ -1,12 +1,14 @@
 /** From JSON to decoded inputs, or to a problem that names every fault. */
 
+import { closest } from "../closest.ts";
 import { type Fault, SconceError } from "../errors.ts";
-import { pointerTo } from "../json.ts";
+import { isObject, pointerTo } from "../json.ts";
 import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../model/fault-limit.ts";
 import { type PlainCheck, plainCheck } from "../model/plain-check.ts";
 import { withoutUnions } from "../model/union-issues.ts";
 import type * as z from "../model/z.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
+import { faultPlace } from "./json-fault.ts";
 import { isTooDeep } from "./nesting.ts";
 import { thrownIssue } from "./thrown-issue.ts";
 
@@ -81,7 +83,7 @@ export class InputDecoder {
       // A schema that does not follow it has faults to tell of; one that takes it unseen leaves it to others to follow.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
-      else faults.add(parsed.error.issues, [first + i]);
+      else faults.add(parsed.error.issues, [first + i], { input: element, expected: this.expected });
     }
     return inputs;
   }
@@ -98,6 +100,28 @@ export class InputDecoder {
   }
 }
 
+/** An input, and what its schema takes. */
+interface Checked {
+  readonly input: unknown;
+  readonly expected: Expected;
+}
+
+/** Longer names are not looked for among the fields. */
+const MAX_NAME = 64;
+
+/** The fields that the object at a place of an input lacks. */
+function missingFields({ input, expected }: Checked, path: readonly PropertyKey[]): string[] {
+  let value: unknown = input;
+  let fields: Expected | undefined = expected;
+  for (const key of path) {
+    if (Array.isArray(value)) fields = fields?.first?.[Number(key)] ?? fields?.items;
+    else fields = fields?.fields?.get(String(key)) ?? fields?.others;
+    value = typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+  }
+  const known = [...(fields?.fields?.keys() ?? [])];
+  return known.filter((name) => !(isObject(value) && Object.hasOwn(value, name)));
+}
+
 /** What is wrong with a body. */
 export class Faults {
   readonly #faults: Fault[] = [];
@@ -112,16 +136,19 @@ export class Faults {
   }
 
   /** The zod issues of one input as faults: one for each unknown field, and for a union those of its nearest option. */
-  add(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[]): void {
-    for (const each of withoutUnions(issues)) this.#add(each, base);
+  add(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[], checked: Checked): void {
+    for (const each of withoutUnions(issues)) this.#add(each, base, checked);
   }
 
-  #add(issue: z.core.$ZodIssue, base: readonly PropertyKey[]): void {
+  #add(issue: z.core.$ZodIssue, base: readonly PropertyKey[], checked: Checked): void {
     const path = [...base, ...issue.path];
     if (issue.code === "unrecognized_keys") {
       const keys = issue.keys.slice(0, MAX_FAULTS + 1);
+      const missing = missingFields(checked, issue.path);
       for (const key of keys) {
-        this.#faults.push({ pointer: pointerTo([...path, key]), detail: "is not a field of this input" });
+        const near = key.length > MAX_NAME ? undefined : closest(key, missing);
+        const hint = near === undefined ? "" : `; did you mean ${near}?`;
+        this.#faults.push({ pointer: pointerTo([...path, key]), detail: `is not a field of this input${hint}` });
       }
       return;
     }
@@ -180,13 +207,14 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw notJson(`the body is not JSON: ${reasonOf(error)}`, error);
+    throw notJson(`the body is not JSON: ${reasonOf(error, text)}`, error);
   }
 }
 
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, text: string): string {
   if (error instanceof RangeError) return "it is nested too deeply";
-  return error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
+  const reason = error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
+  return `${reason} (${faultPlace(text)})`;
 }
 
 export function unfit(faults: readonly Fault[]): SconceError {

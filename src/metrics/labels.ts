@@ -61,6 +61,7 @@ export type BatchCause = (typeof batchCauses)[number];
 /** What a request was refused for, by status. */
 export const refusals = {
   json: 400,
+  encoding: 400,
   incomplete: 400,
   header: 400,
   path: 404,
@@ -118,6 +119,7 @@ export const routes = {
   "/demo/{id}/events": [200, 204, 404],
   "/demo/{id}/outputs": [200, 206, 304, 404, 416],
   "/demo/{id}/cancel": [200, 404],
+  "/examples": [200],
   "/docs": [200],
   "/openapi.json": [200],
   "/metrics": [200],

@@ -1,5 +1,5 @@
 /** Decodes data URIs (RFC 2397), strictly: what browsers quietly repair or cut is an error that names the fault. */
-import { SconceError } from "../errors.ts";
+import { messageOf, SconceError } from "../errors.ts";
 import { isEssence, mediaTypeOf } from "./media-type.ts";
 import { dataLabel } from "./url-label.ts";
 
@@ -12,8 +12,27 @@ export interface DecodedData {
 }
 
 const maxHeadLength = 1024;
-/** How a JSON Schema says that a string is a data URI. */
-export const DATA_URL_PATTERN = "^data:";
+
+/** Base64 is checked this many characters at a time. */
+const CHECKED_LENGTH = 64 * 1024;
+
+/**
+ * Why a text is no data URI that can be decoded; undefined for one that can be. Holds a small part of the content at a time.
+ */
+export function dataUrlFault(uri: string): string | undefined {
+  try {
+    const { isBase64, content } = partsOf(uri);
+    if (!isBase64 || /[%\s]/.test(content)) {
+      decodeDataUrl(uri, Number.POSITIVE_INFINITY);
+      return undefined;
+    }
+    const text = withoutPadding(uri, content);
+    for (let at = 0; at < text.length; at += CHECKED_LENGTH) bytesOf(uri, text.slice(at, at + CHECKED_LENGTH));
+    return undefined;
+  } catch (error) {
+    return messageOf(error).replace(/^.*? is not a data URI: /s, "");
+  }
+}
 
 export function isDataUrl(url: string): boolean {
   return url.slice(0, 5).toLowerCase() === "data:";
@@ -27,6 +46,13 @@ export function isDataUrl(url: string): boolean {
  * @throws SconceError `file_invalid`, `file_too_large`
  */
 export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
+  const { isBase64, mediaType, parameters, content } = partsOf(uri);
+  const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : decodePercent(uri, content, maxBytes);
+  if (bytes.length > maxBytes) throw tooLarge(uri, maxBytes);
+  return { bytes, mediaType, parameters };
+}
+
+function partsOf(uri: string) {
   const comma = uri.slice(0, maxHeadLength).indexOf(",");
   if (comma < 0) throw malformed(uri, "there is no comma between the media type and the content");
   const head = uri.slice("data:".length, comma);
@@ -36,9 +62,7 @@ export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
   if (!isEssence(mediaType)) throw malformed(uri, `${JSON.stringify(mediaType)} is not a media type`);
   const content = uri.slice(comma + 1);
   if (content.includes("#")) throw malformed(uri, "it has a '#', which is written %23");
-  const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : decodePercent(uri, content, maxBytes);
-  if (bytes.length > maxBytes) throw tooLarge(uri, maxBytes);
-  return { bytes, mediaType, parameters };
+  return { isBase64, mediaType, parameters, content };
 }
 
 function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
@@ -49,18 +73,32 @@ function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Arra
     text = Buffer.from(unescapePercent(uri, text)).toString("latin1");
   }
   if (/[\t\n\f\r ]/.test(text)) text = text.replace(/[\t\n\f\r ]+/g, "");
+  text = withoutPadding(uri, text);
+  if (sizeOf(text) > maxBytes) throw tooLarge(uri, maxBytes);
+  return bytesOf(uri, text);
+}
+
+function withoutPadding(uri: string, base64: string): string {
+  let text = base64;
   if (text.endsWith("=")) {
     if (text.length % 4 !== 0) throw malformed(uri, "its base64 has the wrong padding");
     text = text.slice(0, text.endsWith("==") ? -2 : -1);
   }
   if (text.length % 4 === 1) throw malformed(uri, "its base64 is cut off");
-  const size = Math.floor((text.length * 3) / 4);
-  if (size > maxBytes) throw tooLarge(uri, maxBytes);
+  return text;
+}
+
+function sizeOf(base64: string): number {
+  return Math.floor((base64.length * 3) / 4);
+}
+
+/** @param text base64 without padding */
+function bytesOf(uri: string, text: string): Uint8Array<ArrayBuffer> {
   // Buffer decodes ten times as fast as Uint8Array.fromBase64 but skips what it can't read, reads characters beyond ASCII by
   // their low byte, and takes the URL-safe alphabet. With those two ruled out, anything skipped shows in the size.
   const isPlain = Buffer.byteLength(text) === text.length && !text.includes("-") && !text.includes("_");
   const bytes = isPlain ? Buffer.from(text, "base64") : undefined;
-  if (bytes?.length !== size) throw malformed(uri, "it has characters that are not base64");
+  if (bytes?.length !== sizeOf(text)) throw malformed(uri, "it has characters that are not base64");
   return bytes;
 }
 

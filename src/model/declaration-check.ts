@@ -58,6 +58,7 @@ const declaration = z.strictObject(
     operators: z.array(file, 'must be a list of files, e.g. ["ops.so"]').optional(),
     assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
     example: z.unknown().optional(),
+    examples: z.array(z.unknown(), "must be a list of inputs").optional(),
     setup: fn.optional(),
     preprocess: fn,
     predict: fn.optional(),

@@ -90,6 +90,8 @@ export interface ModelDeclaration<
   readonly assets?: readonly string[];
   /** One input for warm-up and the docs. A file field may name a file of the model's folder. */
   readonly example?: z.input<I>;
+  /** More inputs to try on the page, as `example`. Without `example` the first of these stands for it. */
+  readonly examples?: readonly z.input<I>[];
   /** Runs once in each process of a server, before anything else. */
   readonly setup?: (context: SetupContext) => Awaitable<void>;
   /** One input to the tensors of one item. What it throws fails that input alone. */
@@ -131,6 +133,8 @@ export class Model {
   readonly operators: readonly string[];
   readonly assets: readonly string[];
   readonly example: unknown;
+  /** All of them, `example` first. */
+  readonly examples: readonly unknown[];
   readonly settings: ModelSettings;
   readonly setup: (context: SetupContext) => Awaitable<void>;
   readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
@@ -148,6 +152,7 @@ export class Model {
     this.operators = fields.operators;
     this.assets = fields.assets;
     this.example = fields.example;
+    this.examples = fields.examples;
     this.settings = fields.settings;
     this.setup = fields.setup;
     this.preprocess = fields.preprocess;
@@ -173,7 +178,8 @@ export function defineModel<
 >(declaration: ModelDeclaration<I, O, In, Out, D, W>): Model {
   const faults = checkDeclaration(declaration);
   if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
-  const { name, description = "", input, output, tensors, example, setup, predict, demo } = declaration;
+  const { name, description = "", input, output, tensors, setup, predict, demo } = declaration;
+  const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
   const { operators = [], assets = [] } = declaration;
   const weights: WeightsDeclaration = declaration.weights;
   // Here the inferred types end: past this point the schemas and the engine's checks guarantee what the casts say.
@@ -186,7 +192,8 @@ export function defineModel<
     weights: typeof weights === "string" ? { model: weights } : weights,
     operators,
     assets,
-    example,
+    example: examples[0],
+    examples,
     settings: settingsOf(declaration),
     setup: (context) => setup?.(context),
     preprocess: (value) => declaration.preprocess(value as z.output<I>),

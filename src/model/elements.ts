@@ -1,6 +1,7 @@
 /** The elements of each dtype as values that JSON and its readers know: numbers, and true and false. */
+
+import type { JsonSchema } from "../json-schema.ts";
 import type { DType } from "./tensor.ts";
-import type { JsonSchema } from "./wire-schema.ts";
 
 /** What a typed array of the dtype stores: a bigint for int64, the bits of 16-bit floats, 0 and 1 for bool. */
 export type Stored = number | bigint;

@@ -1,6 +1,10 @@
 /** Fields that hold files: strings on the wire (a URL in, a data URI out), objects in model code. */
+import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
+import { FILE_KEYWORD, type FileMark } from "../json-schema.ts";
+import { dataUrlFault } from "./data-url.ts";
 import { defaultLimits, ModelFile } from "./file.ts";
+import { fileDescription, imageDescription } from "./file-description.ts";
 import { Image } from "./media.ts";
 import { wireDescriptions } from "./wire-schema.ts";
 import { wireUri } from "./withheld-files.ts";
@@ -25,14 +29,13 @@ export interface FileOptions {
  */
 export function image(options: ImageOptions = {}) {
   const limits = { ...defaultLimits, ...options };
-  const description = "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)";
-  const wire = urlOf("an image", { contentMediaType: "image/*", description });
+  const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
   const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
     decode: (url) => new Image({ url, limits }),
     encode: toWire,
   });
   return field.register(wireDescriptions, {
-    input: description,
+    input: imageDescription,
     output: `Data URI of an image (data:image/png;base64,…)${unread}`,
   });
 }
@@ -45,11 +48,8 @@ export function file(options: FileOptions = {}) {
   const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
   const limits = { ...defaultLimits, ...options, mediaTypes };
   const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
-  const description = `URL of a file${kinds}: http, https or data (data:…;base64,…)`;
-  const wire = urlOf("a file", {
-    ...(mediaTypes.length === 1 ? { contentMediaType: mediaTypes[0] } : {}),
-    description,
-  });
+  const description = fileDescription({ mediaTypes });
+  const wire = urlOf("a file", { mediaTypes }, description);
   const error = "Expected a file; make one with new ModelFile({ bytes, mediaType })";
   const field = z.codec(wire, z.instanceof(ModelFile, { error }), {
     decode: (url) => new ModelFile({ url, limits }),
@@ -72,7 +72,7 @@ function toWire(file: ModelFile): string {
   return file.url !== undefined && !file.isFilled ? file.url : wireUri(file);
 }
 
-function urlOf(noun: string, meta: { description: string; contentMediaType?: string | undefined }) {
+function urlOf(noun: string, mark: FileMark, description: string) {
   const expected = `Expected the URL of ${noun} (http://…, https://… or data:…;base64,…)`;
   return z
     .string({ error: ({ input }) => `${expected}, received ${input === null ? "null" : typeof input}` })
@@ -82,17 +82,20 @@ function urlOf(noun: string, meta: { description: string; contentMediaType?: str
       const shown = JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
       issues.push({ code: "custom", input: value, message: `${expected}, received ${shown}: ${fault}` });
     })
-    .meta({ format: "uri", ...meta });
+    .meta({ format: "uri", [FILE_KEYWORD]: mark, description });
 }
 
-/** Longest `data:` header looked at; the rest may be megabytes of base64 and is left to the decoder. */
-const maxDataHeader = 512;
+/**
+ * Longest data URI that is checked on the main thread. Bodies with longer ones are checked on a thread beside it before, and again when it is
+ * decoded.
+ */
+const MAX_CHECKED = 256 * 1024;
 
 /** Why a string is no URL that is taken, with the fix; undefined when it is one. */
 function faultOf(url: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
   if (scheme === "data") {
-    return url.slice(0, maxDataHeader).includes(",") ? undefined : "a data URI needs a comma before its data";
+    return url.length > MAX_CHECKED && isMainThread ? undefined : dataUrlFault(url);
   }
   if (scheme === "http" || scheme === "https") {
     return /^https?:\/\//i.test(url) && URL.canParse(url) ? undefined : "it cannot be read as a URL";

@@ -248,7 +248,7 @@ export class Image extends ModelFile {
 
   #unreadable(cause?: unknown): SconceError {
     const fault = this.bytes.length === 0 ? "is empty and" : "is";
-    const message = `${this.label} ${fault} not an image that can be read: JPEG, PNG, WebP, GIF and BMP are`;
+    const message = `${this.label} ${fault} not an image that can be read; send JPEG, PNG, WebP, GIF or BMP`;
     return new SconceError("file_invalid", message, { cause });
   }
 

@@ -1,10 +1,9 @@
 /** A field that holds a tensor: nested lists of numbers on the wire, or their bytes in base64; a `Tensor` in model code. */
 import * as z from "zod";
-import { DATA_URL_PATTERN } from "./data-url.ts";
+import { ARRAY_KEYWORD, type JsonSchema } from "../json-schema.ts";
 import { elements } from "./elements.ts";
 import { type ArrayFault, arrayFromBytes, arrayFromLists, listsFromArray } from "./ndarray-wire.ts";
 import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
-import type { JsonSchema } from "./wire-schema.ts";
 
 /**
  * A field that holds a tensor. On the wire it is a list of numbers, nested once for each dimension; or, several times cheaper for client
@@ -63,5 +62,6 @@ function wireSchemaOf({ dtype, dims }: TensorSpec): JsonSchema {
     return { type: "array", items, ...size };
   }, schema);
   const description = `The elements of ${describeTensor(dtype, dims)} as bytes, little-endian and in row-major order: data:application/octet-stream;base64,…`;
-  return { anyOf: [lists, { type: "string", format: "uri", pattern: DATA_URL_PATTERN, description }] };
+  const mark = { dtype, shape: dims };
+  return { anyOf: [lists, { type: "string", format: "uri", pattern: "^data:", [ARRAY_KEYWORD]: mark, description }] };
 }

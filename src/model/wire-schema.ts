@@ -1,8 +1,7 @@
 /** The JSON Schema (2020-12) of what crosses the wire for a zod schema. */
 import { messageOf, SconceError } from "../errors.ts";
+import type { JsonSchema } from "../json-schema.ts";
 import * as z from "./z.ts";
-
-export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Of a field that goes out as something else than it comes in: how each is described. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();

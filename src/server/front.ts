@@ -10,6 +10,7 @@ import { OutputLinks } from "../http/output-links.ts";
 import { recordJson } from "../http/record-json.ts";
 import { named } from "../http/requests.ts";
 import { createStartingApp } from "../http/routes/health.ts";
+import { shortened } from "../http/short-example.ts";
 import { listenForSiblings } from "../http/sibling-listener.ts";
 import { Siblings, type SiblingsOptions } from "../http/siblings.ts";
 import { createWorkerApp } from "../http/worker-app.ts";
@@ -200,7 +201,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
             inputSchema: packaged.config.inputSchema,
             outputSchema: packaged.config.outputSchema,
             demoOutputSchema: packaged.config.demoOutputSchema ?? packaged.config.outputSchema,
-            example: packaged.config.example,
+            shortExample: await shortened(packaged.config.example ?? packaged.config.examples?.[0]),
+            examples: [packaged.config.example, ...(packaged.config.examples ?? [])].filter(
+              (each) => each !== undefined,
+            ),
           },
           predictions,
           metrics,

@@ -109,6 +109,8 @@ export const modelConfigSchema = z.object({
   /** What compiled weights say that they need of a processor: its kind, then features by their -m flags; `x86_64 avx2 fma`. */
   cpuCapability: z.string().optional(),
   example: z.unknown().optional(),
+  /** More of them, for the page. */
+  examples: z.array(z.unknown()).optional(),
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
 

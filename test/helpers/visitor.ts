@@ -42,7 +42,7 @@ export class Visitor implements AsyncDisposable {
   }
 
   /** Resolves once the run has come to this. */
-  comesTo(status: "Done" | "Failed" | "Canceled" | "Refused"): Promise<void> {
+  comesTo(status: "Done" | "Done in part" | "Failed" | "Canceled" | "Refused"): Promise<void> {
     return this.until(`document.querySelector(".status span").textContent === "${status}"`);
   }
 

@@ -56,9 +56,10 @@ export function fieldTests(given: () => Fields): void {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     const { Swatches, Found } = await outputs();
+    const facts = ["image/png", "·", "1", "×", "1", "·", "70", "B"];
     expect([Swatches, Found].map((text) => text?.split(/\s+/))).toEqual([
-      ["Save", "Save"],
-      ["Name", "a", "lamp", "Crop", "Save"],
+      [...facts, "Save", ...facts, "Save"],
+      ["Name", "a", "lamp", "Crop", ...facts, "Save"],
     ]);
     const shown = await visitor.browser.evaluate<[string, number][]>(
       `[...document.querySelectorAll(".items img")].map((each) => [each.alt, each.naturalWidth])`,
@@ -95,6 +96,65 @@ export function fieldTests(given: () => Fields): void {
     await visitor.browser.view.cdp("Input.dispatchKeyEvent", { type: "keyDown", key: "v", commands: ["paste"] });
     await visitor.until(`document.querySelector(".file img")?.src.startsWith("data:image/png")`);
     expect(Number((await outputs()).Width)).toBeGreaterThan(0);
+  });
+
+  test("the author's examples fill the form", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.click("good evening");
+    await visitor.until(`document.getElementById("field/0/said").value === "good evening"`);
+    expect(await outputs()).toMatchObject({ "It said": "good evening", Size: "s" });
+  });
+
+  test("a URL is previewed once it is whole, and not while it is typed", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Picture", "/0/picture");
+    const { browser } = visitor;
+    const asked = browser.requests.length;
+    const url = `${kinds}favicon.ico`;
+    await visitor.write("/0/picture", "https://in");
+    await browser.evaluate("document.activeElement.blur()");
+    await visitor.write("/0/picture", url);
+    await browser.evaluate("document.activeElement.blur()");
+    await visitor.until(`document.querySelector(".file img")?.naturalWidth > 0`);
+    const fetched = browser.requests
+      .slice(asked)
+      .filter((each) => !/\/(?:health\/ready)?$/.test(new URL(each).pathname));
+    expect(fetched).toEqual([url]);
+  });
+
+  test("a file that is no picture is named, and not shown as a broken one", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Picture", "/0/picture");
+    await visitor.drop(".file", { name: "notes.png", type: "image/png", bytes: Buffer.from("no picture") });
+    await visitor.says("This file cannot be shown as an image.");
+    await visitor.says("notes.png · image/png · 10 B");
+    expect(await visitor.text(".file img")).toBe("nothing");
+    expect(await visitor.violations()).toEqual([]);
+  });
+
+  test("a field for an image that is left empty asks for one", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Picture", "/0/picture");
+    await visitor.run();
+    await visitor.until(`document.getElementById("field/0/picture-faults")?.textContent.trim() === "Choose an image."`);
+    expect(await visitor.text(".file .actions")).toContain("Choose an image");
+  });
+
+  test("a camera that is not there is said, and no picture of it can be taken", async () => {
+    const { visitor, kinds } = given();
+    await visitor.open(kinds);
+    await visitor.add("Picture", "/0/picture");
+    await visitor.browser.evaluate(
+      `navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("", "NotFoundError"))`,
+    );
+    await visitor.click("Camera");
+    await visitor.says("This device has no camera.");
+    expect(await visitor.text(".recorder video")).toBe("nothing");
+    expect(await visitor.text(".recorder .actions")).toBe("Close");
   });
 
   test("a picture is taken with the camera", async () => {

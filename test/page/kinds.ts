@@ -33,6 +33,7 @@ export default defineModel({
   tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
   weights: "lab.pt",
   example: { said: "hello" },
+  examples: [{ said: "good evening", size: "s" }],
   async setup() {
     const { SCONCE_TEST_SETUP: url } = process.env;
     if (url !== undefined) await (await fetch(url)).arrayBuffer();

@@ -1,9 +1,10 @@
 /** From `field=value` on a command line to one input as it would come over the wire. */
 import { closest } from "../../closest.ts";
 import { messageOf, SconceError } from "../../errors.ts";
+import type { JsonType, SchemaNode } from "../../json-schema.ts";
 import { arrayOf } from "./array-file.ts";
 import { dataUriOf, fileValue, readText } from "./input-file.ts";
-import type { Kind, SchemaNode } from "./schema.ts";
+import { isFile } from "./schema.ts";
 
 export interface InputParts {
   /** For messages. */
@@ -42,7 +43,7 @@ function splitField(text: string): { name: string; text: string } {
 }
 
 async function readField(name: string, texts: readonly string[], node: SchemaNode): Promise<unknown> {
-  const isList = node.kinds.has("array") && !texts.some((text) => isWholeArray(text, node));
+  const isList = node.types.has("array") && !texts.some((text) => isWholeArray(text, node));
   if (isList) return Promise.all(texts.map((text, i) => readValue(name, text, node.element(i))));
   if (texts.length > 1) throw usage(`field ${name} is given ${texts.length} times; it takes one value`);
   return readValue(name, texts[0] ?? "", node);
@@ -52,37 +53,37 @@ async function readField(name: string, texts: readonly string[], node: SchemaNod
 function isWholeArray(text: string, node: SchemaNode): boolean {
   const element = node.element(0);
   if (text.startsWith("[")) return true;
-  if (element.isFile) return false;
-  return text.startsWith("@") || (node.isFile && !isOfAny(element.kinds, parseJson(text)));
+  if (isFile(element)) return false;
+  return text.startsWith("@") || (isFile(node) && !isOfAny(element.types, parseJson(text)));
 }
 
 async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
-  if (node.isFile) {
+  if (isFile(node)) {
     // An array may be given as lists, or as a file.
     const value = parseJson(given);
-    return isOfAny(node.kinds, value) && typeof value !== "string" ? value : readFile(given, name, node);
+    return isOfAny(node.types, value) && typeof value !== "string" ? value : readFile(given, name, node);
   }
   const text = given.startsWith("@") ? await readText(given.slice(1), name) : given;
   const listed = node.values.find((value) => String(value) === text);
   if (listed !== undefined) return listed;
-  const { kinds } = node;
-  if (kinds.size === 0) return parseJson(text) ?? text;
-  if (kinds.has("null") && text === "null") return null;
+  const { types } = node;
+  if (types.size === 0) return parseJson(text) ?? text;
+  if (types.has("null") && text === "null") return null;
   if (node.takesAnyText) return text;
   const value = parseJson(text);
-  if (isOfAny(kinds, value)) return withFiles(value, node, name);
+  if (isOfAny(types, value)) return withFiles(value, node, name);
   // None of those that are listed: the model's own schema says which are.
-  if (kinds.has("string")) return text;
-  throw usage(`${name} must be ${[...kinds].map((kind) => nouns[kind]).join(" or ")}, not ${shown(text)}`);
+  if (types.has("string")) return text;
+  throw usage(`${name} must be ${[...types].map((type) => nouns[type]).join(" or ")}, not ${shown(text)}`);
 }
 
 function readFile(text: string, name: string, node: SchemaNode): Promise<unknown> {
-  return fileValue(text, name, node.isArrayFile ? arrayOf : dataUriOf);
+  return fileValue(text, name, node.takesArrayBytes ? arrayOf : dataUriOf);
 }
 
 /** Replaces the paths that stand where files belong. */
 async function withFiles(value: unknown, node: SchemaNode, name: string): Promise<unknown> {
-  if (typeof value === "string") return node.isFile ? readFile(value, name, node) : value;
+  if (typeof value === "string") return isFile(node) ? readFile(value, name, node) : value;
   if (Array.isArray(value)) return Promise.all(value.map((one, i) => withFiles(one, node.element(i), `${name}.${i}`)));
   if (!isObject(value)) return value;
   const entries = Object.entries(value).map(async ([key, one]) => {
@@ -103,7 +104,7 @@ async function readJson(given: string): Promise<unknown> {
   }
 }
 
-const nouns: Record<Kind, string> = {
+const nouns: Record<JsonType, string> = {
   string: "a text",
   number: "a number",
   integer: "a whole number",
@@ -113,15 +114,15 @@ const nouns: Record<Kind, string> = {
   object: "a JSON object",
 };
 
-function isOfAny(kinds: ReadonlySet<Kind>, value: unknown): boolean {
-  return [...kinds].some((kind) => isOf(kind, value));
+function isOfAny(types: ReadonlySet<JsonType>, value: unknown): boolean {
+  return [...types].some((type) => isOf(type, value));
 }
 
-function isOf(kind: Kind, value: unknown): boolean {
-  if (kind === "array") return Array.isArray(value);
-  if (kind === "object") return isObject(value);
-  if (kind === "integer") return Number.isSafeInteger(value);
-  return kind === (value === null ? "null" : typeof value);
+function isOf(type: JsonType, value: unknown): boolean {
+  if (type === "array") return Array.isArray(value);
+  if (type === "object") return isObject(value);
+  if (type === "integer") return Number.isSafeInteger(value);
+  return type === (value === null ? "null" : typeof value);
 }
 
 /** `image=<file or URL> scores=<JSON array, file or data URI> [steps=<whole number>]` */
@@ -135,9 +136,9 @@ function describeFields(schema: SchemaNode): string {
 }
 
 function describeValue(node: SchemaNode): string {
-  const kinds = [...node.kinds].filter((kind) => !(kind === "string" && node.isFile));
-  const all = kinds.map((kind) => nouns[kind].replace(/^an? /, ""));
-  if (node.isFile) all.push("file", node.isArrayFile ? "data URI" : "URL");
+  const types = [...node.types].filter((type) => !(type === "string" && isFile(node)));
+  const all = types.map((type) => nouns[type].replace(/^an? /, ""));
+  if (isFile(node)) all.push("file", node.takesArrayBytes ? "data URI" : "URL");
   const last = all.pop() ?? "value";
   return all.length > 0 ? `${all.join(", ")} or ${last}` : last;
 }

@@ -4,8 +4,9 @@ import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatBytes } from "../../bytes.ts";
 import { SconceError } from "../../errors.ts";
+import type { SchemaNode } from "../../json-schema.ts";
 import { decodeDataUrl } from "../../model/data-url.ts";
-import type { SchemaNode } from "./schema.ts";
+import { filePaths } from "./schema.ts";
 import { isForValues, ValueTarget } from "./value-target.ts";
 
 /** Standard output as the place for a file. */
@@ -34,10 +35,10 @@ export class OutputTargets {
    * @throws SconceError `usage` for a field that holds no file, a name that fits several, a folder that is not there
    */
   constructor(given: readonly string[], schema: SchemaNode) {
-    const filePaths = schema.filePaths();
+    const places = filePaths(schema);
     const all = given.map(parseTarget);
     // A file of the output keeps its own format, whatever the ending.
-    const isFile = ({ name }: Target) => filePaths.some((each) => name === undefined || isNamed(each, name, true));
+    const isFile = ({ name }: Target) => places.some((each) => name === undefined || isNamed(each, name, true));
     const isValue = (target: Target) => isForValues(target.path) && !isFile(target);
     this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
     this.#targets = all.filter((target) => !isValue(target));
@@ -45,7 +46,7 @@ export class OutputTargets {
       throw usage("several -o each name the file of the output that they save: -o field=FILE");
     }
     for (const target of this.#targets) {
-      select(target, filePaths, (path) => path, true);
+      select(target, places, (path) => path, true);
     }
     for (const { path } of all) checkPath(path);
   }

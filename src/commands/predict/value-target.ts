@@ -2,8 +2,9 @@
 import { writeFile } from "node:fs/promises";
 import { formatJson } from "../../command-line/table.ts";
 import { SconceError } from "../../errors.ts";
+import type { SchemaNode } from "../../json-schema.ts";
 import { npyOf } from "./npy.ts";
-import type { SchemaNode } from "./schema.ts";
+import { isNumbers, isWhole, pathsOf } from "./schema.ts";
 
 export class ValueTarget {
   readonly #path: string;
@@ -23,14 +24,14 @@ export class ValueTarget {
     this.#keys = field === "" ? [] : field.split(".");
     const node = this.#keys.reduce<SchemaNode | undefined>(
       (each, key) =>
-        each && /^\d+$/.test(key) && each.kinds.has("array") ? each.element(Number(key)) : each?.field(key),
+        each && /^\d+$/.test(key) && each.types.has("array") ? each.element(Number(key)) : each?.field(key),
       schema,
     );
     if (node === undefined)
       throw usage(`the output has no field ${field}; it has ${[...schema.fields.keys()].join(", ")}`);
-    if (isNpy && !node.isNumbers)
+    if (isNpy && !isNumbers(node))
       throw usage(`${field} of the output is no array of numbers, as ${path} is; save it as .json`);
-    this.#npy = isNpy ? { isWhole: node.isWhole } : undefined;
+    this.#npy = isNpy ? { isWhole: isWhole(node) } : undefined;
   }
 
   async save(output: unknown): Promise<void> {
@@ -50,7 +51,7 @@ export function isForValues(path: string): boolean {
 }
 
 function onlyArray(schema: SchemaNode): string {
-  const all = schema.paths((node) => node.isNumbers).filter((path) => !path.includes("*"));
+  const all = pathsOf(schema, isNumbers).filter((path) => !path.includes("*"));
   const [first, second] = all;
   if (first === undefined) throw usage("the output has no array of numbers to save as .npy; save it as .json");
   if (second !== undefined)

@@ -36,6 +36,8 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly sources: readonly string[];
   /** The path of an exported program among the weights, before it is compiled. */
   readonly programOf: (name: string) => string | undefined;
+  /** The model's examples with their files as data URIs; the first is `example`. */
+  readonly examples: readonly unknown[];
   /** Each of its functions has the time limit. */
   readonly model: Model;
   /** Those that it declares, and what each is. */
@@ -55,13 +57,14 @@ export async function withSource<T>(
   return elsewhere(async () => {
     using limit = new TimeLimit(timeoutS * 1000);
     const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
-    const example = await resolveExample(model, dir);
+    const examples = await Promise.all(model.examples.map((example) => resolveExample(model, example, dir)));
+    const [example] = examples;
     const files = filesOf(model);
     const pathOf = await pathsIn(dir, model, { weights, isCompiled });
     for (const name of files.keys()) requireFile(dir, name);
     // Awaited here: the limit is on for as long as the task runs.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
-    return await task({ code, sources, model, example, files, pathOf, programOf });
+    return await task({ code, sources, model, example, examples, files, pathOf, programOf });
   }).catch((error: unknown) => {
     throw native.length === 0 ? error : lacking(native, codedError(error));
   });
@@ -75,17 +78,18 @@ export function deviceHere({ settings: { device } }: Model): string | undefined 
 }
 
 /** What is known of the model without loading it. */
-export function configOf({ model, example, pathOf }: Pick<SourceModel, "model" | "example" | "pathOf">): ModelConfig {
+export function configOf({ model, examples, pathOf }: Pick<SourceModel, "model" | "examples" | "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
-    ...declaredConfig({ model, example }),
+    ...declaredConfig({ model, examples }),
     torchVersion: torchVersion(),
     ...(cpuCapability === undefined ? {} : { cpuCapability }),
   };
 }
 
 /** Without what takes libtorch to know. */
-export function declaredConfig({ model, example }: Pick<SourceModel, "model" | "example">): ModelConfig {
+export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | "examples">): ModelConfig {
+  const [example, ...more] = examples;
   return {
     sconceApi,
     name: model.name,
@@ -99,6 +103,7 @@ export function declaredConfig({ model, example }: Pick<SourceModel, "model" | "
     torchVersion: "",
     ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
     ...(example === undefined ? {} : { example }),
+    ...(more.length === 0 ? {} : { examples: more }),
   };
 }
 
@@ -166,10 +171,9 @@ async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The example with its files as data URIs: where a file field names a file of the model's folder. */
-async function resolveExample(model: Model, dir: string): Promise<unknown> {
-  if (model.example === undefined) return undefined;
-  const example = structuredClone(model.example);
+/** An example with its files as data URIs: where a file field names a file of the model's folder. */
+async function resolveExample(model: Model, declared: unknown, dir: string): Promise<unknown> {
+  const example = structuredClone(declared);
   const parsed = parseExample(model, example);
   for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
   decodeExample(model, example);

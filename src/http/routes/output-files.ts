@@ -18,6 +18,9 @@ import type { PredictionRoutes } from "./predictions.ts";
 
 type List = Family["lists"][number];
 
+/** Media types that a browser runs for a page of the same origin. With `nosniff` it runs no other. */
+const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
+
 /** A file may be a page with scripts: it is shown without them, and as nobody's. */
 const fileHeaders = {
   "X-Content-Type-Options": "nosniff",
@@ -51,7 +54,7 @@ export function addOutputFileRoutes(
         const extension = getExtension(mediaType);
         const headers = {
           ...fileHeaders,
-          "Content-Type": `${mediaType}${parameters}`,
+          "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
           "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
           ETag: `"${digest}"`,
         };

@@ -1,5 +1,6 @@
 /** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
-import type { JsonSchema } from "./schema.ts";
+import { type JsonSchema, SchemaNode } from "../../json-schema.ts";
+import { pause } from "./pause.ts";
 import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
@@ -7,6 +8,12 @@ export interface Model {
   readonly tag: string;
   readonly digest: string;
   readonly description: string;
+  readonly input: SchemaNode;
+  readonly output: SchemaNode;
+  readonly demoOutput: SchemaNode;
+}
+
+interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "description"> {
   readonly input_schema: JsonSchema;
   readonly output_schema: JsonSchema;
   readonly demo_output_schema: JsonSchema;
@@ -53,22 +60,19 @@ export function hasEnded({ status }: Run): boolean {
   return status === "success" || status === "failed";
 }
 
-export function readModel(): Promise<Model> {
-  return request("./");
+export async function readModel(): Promise<Model> {
+  const { input_schema, output_schema, demo_output_schema, ...model } = await request<ModelAnswer>("./");
+  return {
+    ...model,
+    input: SchemaNode.of(input_schema),
+    output: SchemaNode.of(output_schema),
+    demoOutput: SchemaNode.of(demo_output_schema),
+  };
 }
 
-/** One input as the author would send it. */
-export async function readExample(): Promise<Value> {
-  const { paths } = await request<ApiDocument>("openapi.json");
-  return paths["/predictions"]?.post?.requestBody?.content["application/json"]?.example?.[0];
-}
-
-interface ApiDocument {
-  readonly paths: Readonly<Record<string, { readonly post?: { readonly requestBody?: RequestBody } }>>;
-}
-
-interface RequestBody {
-  readonly content: Readonly<Record<string, { readonly example?: readonly Json[] }>>;
+/** Inputs as the author would send them. */
+export function readExamples(): Promise<readonly Json[]> {
+  return request("examples");
 }
 
 export function createRun(inputs: readonly Value[], signal: AbortSignal): Promise<Run> {
@@ -128,14 +132,4 @@ export interface Persistence {
   readonly signal: AbortSignal;
   /** Told whether and why the server is away, each time that it is tried. */
   readonly onAway: (away: Away | undefined) => void;
-}
-
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    });
-  });
 }

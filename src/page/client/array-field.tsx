@@ -3,7 +3,6 @@ import { useState } from "preact/hooks";
 import { listsOfNpy } from "../../npy.ts";
 import { controlOf, type FieldProps, Labelled } from "./field.tsx";
 import { dataUriOf } from "./file-field.tsx";
-import { takesBytes } from "./schema.ts";
 import { type Json, mediaTypeOf, sizeOf, sizeText, type Value } from "./value.ts";
 
 export function ArrayField({ value, onChange, takesNumbers, ...at }: FieldProps & { readonly takesNumbers: boolean }) {
@@ -16,7 +15,7 @@ export function ArrayField({ value, onChange, takesNumbers, ...at }: FieldProps 
     try {
       if (file.name.endsWith(".npy")) onChange(await listsOf(file));
       else if (file.name.endsWith(".json")) onChange(parsed(await file.text()));
-      else if (takesBytes(at.schema))
+      else if (at.schema.takesArrayBytes)
         onChange((await dataUriOf(file)).replace(/^data:[^;,]*/, "data:application/octet-stream"));
       else setProblem("A .npy or .json file is taken here.");
     } catch (error) {

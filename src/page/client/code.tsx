@@ -1,6 +1,7 @@
 /** The request as code, to be copied. */
 import { useState } from "preact/hooks";
 import { CopyButton } from "./copy-button.tsx";
+import { Highlighted } from "./highlight.tsx";
 import { languages, snippetOf } from "./snippets.ts";
 import type { Value } from "./value.ts";
 
@@ -22,7 +23,9 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
       </header>
       <section class="snippet" aria-label={`The request in ${language}`}>
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys */}
-        <pre tabIndex={0}>{text}</pre>
+        <pre tabIndex={0}>
+          <Highlighted code={text} />
+        </pre>
       </section>
       <div class="under">
         <p class="about">

@@ -1,6 +1,6 @@
 /** The input's picture and the output's, one over the other, with a slider between them. */
 import { useState } from "preact/hooks";
-import { Picture } from "./media.tsx";
+import { FileFacts, Picture } from "./media.tsx";
 
 interface CompareProps {
   readonly before: string;
@@ -10,10 +10,11 @@ interface CompareProps {
 
 export function Compare({ before, after, label }: CompareProps) {
   const [percent, setPercent] = useState(50);
+  const [dimensions, setDimensions] = useState<string>();
   return (
     <figure class="compare">
       <div class="layers">
-        <Picture url={after} label={label} />
+        <Picture url={after} label={label} onShown={setDimensions} />
         <div class="layer" style={{ clipPath: `inset(0 ${100 - percent}% 0 0)` }}>
           <Picture url={before} label="The input" />
         </div>
@@ -31,6 +32,7 @@ export function Compare({ before, after, label }: CompareProps) {
         <span>Input</span>
         <span>Output</span>
       </figcaption>
+      <FileFacts url={after} dimensions={dimensions} />
     </figure>
   );
 }

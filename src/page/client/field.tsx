@@ -1,18 +1,17 @@
 /** One field of the form, as its schema asks for it. */
 import type { ComponentChildren, JSX } from "preact";
-import { useContext } from "preact/hooks";
+import type { SchemaNode } from "../../json-schema.ts";
 import type { Fault } from "./api.ts";
 import { ArrayField } from "./array-field.tsx";
 import { FileField } from "./file-field.tsx";
 import { ListField } from "./list-field.tsx";
 import { ObjectField } from "./object-field.tsx";
 import { ChoiceField, NumberField, SwitchField, TextField } from "./plain-fields.tsx";
-import { RootSchema } from "./root-schema.ts";
-import { type JsonSchema, kindOf, resolved } from "./schema.ts";
+import { kindOf } from "./schema.ts";
 import type { Value } from "./value.ts";
 
 export interface FieldProps {
-  readonly schema: JsonSchema;
+  readonly schema: SchemaNode;
   readonly label: string;
   /** Where the value is in the body: `/0/image`. */
   readonly pointer: string;
@@ -23,9 +22,8 @@ export interface FieldProps {
 }
 
 export function Field(props: FieldProps): JSX.Element {
-  const schema = resolved(props.schema, useContext(RootSchema));
-  const kind = kindOf(schema);
-  const own = { ...props, schema, label: schema.title ?? props.label };
+  const kind = kindOf(props.schema);
+  const own = { ...props, label: props.schema.title ?? props.label };
   switch (kind.name) {
     case "text":
       return <TextField {...own} />;
@@ -36,7 +34,7 @@ export function Field(props: FieldProps): JSX.Element {
     case "choice":
       return <ChoiceField {...own} choices={kind.choices} />;
     case "file":
-      return <FileField {...own} accept={kind.accept} />;
+      return <FileField {...own} file={kind.file} />;
     case "list":
       return <ListField {...own} items={kind.items} />;
     case "object":

@@ -1,43 +1,54 @@
 /** A field for a file: dropped, pasted, chosen, recorded, or named by its URL. Files are sent as data URIs. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { FileMark } from "../../json-schema.ts";
 import { controlOf, type FieldProps, Labelled } from "./field.tsx";
+import { authorsWords, familyOf, nounOf } from "./file-kind.ts";
 import { Media } from "./media.tsx";
 import { Recorder, type RecorderKind } from "./recorder.tsx";
 import { isPicture } from "./value.ts";
 
-export function FileField({ value, onChange, accept, ...at }: FieldProps & { readonly accept: string }) {
+/** A URL is previewed after this pause in typing. */
+const PAUSE_MS = 800;
+
+export function FileField({ value, onChange, file, ...at }: FieldProps & { readonly file: FileMark }) {
   const zone = useRef<HTMLFieldSetElement>(null);
   const [isOver, setOver] = useState(false);
   const [recording, setRecording] = useState<RecorderKind>();
+  const [named, setNamed] = useState<{ readonly url: string; readonly name: string }>();
   const url = typeof value === "string" ? value : "";
   const isData = url.startsWith("data:");
-  const take = async (file: Blob | undefined) => {
-    if (file !== undefined) onChange(await dataUriOf(file));
+  const typed = useSettled(url);
+  const take = async (taken: Blob | undefined) => {
+    if (taken === undefined) return;
+    const taking = await dataUriOf(taken);
+    setNamed(taken instanceof File ? { url: taking, name: taken.name } : undefined);
+    onChange(taking);
   };
   const latest = useRef(take);
   latest.current = take;
   useEffect(() => {
     const paste = (event: ClipboardEvent) => {
-      const file = event.clipboardData?.files[0];
+      const pasted = event.clipboardData?.files[0];
       const target = event.target instanceof Element ? event.target.closest(".file") : null;
       // Pasted beside all of them it is for the first.
-      if (file === undefined || (target ?? document.querySelector(".file")) !== zone.current) return;
+      if (pasted === undefined || (target ?? document.querySelector(".file")) !== zone.current) return;
       event.preventDefault();
-      latest.current(file);
+      latest.current(pasted);
     };
     document.addEventListener("paste", paste);
     return () => document.removeEventListener("paste", paste);
   }, []);
-  const isImage = accept.startsWith("image/");
-  const devices = navigator.mediaDevices === undefined ? [] : recordersFor(accept);
-  const [, kinds] = /^URL of an? (.*?)(?: \(.*\))?: http, https or data/.exec(at.schema.description ?? "") ?? [];
+  const noun = nounOf(file);
+  const isImage = familyOf(file) === "image";
+  const shownUrl = isData || (typed.value === url && isWhole(url)) ? url : "";
+  const faults =
+    url === ""
+      ? at.faults.map((fault) => (fault.pointer === at.pointer ? { ...fault, detail: `Choose ${noun}.` } : fault))
+      : at.faults;
+  const description = authorsWords(at.schema.description, file) ?? `Drop, paste or choose ${noun}, or give its URL.`;
+  const devices = navigator.mediaDevices === undefined ? [] : recordersFor(familyOf(file));
   return (
-    <Labelled
-      {...at}
-      description={
-        kinds === undefined ? undefined : `Drop, paste or choose ${article(kinds)} ${kinds}, or give its URL.`
-      }
-    >
+    <Labelled {...at} faults={faults} description={description}>
       <fieldset
         ref={zone}
         class={`file ${isOver ? "over" : ""}`}
@@ -50,16 +61,12 @@ export function FileField({ value, onChange, accept, ...at }: FieldProps & { rea
         onDrop={(event) => {
           event.preventDefault();
           setOver(false);
-          const file = event.dataTransfer?.files[0];
-          if (file) take(file);
+          const dropped = event.dataTransfer?.files[0];
+          if (dropped) take(dropped);
           else onChange(event.dataTransfer?.getData("text/uri-list") || value);
         }}
       >
-        {recording === undefined ? (
-          url !== "" && (
-            <Media url={url} label={at.label} isPicture={isPicture(url) || (isImage && /^https?:/.test(url))} />
-          )
-        ) : (
+        {recording !== undefined ? (
           <Recorder
             kind={recording}
             onDone={(blob) => {
@@ -67,16 +74,25 @@ export function FileField({ value, onChange, accept, ...at }: FieldProps & { rea
               take(blob);
             }}
           />
+        ) : (
+          shownUrl !== "" && (
+            <Media
+              url={shownUrl}
+              label={at.label}
+              name={named?.url === url ? named.name : undefined}
+              isPicture={isPicture(url) || (isImage && !isData)}
+            />
+          )
         )}
-        {url === "" && recording === undefined && <p class="drop-hint">Drop a file here</p>}
+        {url === "" && recording === undefined && <p class="drop-hint">Drop {noun} here</p>}
         <div class="actions">
           <label class="button small">
-            {url === "" ? "Choose a file" : "Replace"}
+            {url === "" ? `Choose ${noun}` : "Replace"}
             <input
               type="file"
               class="unseen"
-              accept={accept}
-              aria-label={`${at.label}: choose a file`}
+              accept={file.mediaTypes.join()}
+              aria-label={`${at.label}: choose ${noun}`}
               onChange={(event) => {
                 take(event.currentTarget.files?.[0]);
                 event.currentTarget.value = "";
@@ -100,20 +116,46 @@ export function FileField({ value, onChange, accept, ...at }: FieldProps & { rea
           type="url"
           placeholder={isData ? "or the URL of another" : "https://…"}
           value={isData ? "" : url}
-          onInput={(event) => onChange(event.currentTarget.value || (isData ? value : undefined))}
+          onInput={(event) => {
+            typed.begin();
+            onChange(event.currentTarget.value || (isData ? value : undefined));
+          }}
+          onBlur={typed.end}
         />
       </fieldset>
     </Labelled>
   );
 }
 
-function article(noun: string): string {
-  return noun.startsWith("file") ? "a" : /^[aeiou]/i.test(noun) ? "an" : "a";
+/** A text that is followed at once, but while it is typed only after a pause. */
+function useSettled(text: string) {
+  const isTyping = useRef(false);
+  const [value, setValue] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setValue(text), isTyping.current ? PAUSE_MS : 0);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return {
+    value,
+    begin: () => {
+      isTyping.current = true;
+    },
+    end: () => {
+      isTyping.current = false;
+      setValue(text);
+    },
+  };
 }
 
-function recordersFor(accept: string): { readonly kind: RecorderKind; readonly label: string }[] {
-  if (accept.startsWith("image/")) return [{ kind: "camera", label: "Camera" }];
-  return /^audio\//.test(accept) ? [{ kind: "microphone", label: "Microphone" }] : [];
+/** A URL whose host may be a whole one: `https://in` is the beginning of another. */
+function isWhole(text: string): boolean {
+  const { protocol = "", hostname = "" } = URL.parse(text) ?? {};
+  return /^https?:$/.test(protocol) && /\.[^.]|^localhost$|^\[/.test(hostname);
+}
+
+function recordersFor(family: string | undefined): { readonly kind: RecorderKind; readonly label: string }[] {
+  if (family === "image") return [{ kind: "camera", label: "Camera" }];
+  return family === "audio" ? [{ kind: "microphone", label: "Microphone" }] : [];
 }
 
 export function dataUriOf(file: Blob): Promise<string> {

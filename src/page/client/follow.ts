@@ -2,7 +2,8 @@
  * Follows a run to its end by its events. It is asked for where these say nothing: until it is dispatched, while the server is away, and behind
  * a proxy that keeps events back.
  */
-import { eventsOf, hasEnded, type Persistence, pause, persistently, type Run, readRun } from "./api.ts";
+import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
+import { pause } from "./pause.ts";
 import type { Json } from "./value.ts";
 
 const ASK_AGAIN_MS = 1000;

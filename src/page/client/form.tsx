@@ -3,8 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Fault, Model } from "./api.ts";
 import { Faults, Field, faultsAt } from "./field.tsx";
 import { Members } from "./object-field.tsx";
-import { RootSchema } from "./root-schema.ts";
-import { initialOf, kindOf, resolved } from "./schema.ts";
+import { initialOf, kindOf } from "./schema.ts";
 import type { Value } from "./value.ts";
 
 /** An input of the form; the key stays while others come and go. */
@@ -32,8 +31,7 @@ export function draftOf(value: Value): Draft {
 
 export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel, onReset }: FormProps) {
   const form = useRef<HTMLFormElement>(null);
-  const root = model.input_schema;
-  const schema = resolved(root, root);
+  const schema = model.input;
   useEffect(() => {
     if (faults.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   }, [faults]);
@@ -51,33 +49,31 @@ export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel,
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
       }}
     >
-      <RootSchema.Provider value={root}>
-        {drafts.map(({ key, value }, i) => {
-          const at = { schema, value, pointer: `/${i}`, faults, onChange: (changed: Value) => change(i, changed) };
-          return (
-            <section class="panel" key={key} aria-labelledby={`input-${key}`}>
-              <header class="panel-head">
-                <h2 id={`input-${key}`}>{drafts.length > 1 ? `Input ${i + 1}` : "Input"}</h2>
-                <span class="actions">
-                  <button
-                    type="button"
-                    class="small"
-                    onClick={() => onChange(drafts.toSpliced(i + 1, 0, draftOf(value)))}
-                  >
-                    Duplicate
+      {drafts.map(({ key, value }, i) => {
+        const at = { schema, value, pointer: `/${i}`, faults, onChange: (changed: Value) => change(i, changed) };
+        return (
+          <section class="panel" key={key} aria-labelledby={`input-${key}`}>
+            <header class="panel-head">
+              <h2 id={`input-${key}`}>{drafts.length > 1 ? `Input ${i + 1}` : "Input"}</h2>
+              <span class="actions">
+                <button
+                  type="button"
+                  class="small"
+                  onClick={() => onChange(drafts.toSpliced(i + 1, 0, draftOf(value)))}
+                >
+                  Duplicate
+                </button>
+                {drafts.length > 1 && (
+                  <button type="button" class="small" onClick={() => onChange(drafts.toSpliced(i, 1))}>
+                    Remove
                   </button>
-                  {drafts.length > 1 && (
-                    <button type="button" class="small" onClick={() => onChange(drafts.toSpliced(i, 1))}>
-                      Remove
-                    </button>
-                  )}
-                </span>
-              </header>
-              {kindOf(schema).name === "object" ? <Members {...at} /> : <Field {...at} label="Value" />}
-            </section>
-          );
-        })}
-      </RootSchema.Provider>
+                )}
+              </span>
+            </header>
+            {kindOf(schema).name === "object" ? <Members {...at} /> : <Field {...at} label="Value" />}
+          </section>
+        );
+      })}
       <Faults
         id="inputs"
         pointer=""
@@ -95,7 +91,7 @@ export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel,
             Run
           </button>
         )}
-        <button type="button" onClick={() => onChange([...drafts, draftOf(initialOf(schema, root))])}>
+        <button type="button" onClick={() => onChange([...drafts, draftOf(initialOf(schema))])}>
           Add an input
         </button>
         <button type="button" class="quiet" onClick={onReset}>

@@ -32,11 +32,12 @@ export function HistoryPanel({ entries, shownId, onOpen, onClear }: HistoryPanel
               }}
             >
               <span class={`dot ${entry.status}`} />
+              {entry.thumbnail !== undefined && <img class="thumbnail" src={entry.thumbnail} alt="" />}
               <span class="summary">{entry.summary}</span>
               <span class="when">
                 {words[entry.status]}{" "}
-                <time dateTime={entry.at}>
-                  {new Date(entry.at).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })}
+                <time dateTime={entry.at} title={new Date(entry.at).toLocaleString()}>
+                  {timeText(new Date(entry.at))}
                 </time>
               </span>
             </a>
@@ -46,4 +47,12 @@ export function HistoryPanel({ entries, shownId, onOpen, onClear }: HistoryPanel
       <p class="about">Kept in this browser alone.</p>
     </section>
   );
+}
+
+/** The time of today, the day and time of before. */
+function timeText(at: Date): string {
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday
+    ? at.toLocaleTimeString(undefined, { timeStyle: "medium" })
+    : at.toLocaleString(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 }

@@ -1,12 +1,14 @@
 /** The runs of this browser, kept in it alone. */
 import type { Run } from "./api.ts";
-import { isObject, numberText, titleOf, type Value } from "./value.ts";
+import { isObject, mediaTypeOf, numberText, sizeOf, sizeText, titleOf, type Value } from "./value.ts";
 
 export interface Entry {
   readonly id: string;
   readonly at: string;
   readonly status: Run["status"];
   readonly summary: string;
+  /** A small picture of it, as a data URI. */
+  readonly thumbnail?: string | undefined;
   /** Where they are not too large to keep. */
   readonly inputs?: readonly Value[];
 }
@@ -29,6 +31,7 @@ export function withRun(entries: readonly Entry[], run: Run, inputs: readonly Va
   const known = entries.find(({ id }) => id === run.demo_id);
   const text = JSON.stringify(inputs ?? []);
   const entry: Entry = {
+    ...(known?.thumbnail === undefined ? {} : { thumbnail: known.thumbnail }),
     id: run.demo_id,
     at: run.created_at,
     status: run.status,
@@ -39,6 +42,10 @@ export function withRun(entries: readonly Entry[], run: Run, inputs: readonly Va
   };
   if (known !== undefined) return entries.map((each) => (each === known ? entry : each));
   return [entry, ...entries].slice(0, MAX_ENTRIES);
+}
+
+export function withThumbnail(entries: readonly Entry[], id: string, thumbnail: string): readonly Entry[] {
+  return entries.map((entry) => (entry.id === id ? { ...entry, thumbnail } : entry));
 }
 
 export function writeHistory(model: string, entries: readonly Entry[]): void {
@@ -70,10 +77,21 @@ function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
   const more = inputs.length > 1 ? ` and ${inputs.length - 1} more` : "";
   const shown = plainIn(inputs[0]) ?? plainIn(outputs[0]);
   if (shown !== undefined) return `${shown.slice(0, 80)}${more}`;
-  return `${inputs.length} input${inputs.length === 1 ? "" : "s"}`;
+  const file = fileIn(inputs[0]);
+  return file === undefined ? "Input" : `${mediaTypeOf(file)}, ${sizeText(sizeOf(file))}${more}`;
 }
 
-function plainIn(value: Value): string | undefined {
+/** The first file in an input, as its data URI. */
+function fileIn(value: Value): string | undefined {
+  if (typeof value === "string") return value.startsWith("data:") ? value : undefined;
+  if (typeof value !== "object" || value === null) return undefined;
+  return Object.values<Value>({ ...value })
+    .map(fileIn)
+    .find((found) => found !== undefined);
+}
+
+/** The first word or number of a value, with its name. */
+export function plainIn(value: Value): string | undefined {
   if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
   for (const [name, each] of Object.entries(value)) {
     if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;

@@ -1,12 +1,10 @@
 /** A list, of which each item is a field. */
-import { useContext } from "preact/hooks";
+import type { SchemaNode } from "../../json-schema.ts";
 import { Faults, Field, type FieldProps } from "./field.tsx";
-import { RootSchema } from "./root-schema.ts";
-import { initialOf, type JsonSchema } from "./schema.ts";
+import { initialOf } from "./schema.ts";
 import { isList } from "./value.ts";
 
-export function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: JsonSchema }) {
-  const root = useContext(RootSchema);
+export function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: SchemaNode }) {
   const list = isList(value) ? value : [];
   const id = `field${at.pointer}`;
   const { minItems = 0, maxItems = Number.POSITIVE_INFINITY, description } = at.schema;
@@ -39,7 +37,7 @@ export function ListField({ value, onChange, items, ...at }: FieldProps & { read
       ))}
       <Faults id={id} pointer={at.pointer} faults={at.faults.filter(({ pointer }) => pointer === at.pointer)} />
       {list.length < maxItems && (
-        <button type="button" class="chip add" onClick={() => onChange([...list, initialOf(items, root) ?? ""])}>
+        <button type="button" class="chip add" onClick={() => onChange([...list, initialOf(items) ?? ""])}>
           + Add
         </button>
       )}

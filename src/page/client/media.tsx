@@ -1,4 +1,4 @@
-/** A file as what it is: a picture, a sound, a film, or a name to keep it by. */
+/** A file as a picture, a sound, a film or its name, with its media type, dimensions and size. */
 import { useState } from "preact/hooks";
 import { Sound } from "./sound.tsx";
 import { mediaTypeOf, sizeOf, sizeText } from "./value.ts";
@@ -7,35 +7,61 @@ interface MediaProps {
   readonly url: string;
   readonly label: string;
   readonly isPicture: boolean;
+  /** Of the file that was chosen. */
+  readonly name?: string | undefined;
 }
 
-export function Media({ url, label, isPicture }: MediaProps) {
+export function Media({ url, label, isPicture, name }: MediaProps) {
   const type = mediaTypeOf(url) ?? "";
-  if (isPicture) return <Picture url={url} label={label} />;
-  if (type.startsWith("audio/")) return <Sound url={url} label={label} />;
-  // biome-ignore lint/a11y/useMediaCaption: there are none for what a model made
-  if (type.startsWith("video/")) return <video class="picture" src={url} controls aria-label={label} />;
-  if (type === "") return null;
+  const [shown, setShown] = useState<{ readonly url: string; readonly dimensions: string }>();
+  const dimensions = shown?.url === url ? shown.dimensions : undefined;
   return (
-    <p class="file-name">
-      {type || "file"}, {sizeText(sizeOf(url))}
-    </p>
+    <>
+      {isPicture ? (
+        <Picture key={url} url={url} label={label} onShown={(text) => setShown({ url, dimensions: text })} />
+      ) : type.startsWith("audio/") ? (
+        <Sound url={url} label={label} />
+      ) : (
+        // biome-ignore lint/a11y/useMediaCaption: there are none for what a model made
+        type.startsWith("video/") && <video class="picture" src={url} controls aria-label={label} />
+      )}
+      <FileFacts url={url} name={name} dimensions={dimensions} />
+    </>
   );
+}
+
+/** `coffee.jpg · image/jpeg · 512 × 512 · 34.1 kB` */
+export function FileFacts({
+  url,
+  name,
+  dimensions,
+}: Pick<MediaProps, "url" | "name"> & { readonly dimensions?: string | undefined }) {
+  const type = mediaTypeOf(url);
+  const facts = [name, type, dimensions, type === undefined ? undefined : sizeText(sizeOf(url))].filter(Boolean);
+  return facts.length === 0 ? null : <p class="file-name">{facts.join(" · ")}</p>;
 }
 
 /** Small ones are enlarged with their pixels to be seen. */
 const SMALL_PIXELS = 160;
 
-export function Picture({ url, label }: Omit<MediaProps, "isPicture">) {
+interface PictureProps extends Omit<MediaProps, "isPicture" | "name"> {
+  readonly onShown?: (dimensions: string) => void;
+}
+
+export function Picture({ url, label, onShown }: PictureProps) {
   const [isSmall, setSmall] = useState(false);
+  const [isBroken, setBroken] = useState(false);
+  if (isBroken) return <p class="no-picture">This file cannot be shown as an image.</p>;
   return (
     <img
       class={`picture ${isSmall ? "small-picture" : ""}`}
       src={url}
       alt={label}
-      onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) =>
-        setSmall(Math.max(naturalWidth, naturalHeight) < SMALL_PIXELS)
-      }
+      onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) => {
+        setSmall(Math.max(naturalWidth, naturalHeight) < SMALL_PIXELS);
+        onShown?.(`${naturalWidth} × ${naturalHeight}`);
+      }}
+      onError={() => setBroken(true)}
     />
   );
 }

@@ -1,5 +1,5 @@
 /** Lists of numbers: a few as bars, many as a plot. */
-import { numberText } from "./value.ts";
+import { alignedTexts, numberText } from "./value.ts";
 
 interface BarsProps {
   readonly entries: readonly (readonly [name: string | number, value: number])[];
@@ -9,12 +9,13 @@ interface BarsProps {
 export function Bars({ entries, label }: BarsProps) {
   const values = entries.map(([, value]) => value);
   const most = Math.max(...values);
+  const texts = alignedTexts(values);
   const [low, high] = [Math.min(0, ...values), Math.max(0, most)];
   const share = (value: number) => (high > low ? ((value - low) / (high - low)) * 100 : 0);
   return (
     <table class="bars" aria-label={label}>
       <tbody>
-        {entries.map(([name, value]) => (
+        {entries.map(([name, value], i) => (
           <tr key={name} class={value === most ? "most" : ""}>
             <th scope="row">{name}</th>
             <td class="track">
@@ -26,7 +27,7 @@ export function Bars({ entries, label }: BarsProps) {
                 }}
               />
             </td>
-            <td class="amount">{numberText(value)}</td>
+            <td class="amount">{texts[i]}</td>
           </tr>
         ))}
       </tbody>

@@ -1,8 +1,7 @@
 /** The fields of an object; those that may be left out are added by a button. */
-import { useContext } from "preact/hooks";
+import type { SchemaNode } from "../../json-schema.ts";
 import { Faults, Field, type FieldProps } from "./field.tsx";
-import { RootSchema } from "./root-schema.ts";
-import { initialOf, type JsonSchema, resolved } from "./schema.ts";
+import { initialOf } from "./schema.ts";
 import { isObject, titleOf, withMember } from "./value.ts";
 
 export function ObjectField(props: FieldProps) {
@@ -20,14 +19,13 @@ export function ObjectField(props: FieldProps) {
   );
 }
 
-/** @param props.schema a resolved one of an object */
+/** @param props.schema of an object */
 export function Members({ schema, value, pointer, faults, onChange }: Omit<FieldProps, "label">) {
-  const root = useContext(RootSchema);
   const object = isObject(value) ? value : {};
-  const { properties = {}, required = [] } = schema;
-  const members = Object.entries(properties)
-    .map(([name, each]) => ({ name, schema: resolved(each, root) }))
-    .filter((member) => member.schema.hidden !== true);
+  const { required } = schema;
+  const members = [...schema.fields]
+    .map(([name, each]) => ({ name, schema: each }))
+    .filter((member) => !member.schema.isHidden);
   const isOptional = (name: string) => !required.includes(name);
   const isAt = (name: string) => `${pointer}/${escaped(name)}`;
   const left = members.filter(({ name }) => isOptional(name) && object[name] === undefined);
@@ -40,8 +38,8 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
           ({ name }) => `${fault.pointer}/`.startsWith(`${isAt(name)}/`) && !left.some((each) => each.name === name),
         )),
   );
-  const add = (name: string, added: JsonSchema) => {
-    onChange(withMember(object, name, initialOf(added, root) ?? emptyOf(added)));
+  const add = (name: string, added: SchemaNode) => {
+    onChange(withMember(object, name, initialOf(added) ?? emptyOf(added)));
     requestAnimationFrame(() => document.getElementById(`field${isAt(name)}`)?.focus());
   };
   return (
@@ -92,8 +90,8 @@ function keptOf(isOptional: boolean) {
   return isOptional ? "" : undefined;
 }
 
-function emptyOf({ type }: JsonSchema) {
-  return type === "array" ? [] : type === "object" ? {} : "";
+function emptyOf({ types }: SchemaNode) {
+  return types.has("array") ? [] : types.has("object") ? {} : "";
 }
 
 function escaped(name: string): string {

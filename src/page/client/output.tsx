@@ -1,17 +1,16 @@
 /** A value of an output as what it is. */
 import type { JSX } from "preact";
-import { useContext } from "preact/hooks";
+import type { SchemaNode } from "../../json-schema.ts";
 import { Compare } from "./compare.tsx";
+import { familyOf } from "./file-kind.ts";
 import { JsonTree } from "./json-tree.tsx";
 import { Download, Media } from "./media.tsx";
 import { Bars, Plot } from "./numbers.tsx";
-import { RootSchema } from "./root-schema.ts";
-import { type JsonSchema, memberOf, resolved } from "./schema.ts";
 import { isTable, Table } from "./table.tsx";
 import { holdsFile, isList, isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
 
 interface OutputProps {
-  readonly schema: JsonSchema | undefined;
+  readonly schema: SchemaNode | undefined;
   readonly value: Json;
   readonly label: string;
   /** The input's picture, to compare others with. */
@@ -24,7 +23,6 @@ const MAX_BARS = 24;
 const MAX_ITEMS = 100;
 
 export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {
-  const root = useContext(RootSchema);
   if (typeof value === "string") return <Text {...{ value, label, picture, schema }} />;
   if (typeof value === "number") return <p class="stat">{numberText(value)}</p>;
   if (typeof value === "boolean") return <p class="stat">{value ? "Yes" : "No"}</p>;
@@ -37,20 +35,18 @@ export function Output({ schema, value, label, picture }: OutputProps): JSX.Elem
     );
   }
   if (isScores(value)) return <Bars entries={Object.entries(value)} label={label} />;
-  if (isList(value) && holdsFile(value))
-    return <Items {...{ value, label, schema: schema && resolved(schema, root) }} />;
+  if (isList(value) && holdsFile(value)) return <Items {...{ value, label, schema }} />;
   if (isTable(value)) return <Table rows={value} label={label} />;
   if (isObject(value)) {
-    const plain = schema && resolved(schema, root);
     const members = Object.entries(value).map(([name, each]) => ({
       name,
       value: each,
-      schema: memberOf(plain, name, root),
+      schema: schema?.fields.get(name),
     }));
     return (
       <dl class="members">
         {members
-          .filter((member) => member.schema?.hidden !== true)
+          .filter((member) => member.schema?.isHidden !== true)
           .map(({ name, ...member }) => {
             const title = member.schema?.title ?? titleOf(name);
             return (
@@ -99,7 +95,7 @@ function isScores(value: Json): value is Readonly<Record<string, number>> {
 
 function Text({ value, label, picture, schema }: OutputProps & { readonly value: string }) {
   const isImage =
-    isPicture(value) || (schema?.contentMediaType?.startsWith("image/") === true && /^https?:/.test(value));
+    isPicture(value) || (schema?.file !== undefined && familyOf(schema.file) === "image" && /^https?:/.test(value));
   const isFile = value.startsWith("data:");
   if (!isImage && !isFile) return value.length < 40 ? <p class="stat">{value}</p> : <p class="prose">{value}</p>;
   return (

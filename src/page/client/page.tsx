@@ -1,24 +1,26 @@
 /** The page of the model: its form, the result, the request as code, the history. */
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
-import { type Model, type Persistence, persistently, type Run, readExample, readModel } from "./api.ts";
+import { hasEnded, type Model, type Persistence, persistently, type Run, readExamples, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
+import { Examples } from "./examples.tsx";
 import { type Draft, draftOf, Form } from "./form.tsx";
-import { type Entry, readHistory, withRun, writeHistory } from "./history.ts";
+import { type Entry, readHistory, withRun, withThumbnail, writeHistory } from "./history.ts";
 import { HistoryPanel } from "./history-panel.tsx";
 import { Result } from "./result.tsx";
 import { initialOf } from "./schema.ts";
+import { thumbnailOf } from "./thumbnail.ts";
 import { useConnection } from "./use-connection.ts";
 import { useRun } from "./use-run.ts";
 import type { Value } from "./value.ts";
 
 interface PageProps {
   readonly model: Model;
-  /** What the form begins with. */
-  readonly initial: Value;
+  readonly examples: readonly Value[];
 }
 
-function Page({ model, initial }: PageProps) {
+function Page({ model, examples }: PageProps) {
+  const initial = useMemo(() => initialOf(model.input, examples[0]), [model, examples]);
   const { away, onAway, newer } = useConnection(model);
   const [drafts, setDrafts] = useState<readonly Draft[]>(() => [draftOf(initial)]);
   const [entries, setEntries] = useState(() => readHistory(model.name));
@@ -33,7 +35,13 @@ function Page({ model, initial }: PageProps) {
     [model.name],
   );
   const onRun = useCallback(
-    (run: Run, inputs: readonly Value[] | undefined) => keep((before) => withRun(before, run, inputs)),
+    (run: Run, inputs: readonly Value[] | undefined) => {
+      keep((before) => withRun(before, run, inputs));
+      if (!hasEnded(run)) return;
+      thumbnailOf([...(inputs ?? []), ...(run.demo_outputs ?? []), ...(run.outputs ?? [])]).then((thumbnail) => {
+        if (thumbnail !== undefined) keep((before) => withThumbnail(before, run.demo_id, thumbnail));
+      });
+    },
     [keep],
   );
   const control = useRun({ onAway, onRun });
@@ -57,12 +65,13 @@ function Page({ model, initial }: PageProps) {
     return () => removeEventListener("hashchange", openLink);
   }, [show]);
 
-  const { refusal, run } = control;
+  const { refusal, run, failures, inputs: sent } = control;
   const faults = useMemo(
-    () =>
-      refusal?.faults ?? run?.errors?.map(({ index, message }) => ({ pointer: `/${index}`, detail: message })) ?? [],
-    [refusal, run],
+    () => refusal?.faults ?? failures.map(({ index, message }) => ({ pointer: `/${index}`, detail: message })),
+    [refusal, failures],
   );
+  // The form would show another input than that of the result.
+  const isForeign = sent === undefined && run !== undefined;
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (
     <>
@@ -72,7 +81,7 @@ function Page({ model, initial }: PageProps) {
           <p class="lead">{model.description}</p>
         </div>
         <p class="version">
-          <code title={model.digest}>{model.tag}</code>
+          Build <code title={`The build of the model that this server runs: ${model.digest}`}>{model.tag}</code>
         </p>
       </header>
       <div class="notices" role="status">
@@ -89,20 +98,40 @@ function Page({ model, initial }: PageProps) {
         )}
       </div>
       <main>
-        <div class="column">
-          <Form
-            {...{ model, drafts }}
-            faults={faults}
-            isBusy={control.isBusy}
-            onChange={setDrafts}
-            onRun={() => control.start(values)}
-            onCancel={control.cancel}
-            onReset={() => setDrafts([draftOf(initial)])}
-          />
+        <div class="column inputs">
+          {isForeign ? (
+            <section class="panel" aria-labelledby="input-title">
+              <header class="panel-head">
+                <h2 id="input-title">Input</h2>
+              </header>
+              <p class="about">The result was opened by its link. This browser does not know its input.</p>
+              <button type="button" class="small own" onClick={control.reset}>
+                Try an input of your own
+              </button>
+            </section>
+          ) : (
+            <>
+              <Examples
+                examples={examples}
+                onChoose={(example) => setDrafts([draftOf(initialOf(model.input, example))])}
+              />
+              <Form
+                {...{ model, drafts }}
+                faults={faults}
+                isBusy={control.isBusy}
+                onChange={setDrafts}
+                onRun={() => control.start(values)}
+                onCancel={control.cancel}
+                onReset={() => setDrafts([draftOf(initial)])}
+              />
+            </>
+          )}
         </div>
-        <div class="column">
+        <div class="column results">
           <Result model={model} state={control} />
-          <Code inputs={values} />
+        </div>
+        <div class="column more">
+          {!isForeign && <Code inputs={values} />}
           <HistoryPanel
             entries={entries}
             shownId={run?.demo_id}
@@ -133,10 +162,9 @@ async function begin(): Promise<void> {
       document.body,
     );
   };
-  const [model, example] = await persistently(() => Promise.all([readModel(), readExample()]), { signal, onAway });
+  const [model, examples] = await persistently(() => Promise.all([readModel(), readExamples()]), { signal, onAway });
   document.title = model.name;
-  const initial = initialOf(model.input_schema, model.input_schema, example);
-  render(<Page model={model} initial={initial} />, document.body);
+  render(<Page model={model} examples={examples} />, document.body);
 }
 
 begin();

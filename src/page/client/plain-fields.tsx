@@ -1,7 +1,8 @@
 /** Fields of one plain value: a text, a number, a switch, a choice. */
 import { useState } from "preact/hooks";
+import type { SchemaNode } from "../../json-schema.ts";
 import { controlOf, type FieldProps, Labelled } from "./field.tsx";
-import { type Choice, isRange, type JsonSchema } from "./schema.ts";
+import { type Choice, isRange } from "./schema.ts";
 
 /** Shorter texts have one line. */
 const LINE_LENGTH = 120;
@@ -58,8 +59,8 @@ export function NumberField({ value, onChange, ...at }: FieldProps) {
   );
 }
 
-function stepOf({ type, multipleOf }: JsonSchema, range: number): number {
-  return multipleOf ?? (type === "integer" ? 1 : 10 ** Math.floor(Math.log10(range / 100 || 1)));
+function stepOf({ types, multipleOf }: SchemaNode, range: number): number {
+  return multipleOf ?? (types.has("integer") ? 1 : 10 ** Math.floor(Math.log10(range / 100 || 1)));
 }
 
 export function SwitchField({ value, onChange, ...at }: FieldProps) {

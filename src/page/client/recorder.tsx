@@ -16,6 +16,8 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   const recorder = useRef<MediaRecorder>(null);
   const [stream, setStream] = useState<MediaStream>();
   const [problem, setProblem] = useState<string>();
+  const [hasPicture, setReady] = useState(false);
+  const isReady = stream !== undefined && (kind === "microphone" || hasPicture);
   useEffect(() => {
     let opened: MediaStream | undefined;
     let isGone = false;
@@ -29,7 +31,7 @@ export function Recorder({ kind, onDone }: RecorderProps) {
         setStream(stream);
         if (video.current) video.current.srcObject = stream;
       },
-      (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => setProblem(reasonOf(error, kind)),
     );
     return () => {
       isGone = true;
@@ -50,23 +52,43 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   };
   return (
     <div class="recorder">
-      {kind === "camera" && <video ref={video} autoplay muted playsInline aria-label="What the camera sees" />}
+      {kind === "camera" && problem === undefined && (
+        <video
+          ref={video}
+          class={isReady ? "" : "unseen"}
+          autoplay
+          muted
+          playsInline
+          aria-label="What the camera sees"
+          onLoadedData={() => setReady(true)}
+        />
+      )}
       <p>
         <span role="status">
-          {problem ?? (stream ? (kind === "camera" ? "" : "Recording …") : `Asking for the ${kind} …`)}
+          {problem ?? (isReady ? (kind === "camera" ? "" : "Recording …") : `Asking for the ${kind} …`)}
         </span>{" "}
         {problem === undefined && stream !== undefined && kind === "microphone" && <Clock />}
       </p>
       <div class="actions">
-        <button type="button" class="small primary" disabled={stream === undefined} onClick={finish}>
-          {kind === "camera" ? "Take the picture" : "Stop"}
-        </button>
+        {problem === undefined && (
+          <button type="button" class="small primary" disabled={!isReady} onClick={finish}>
+            {kind === "camera" ? "Take the picture" : "Stop"}
+          </button>
+        )}
         <button type="button" class="small" onClick={() => onDone(undefined)}>
           Close
         </button>
       </div>
     </div>
   );
+}
+
+function reasonOf(error: unknown, kind: RecorderKind): string {
+  const name = error instanceof Error ? error.name : "";
+  if (name === "NotFoundError" || name === "OverconstrainedError") return `This device has no ${kind}.`;
+  if (name === "NotAllowedError") return `The browser does not let this page use the ${kind}.`;
+  if (name === "NotReadableError") return `The ${kind} is used by another program.`;
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined> {

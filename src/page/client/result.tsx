@@ -4,12 +4,11 @@ import { hasEnded, type Model, type Run } from "./api.ts";
 import { Clock } from "./clock.tsx";
 import { CopyButton } from "./copy-button.tsx";
 import { Output } from "./output.tsx";
-import { RootSchema } from "./root-schema.ts";
 import type { RunState } from "./use-run.ts";
 import { isObject, type Json, pictureIn } from "./value.ts";
 
 export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
-  const { run, inputs, refusal, isBusy } = state;
+  const { run, inputs, refusal, isBusy, places, failures } = state;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     // Where it is below a long form, as on a phone.
@@ -20,7 +19,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
   // Of a run that was opened by its link nobody knows how many inputs it has.
   const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
-  const count = inputs?.length ?? outputs.length;
+  const count = (inputs?.length ?? outputs.length) + failures.length;
   return (
     <section ref={panel} class="panel result" aria-labelledby="result-title">
       <header class="panel-head">
@@ -39,12 +38,17 @@ export function Result({ model, state }: { readonly model: Model; readonly state
                 : refusal.message}
         </p>
       )}
-      {run?.status === "failed" && !isCanceled(run) && <Failure run={run} />}
+      {failures.length > 0 && <Failures failures={failures} />}
+      {run?.status === "failed" && !isCanceled(run) && run.errors === undefined && (
+        <p class="notice bad" role="alert">
+          {run.error_message}
+        </p>
+      )}
       {outputs.map(
         (output = null, i) =>
           (isWhole || output !== null) && (
-            <article key={i} class="item" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
-              {count > 1 && <h3>Input {i + 1}</h3>}
+            <article key={i} class="item" aria-label={count > 1 ? `Input ${(places[i] ?? i) + 1}` : undefined}>
+              {count > 1 && <h3>Input {(places[i] ?? i) + 1}</h3>}
               <ItemOutputs
                 model={model}
                 output={output}
@@ -87,11 +91,9 @@ interface ItemOutputsProps {
 }
 
 function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
-  const { output_schema: schema, demo_output_schema: demoSchema } = model;
+  const { output: schema, demoOutput: demoSchema } = model;
   const part = (value: Json, of: typeof schema, label: string) => (
-    <RootSchema.Provider value={of}>
-      <Output value={value} schema={of} label={label} picture={picture} />
-    </RootSchema.Provider>
+    <Output value={value} schema={of} label={label} picture={picture} />
   );
   if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
   // What is said already is not said twice.
@@ -109,23 +111,17 @@ function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
   );
 }
 
-function Failure({ run: { error_message, errors = [] } }: { readonly run: Run }) {
+function Failures({ failures }: Pick<RunState, "failures">) {
   return (
     <div class="notice bad" role="alert">
-      {errors.length === 0 ? (
-        <p>{error_message}</p>
-      ) : (
-        <p>{errors.length === 1 ? "An input failed." : `${errors.length} inputs failed.`}</p>
-      )}
-      {errors.length > 0 && (
-        <ul>
-          {errors.map(({ index, message }) => (
-            <li key={index}>
-              <strong>Input {index + 1}:</strong> {message}
-            </li>
-          ))}
-        </ul>
-      )}
+      <p>{failures.length === 1 ? "An input failed." : `${failures.length} inputs failed.`}</p>
+      <ul>
+        {failures.map(({ index, message }) => (
+          <li key={index}>
+            <strong>Input {index + 1}:</strong> {message}
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }
@@ -134,7 +130,7 @@ export function isCanceled({ status, error_message }: Run): boolean {
   return status === "failed" && error_message === "Canceled";
 }
 
-function Status({ state: { run, isBusy, refusal } }: { readonly state: RunState }) {
+function Status({ state: { run, isBusy, refusal, failures } }: { readonly state: RunState }) {
   const text = isBusy
     ? run?.status === "running"
       ? "Running"
@@ -144,11 +140,13 @@ function Status({ state: { run, isBusy, refusal } }: { readonly state: RunState 
       : run === undefined
         ? ""
         : run.status === "success"
-          ? "Done"
+          ? failures.length > 0
+            ? "Done in part"
+            : "Done"
           : isCanceled(run)
             ? "Canceled"
             : "Failed";
-  const kind = text === "Done" ? "good" : isBusy ? "busy" : "bad";
+  const kind = text.startsWith("Done") ? "good" : isBusy ? "busy" : "bad";
   return (
     <p class={`status ${text === "" ? "" : kind}`}>
       <span role="status">{text}</span>

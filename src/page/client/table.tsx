@@ -1,5 +1,5 @@
 /** A list of objects with the same plain members, as a table. */
-import { isList, isObject, type Json, type JsonObject, numberText, titleOf } from "./value.ts";
+import { alignedTexts, isList, isNumbers, isObject, type Json, type JsonObject, numberText, titleOf } from "./value.ts";
 
 const MAX_ROWS = 200;
 
@@ -16,6 +16,13 @@ export function isTable(value: Json): value is readonly JsonObject[] {
 
 export function Table({ rows, label }: { readonly rows: readonly JsonObject[]; readonly label: string }) {
   const names = Object.keys(rows[0] ?? {});
+  /** The texts of columns that hold numbers alone. */
+  const columns = new Map(
+    names.flatMap((name) => {
+      const values = rows.slice(0, MAX_ROWS).map((row) => row[name]);
+      return isNumbers(values) ? [[name, alignedTexts(values)] as const] : [];
+    }),
+  );
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys
     <section class="table" tabIndex={0} aria-label={label}>
@@ -23,7 +30,7 @@ export function Table({ rows, label }: { readonly rows: readonly JsonObject[]; r
         <thead>
           <tr>
             {names.map((name) => (
-              <th scope="col" key={name}>
+              <th scope="col" key={name} class={columns.has(name) ? "amount" : undefined}>
                 {titleOf(name)}
               </th>
             ))}
@@ -33,7 +40,9 @@ export function Table({ rows, label }: { readonly rows: readonly JsonObject[]; r
           {rows.slice(0, MAX_ROWS).map((row, i) => (
             <tr key={i}>
               {names.map((name) => (
-                <td key={name}>{cellOf(row[name] ?? null)}</td>
+                <td key={name} class={columns.has(name) ? "amount" : undefined}>
+                  {columns.get(name)?.[i] ?? cellOf(row[name] ?? null)}
+                </td>
               ))}
             </tr>
           ))}

@@ -4,7 +4,17 @@ import { cancelRun, createRun, hasEnded, type Persistence, persistently, Refusal
 import { follow } from "./follow.ts";
 import type { Value } from "./value.ts";
 
+/** Why an input of the form failed. */
+export interface InputFailure {
+  /** In the form. */
+  readonly index: number;
+  readonly message: string;
+}
+
 export interface RunState {
+  /** The places in the form of the run's inputs. Inputs that fail leave: the others are run without them. */
+  readonly places: readonly number[];
+  readonly failures: readonly InputFailure[];
   /** What it was begun with, where this browser knows. */
   readonly inputs?: readonly Value[] | undefined;
   readonly run?: Run | undefined;
@@ -15,6 +25,8 @@ export interface RunState {
 
 export interface RunControl extends RunState {
   start(inputs: readonly Value[]): void;
+  /** Shows no run any more. */
+  reset(): void;
   open(id: string, inputs?: readonly Value[]): void;
   cancel(): void;
 }
@@ -25,21 +37,46 @@ export interface RunOptions {
   readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
 }
 
+const nothing: RunState = { places: [], failures: [], isBusy: false };
+
 export function useRun({ onAway, onRun }: RunOptions): RunControl {
-  const [state, setState] = useState<RunState>({ isBusy: false });
+  const [state, setState] = useState<RunState>(nothing);
   const current = useRef(new AbortController());
   useEffect(() => () => current.current.abort(), []);
 
+  const create = useCallback(
+    async (inputs: readonly Value[], signal: AbortSignal) => {
+      const run = await persistently(() => createRun(inputs, signal), { signal, onAway });
+      history.replaceState(null, "", `#id=${run.demo_id}`);
+      onRun(run, inputs);
+      return run;
+    },
+    [onAway, onRun],
+  );
+
   const begin = useCallback(
-    (inputs: readonly Value[] | undefined, made: (signal: AbortSignal) => Promise<Run>) => {
+    (
+      inputs: readonly Value[] | undefined,
+      made: (signal: AbortSignal) => Promise<Run>,
+      { places = inputs?.keys().toArray() ?? [], failures = [] }: Partial<Pick<RunState, "places" | "failures">> = {},
+    ) => {
       current.current.abort();
       current.current = new AbortController();
       const { signal } = current.current;
-      setState({ inputs, isBusy: true });
+      setState({ inputs, places, failures, isBusy: true });
       const show = (run: Run) => {
         if (signal.aborted) return;
-        setState({ inputs, run, isBusy: !hasEnded(run) });
-        if (hasEnded(run)) onRun(run, inputs);
+        const failed = run.errors?.map(({ index, message }) => ({ index: places[index] ?? index, message })) ?? [];
+        const all = [...failures, ...failed];
+        setState({ inputs, places, failures: all, run, isBusy: !hasEnded(run) });
+        if (!hasEnded(run)) return;
+        onRun(run, inputs);
+        // A demo fails as a whole. The other inputs have a result without those that failed.
+        const left = places.filter((place) => failed.every(({ index }) => index !== place));
+        if (failed.length > 0 && left.length > 0 && inputs !== undefined) {
+          const others = left.map((place) => inputs[places.indexOf(place)]);
+          beginRef.current?.(others, (next) => create(others, next), { places: left, failures: all });
+        }
       };
       made(signal)
         .then((run) => follow(run, show, { signal, onAway }))
@@ -49,19 +86,21 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
           setState((before) => ({ ...before, isBusy: false, refusal }));
         });
     },
-    [onAway, onRun],
+    [create, onAway, onRun],
   );
+  const beginRef = useRef(begin);
+  beginRef.current = begin;
 
   const start = useCallback(
-    (inputs: readonly Value[]) =>
-      begin(inputs, async (signal) => {
-        const run = await persistently(() => createRun(inputs, signal), { signal, onAway });
-        history.replaceState(null, "", `#id=${run.demo_id}`);
-        onRun(run, inputs);
-        return run;
-      }),
-    [begin, onAway, onRun],
+    (inputs: readonly Value[]) => begin(inputs, (signal) => create(inputs, signal)),
+    [begin, create],
   );
+
+  const reset = useCallback(() => {
+    current.current.abort();
+    history.replaceState(null, "", location.pathname + location.search);
+    setState(nothing);
+  }, []);
 
   const open = useCallback(
     (id: string, inputs?: readonly Value[]) =>
@@ -78,8 +117,8 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
     }
     // Not accepted yet: a client that leaves before it was given an id cancels.
     current.current.abort();
-    setState(({ inputs }) => ({ inputs, isBusy: false }));
+    setState((before) => ({ ...before, run: undefined, isBusy: false }));
   }, [state]);
 
-  return { ...state, start, open, cancel };
+  return { ...state, start, reset, open, cancel };
 }

@@ -1,6 +1,7 @@
 /** Values of fields: JSON, or nothing where an optional field is left out. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
-export type JsonObject = { readonly [name: string]: Json };
+import type { Json, JsonObject } from "../../json.ts";
+
+export type { Json, JsonObject };
 export type Value = Json | undefined;
 
 export function isObject(value: Value): value is JsonObject {
@@ -11,8 +12,8 @@ export function isList(value: Value): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-export function isNumbers(value: Value): value is readonly number[] {
-  return isList(value) && value.length > 0 && value.every((each) => typeof each === "number");
+export function isNumbers(value: Value | readonly Value[]): value is readonly number[] {
+  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "number");
 }
 
 /** The object with one member changed, or left out. */
@@ -66,9 +67,24 @@ export function sizeText(bytes: number): string {
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-/** The bytes of a base64 data URI, about. */
+/** The bytes of a base64 data URI. */
 export function sizeOf(dataUri: string): number {
-  return Math.floor(((dataUri.length - dataUri.indexOf(",") - 1) * 3) / 4);
+  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
+  return Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
+}
+
+/**
+ * Numbers of one list with as many decimals each, so that they align; shares that make 1 together as percent.
+ */
+export function alignedTexts(values: readonly number[]): string[] {
+  if (values.every(Number.isInteger)) return values.map(String);
+  const sum = values.reduce((all, value) => all + value, 0);
+  if (values.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 0.01) {
+    return values.map((value) => `${(100 * value).toFixed(1)} %`);
+  }
+  const most = Math.max(...values.map(Math.abs));
+  if (most >= 1e6 || most < 1e-3) return values.map((value) => value.toExponential(3));
+  return values.map((value) => value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(most)))));
 }
 
 export function numberText(value: number): string {

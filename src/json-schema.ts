@@ -1,0 +1,273 @@
+/** Reads a JSON Schema (2020-12) as typed values. The server, the commands and the page in the browser share this reader. */
+import { isJson, isObject, type Json, targetOf } from "./json.ts";
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
+
+/** Keyword of a string that is the URL of a file, as of `image()` and `file()` fields. Its value is a `FileMark`. */
+export const FILE_KEYWORD = "x-sconce-file";
+/** Keyword of a string that is a data URI with the elements of a tensor, as of `ndarray()` fields. Its value is the tensor's dtype and shape. */
+export const ARRAY_KEYWORD = "x-sconce-array";
+
+export interface FileMark {
+  /** As `audio/wav` or `audio/*`; empty for all. */
+  readonly mediaTypes: readonly string[];
+}
+
+const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "null", "array", "object"];
+/** References deeper than this lead in a circle. */
+const MAX_LEVELS = 16;
+
+/** One schema inside a document. A keyword that it lacks is read from its only part, if null is the only other one. */
+export class SchemaNode {
+  readonly schema: JsonSchema;
+  readonly #root: JsonSchema;
+  /** Nodes of the whole document: a schema within itself is one node. */
+  readonly #known: WeakMap<JsonSchema, SchemaNode>;
+  #parts: readonly SchemaNode[] | undefined;
+  #options: readonly SchemaNode[] | undefined;
+  #fields: ReadonlyMap<string, SchemaNode> | undefined;
+
+  private constructor(schema: JsonSchema, root: JsonSchema, known: WeakMap<JsonSchema, SchemaNode>) {
+    this.schema = schema;
+    this.#root = root;
+    this.#known = known;
+    known.set(schema, this);
+  }
+
+  /** @param document whose references lead to itself or into its `$defs` */
+  static of(document: JsonSchema): SchemaNode {
+    return new SchemaNode(document, document, new WeakMap());
+  }
+
+  /** The schemas that this one combines or refers to; empty for a plain one. */
+  get parts(): readonly SchemaNode[] {
+    this.#parts ??= this.#findParts();
+    return this.#parts;
+  }
+
+  /** The plain schemas of which a value fits one, each of one type at most. */
+  get options(): readonly SchemaNode[] {
+    this.#options ??= this.#findOptions(new Set());
+    return this.#options;
+  }
+
+  /** The types that it takes; empty for all types. */
+  get types(): ReadonlySet<JsonType> {
+    const all = this.options.map((option) => option.#ownTypes());
+    return new Set(all.some((some) => some.length === 0) ? [] : all.flat());
+  }
+
+  /** Whether a value has to fit several schemas at once. */
+  get isCombined(): boolean {
+    return this.schema.allOf !== undefined;
+  }
+
+  /** The values that it takes, where they are listed. */
+  get values(): readonly Json[] {
+    return this.options
+      .flatMap(({ schema }) => ("const" in schema ? [schema.const] : listOf(schema.enum)))
+      .filter(isJson);
+  }
+
+  /** Whether it takes texts that are not listed. */
+  get takesAnyText(): boolean {
+    return this.options.some((option) => option.types.has("string") && option.values.length === 0);
+  }
+
+  /** The files that it takes, each as its URL; undefined if it takes none. */
+  get file(): FileMark | undefined {
+    const mark = this.options.map(({ schema }) => schema[FILE_KEYWORD]).find(isObject);
+    return mark && { mediaTypes: listOf(mark.mediaTypes).filter(isText) };
+  }
+
+  /** Whether it takes the bytes of a tensor's elements as a data URI. */
+  get takesArrayBytes(): boolean {
+    return this.options.some(({ schema }) => isObject(schema[ARRAY_KEYWORD]));
+  }
+
+  /** The declared fields of its objects, by name. */
+  get fields(): ReadonlyMap<string, SchemaNode> {
+    this.#fields ??= new Map(
+      this.options.flatMap(({ schema: { properties } }) =>
+        Object.entries(isObject(properties) ? properties : {}).map(
+          ([name, field]) => [name, this.#node(field)] as const,
+        ),
+      ),
+    );
+    return this.#fields;
+  }
+
+  /** Fields that none of its objects may lack. */
+  get required(): readonly string[] {
+    const [first = [], ...others] = this.options.map(({ schema }) => listOf(schema.required));
+    const all = this.isCombined ? [first, ...others].flat() : first;
+    return all.filter(isText).filter((name) => this.isCombined || others.every((list) => list.includes(name)));
+  }
+
+  /** The schema of a field, declared or not; undefined if there may be no such field. */
+  field(name: string): SchemaNode | undefined {
+    return this.fields.get(name) ?? this.options.find((option) => option.others !== undefined)?.others;
+  }
+
+  /** The schema of fields that are not declared; undefined if there may be none. */
+  get others(): SchemaNode | undefined {
+    const { additionalProperties } = this.schema;
+    return additionalProperties === false ? undefined : this.#node(additionalProperties);
+  }
+
+  /** Whether the names of its fields follow patterns. */
+  get hasPatterns(): boolean {
+    return this.schema.patternProperties !== undefined;
+  }
+
+  /** The schema of the elements of its lists, or of those behind `first`. */
+  get items(): SchemaNode {
+    const list = this.options.find((option) => option.#ownTypes().includes("array"));
+    return this.#node(list?.schema.items);
+  }
+
+  get hasItems(): boolean {
+    return this.options.some(({ schema }) => isObject(schema.items));
+  }
+
+  /** The schemas of the first elements of a tuple. */
+  get first(): readonly SchemaNode[] | undefined {
+    const tuple = this.options.map(({ schema }) => schema.prefixItems).find(Array.isArray);
+    return tuple?.map((element: unknown) => this.#node(element));
+  }
+
+  /** The schema of the element at a place of its lists. */
+  element(index: number): SchemaNode {
+    return this.first?.[index] ?? this.items;
+  }
+
+  get title(): string | undefined {
+    return this.#text("title");
+  }
+
+  get description(): string | undefined {
+    return this.#text("description");
+  }
+
+  get format(): string | undefined {
+    return this.#text("format");
+  }
+
+  get pattern(): string | undefined {
+    return this.#text("pattern");
+  }
+
+  get default(): Json | undefined {
+    const value = this.#keyword("default");
+    return isJson(value) ? value : undefined;
+  }
+
+  /** Values that the author gives as examples. */
+  get examples(): readonly Json[] {
+    return listOf(this.schema.examples).filter(isJson);
+  }
+
+  /** What an author says to the page with `.meta()`: whether it is left out, and the names of choices. */
+  get isHidden(): boolean {
+    return this.#keyword("hidden") === true;
+  }
+
+  get enumNames(): readonly string[] {
+    return listOf(this.#keyword("enumNames")).filter(isText);
+  }
+
+  get minimum(): number | undefined {
+    return this.#number("minimum");
+  }
+
+  get maximum(): number | undefined {
+    return this.#number("maximum");
+  }
+
+  get exclusiveMinimum(): number | undefined {
+    return this.#number("exclusiveMinimum");
+  }
+
+  get exclusiveMaximum(): number | undefined {
+    return this.#number("exclusiveMaximum");
+  }
+
+  get multipleOf(): number | undefined {
+    return this.#number("multipleOf");
+  }
+
+  get minLength(): number | undefined {
+    return this.#number("minLength");
+  }
+
+  get maxLength(): number | undefined {
+    return this.#number("maxLength");
+  }
+
+  get minItems(): number | undefined {
+    return this.#number("minItems");
+  }
+
+  get maxItems(): number | undefined {
+    return this.#number("maxItems");
+  }
+
+  #findParts(): readonly SchemaNode[] {
+    const { $ref, anyOf, oneOf, allOf } = this.schema;
+    const target = typeof $ref === "string" ? targetOf($ref, this.#root) : undefined;
+    return [...listOf(anyOf), ...listOf(oneOf), ...listOf(allOf), target]
+      .filter(isObject)
+      .map((part) => this.#node(part));
+  }
+
+  #findOptions(seen: ReadonlySet<SchemaNode>): readonly SchemaNode[] {
+    const inside = new Set([...seen, this]);
+    const parts = this.parts.filter((part) => !inside.has(part));
+    if (parts.length > 0) return parts.flatMap((part) => part.#findOptions(inside));
+    const { type } = this.schema;
+    if (!Array.isArray(type)) return [this];
+    return type.map((each: unknown) => this.#node({ ...this.schema, type: each }));
+  }
+
+  #ownTypes(): readonly JsonType[] {
+    const { schema } = this;
+    const declared = types.filter((type) => type === schema.type);
+    if (declared.length > 0) return declared;
+    const values = "const" in schema ? [schema.const] : listOf(schema.enum);
+    return types.filter((type) => values.some((value) => type === typeOf(value)));
+  }
+
+  #keyword(name: string, level = 0): unknown {
+    if (name in this.schema || level > MAX_LEVELS) return this.schema[name];
+    const [only, ...others] = this.parts.filter(({ schema }) => schema.type !== "null");
+    return only === undefined || others.length > 0 ? undefined : only.#keyword(name, level + 1);
+  }
+
+  #text(keyword: string): string | undefined {
+    const value = this.#keyword(keyword);
+    return isText(value) ? value : undefined;
+  }
+
+  #number(keyword: string): number | undefined {
+    const value = this.#keyword(keyword);
+    return typeof value === "number" ? value : undefined;
+  }
+
+  #node(schema: unknown): SchemaNode {
+    const plain = isObject(schema) ? schema : {};
+    return this.#known.get(plain) ?? new SchemaNode(plain, this.#root, this.#known);
+  }
+}
+
+function typeOf(value: unknown): string {
+  return value === null ? "null" : typeof value;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,20 @@
+/** Waits for a time, or until nobody waits any more. */
+
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", abort);
+    };
+    const abort = () => {
+      end();
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      end();
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", abort);
+    if (signal.aborted) abort();
+  });
+}

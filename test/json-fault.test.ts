@@ -1,0 +1,47 @@
+/** The place of a fault in a text that is no JSON. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { faultPlace } from "../src/inputs/json-fault.ts";
+
+test.each([
+  ['[{"x": 1},]', 10],
+  ['[{"x": 1,}]', 9],
+  ["[1 , \n]", 4],
+  ["[,]", 2],
+  ["[[], ]", 4],
+  ["[{'x': 1}]", 3],
+  ['[{"x" 1}]', 7],
+  ['[{"x": NaN}]', 8],
+  ["[1 2]", 4],
+  ["[1}", 3],
+  ["[{}", 4],
+  ['["a\tb"]', 4],
+  ['["\\x"]', 3],
+  ["[01]", 3],
+  ["[1.]", 3],
+  ["[]]", 3],
+  ['["never ends', 13],
+])("of %p is column %d", (text, column) => {
+  expect(faultPlace(text)).toBe(`line 1, column ${column}`);
+});
+
+test("is counted in lines", () => {
+  expect(faultPlace('[\n  {"x": 1},\n  {"x": 2},\n]')).toBe("line 3, column 11");
+});
+
+test("is the one character that is wrong in JSON, wherever it is", () => {
+  fc.assert(
+    fc.property(fc.json(), fc.nat(), (json, place) => {
+      // The end is a fault of every text that was cut off, and no earlier one.
+      const cut = json.slice(0, place % json.length);
+      let isWhole = true;
+      try {
+        JSON.parse(cut);
+      } catch {
+        isWhole = false;
+      }
+      fc.pre(!isWhole && !/[-.\d\\eE+truefalsn]$|\\u[\da-fA-F]{0,3}$/.test(cut));
+      expect(faultPlace(cut)).toBe(`line 1, column ${cut.length + 1}`);
+    }),
+  );
+});

@@ -1,0 +1,22 @@
+/** Numbers and waits of the page, without a browser. */
+import { expect, spyOn, test } from "bun:test";
+import { pause } from "../src/page/client/pause.ts";
+import { alignedTexts } from "../src/page/client/value.ts";
+
+test.each([
+  ["shares of 1 as percent", [0.9012, 0.09876, 0.00004], ["90.1 %", "9.9 %", "0.0 %"]],
+  ["with as many decimals each", [0.5, 12.3456, -1], ["0.50", "12.35", "-1.00"]],
+  ["whole ones as they are", [3, 100], ["3", "100"]],
+  ["very small ones with an exponent", [1e-7, 2e-5], ["1.000e-7", "2.000e-5"]],
+])("numbers are aligned: %s", (_, values, texts) => {
+  expect(alignedTexts(values)).toEqual(texts);
+});
+
+test("a pause leaves no listener behind, however it ends", async () => {
+  const { signal } = new AbortController();
+  const added = spyOn(signal, "addEventListener");
+  const removed = spyOn(signal, "removeEventListener");
+  for (let i = 0; i < 3; i++) await pause(0, signal);
+  expect(removed.mock.calls.map(([, listener]) => listener)).toEqual(added.mock.calls.map(([, listener]) => listener));
+  await expect(pause(60_000, AbortSignal.abort(new Error("over")))).rejects.toThrow("over");
+});
