@@ -5,6 +5,7 @@ import { command } from "../command-line/command.ts";
 import { flag, option } from "../command-line/option.ts";
 import { formatTable } from "../command-line/table.ts";
 import { SconceError } from "../errors.ts";
+import { rounded } from "../milliseconds.ts";
 import { type Examination, examine, findingOf, newExamination } from "./check/examination.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
@@ -49,7 +50,7 @@ function report({ stages, batches, differences, weightsBytes, device, threads, f
     parts.push(
       formatTable(
         ["STAGE", "TIME"],
-        stages.map(({ stage, ms }) => [stage, `${formatMs(ms)} ms`]),
+        stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]),
       ),
     );
   }
@@ -57,10 +58,10 @@ function report({ stages, batches, differences, weightsBytes, device, threads, f
   if (alone !== undefined) {
     const rows = batches.map(({ size, stackMs, forwardMs, peakBytes }) => [
       String(size),
-      formatMs(stackMs),
-      formatMs(forwardMs),
-      formatMs(forwardMs / size),
-      `${((alone.forwardMs * size) / alone.size / forwardMs).toPrecision(2)} ×`,
+      rounded(stackMs),
+      rounded(forwardMs),
+      rounded(forwardMs / size),
+      `${rounded((alone.forwardMs * size) / alone.size / forwardMs)} ×`,
       memoryText(peakBytes),
     ]);
     const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT", "MEMORY"];
@@ -82,10 +83,6 @@ function report({ stages, batches, differences, weightsBytes, device, threads, f
   }
   if (findings.length === 0) parts.push(colour("green", "✔ nothing found"));
   return parts.join("\n\n");
-}
-
-function formatMs(ms: number): string {
-  return ms >= 100 ? ms.toFixed(0) : ms.toPrecision(2);
 }
 
 function memoryText(bytes: number | undefined): string {
