@@ -203,11 +203,11 @@ test("a forward pass for one item begins before a full batch that came sooner", 
     finished: () => {
       ended += 1;
       if (ended === 8) submit(one, 1);
-      if (ended === 33) resolve();
+      if (ended === 25) resolve();
     },
     failed: (_, error) => reject(error),
   };
-  for (let i = 0; i < 32; i++) submit(many, 60);
+  for (let i = 0; i < 24; i++) submit(many, 30);
   await promise;
   await engine.close();
   expect(begun.indexOf(one)).toBe(16);
