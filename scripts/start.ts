@@ -3,15 +3,20 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { main } from "../src/cli.ts";
+import { thisProgram } from "../src/processes/program.ts";
 import { root } from "./setup/step.ts";
 
 const options = process.argv.slice(2);
 const example = join(root, "examples", "digits");
 
-await main(["build", example]);
-if (!process.exitCode) {
+const build = Bun.spawn([...thisProgram(), "build", example], { env: process.env, stdout: "pipe", stderr: "inherit" });
+/** The tag of this build: another checkout with the same store may move `latest`. */
+const reference = (await build.stdout.text()).trim();
+process.exitCode = await build.exited;
+if (process.exitCode === 0) {
+  console.log(reference);
   // Done as soon as the server is ready; it goes on by itself.
-  await main(["serve", "digits", ...options]);
+  await main(["serve", reference, ...options]);
   if (!process.exitCode) await showRequest(portOf(options));
 }
 
@@ -41,5 +46,5 @@ function portOf(given: string[]): string {
   const named = given.findIndex((option) => option === "--port" || option === "-p");
   const apart = named < 0 ? undefined : given[named + 1];
   const joined = given.find((option) => option.startsWith("--port="))?.slice("--port=".length);
-  return apart ?? joined ?? process.env.SCONCE_PORT ?? "3000";
+  return apart ?? joined ?? (process.env.SCONCE_PORT || process.env.PORT || "3000");
 }

@@ -39,7 +39,14 @@ export const commonOptions = {
 
 /** Every option of `serve`, in the order of its help. */
 export const serveOptions = {
-  port: option({ description: "Port to listen on; 0 takes a free one", alias: "p", default: 3000, ...count(0, 65535) }),
+  port: option({
+    description: "Port to listen on; 0 takes a free one",
+    alias: "p",
+    default: 3000,
+    // Hosting platforms set it.
+    otherVariable: "PORT",
+    ...count(0, 65535),
+  }),
   host: option({
     description: "Address to listen on",
     valueHint: "address",
@@ -118,8 +125,14 @@ export const serveOptions = {
     described: "by cores: 1, from 8 on half of them, up to 8",
     ...count(1, 60),
   }),
+  hookTimeout: option({
+    description:
+      "Seconds that one call of preprocess or postprocess may hold its process: its input fails, and twice as long ends the process",
+    default: 10,
+    ...duration("seconds", 0.1),
+  }),
   batchTimeout: openOption<number>({
-    description: "Seconds that a batch may run, or a process give no answer, before it is taken for stuck and ended",
+    description: "Seconds that a batch may run before its process is ended",
     described: "that of predictions, --timeout",
     ...duration("seconds", 0.1),
   }),

@@ -8,9 +8,9 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 setDefaultTimeout(120_000);
 
-/** Of `x` below 0 it never returns, and above 100 it ends the process. */
+/** For -1 it never returns, below that it never returns after an `await`, and above 100 it ends the process. */
 const preprocess =
-  "({ x }) => { while (x < 0); if (x > 100) process.exit(0); return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) }; }";
+  "({ x }) => { while (x === -1); if (x < -1) return Promise.resolve().then(() => { for (;;); }); if (x > 100) process.exit(0); return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) }; }";
 const message = "preprocess failed: process.exit(0) was called, which ends no process of a server: throw an error";
 
 let dir: TempDir;
@@ -45,16 +45,26 @@ test("a model whose example makes it call process.exit is not packaged, and buil
   expect(stderr).toContain("process.exit(0) was called");
 });
 
+test("a hook that never returns is interrupted: its input fails by name, and the prediction beside it succeeds", async () => {
+  await using server = serve("--store", "memory", "--hook-timeout", "0.5");
+  const client = await clientOf(server);
+  const [held, beside] = await Promise.all([client.create([{ x: 2 }, { x: -1 }]), client.create([{ x: 3 }])]);
+  const failed = await client.end(held.prediction_id);
+  expect(failed.error_message).toContain("input 1: preprocess failed: it did not return within 0.5 s (--hook-timeout)");
+  expect(await client.end(beside.prediction_id)).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
+  expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
+});
+
 test("a server whose model's code never returns ends with a line that says so; the next one tells what was kept", async () => {
   const file = dir.join("stray.sqlite");
   let kept = "";
   {
-    await using server = serve("--store", file, "--batch-timeout", "1");
+    await using server = serve("--store", file, "--hook-timeout", "0.5");
     const client = await clientOf(server);
     kept = (await client.create([{ x: 3 }])).prediction_id;
     await client.end(kept);
-    await client.create([{ x: -1 }]).catch(() => {});
-    await server.line("the model's code has held the server for 1 s (--batch-timeout)");
+    await client.create([{ x: -2 }]).catch(() => {});
+    await server.line("the model's code has held the server for 1 s (twice --hook-timeout)");
     expect(await server.exited).toBe(1);
   }
   await using next = serve("--store", file);
@@ -62,10 +72,10 @@ test("a server whose model's code never returns ends with a line that says so; t
 });
 
 test("of several fronts one whose model's code never returns is started again, and the others answer meanwhile", async () => {
-  await using server = serve("--store", "memory", "--fronts", "2", "--batch-timeout", "1");
+  await using server = serve("--store", "memory", "--fronts", "2", "--hook-timeout", "0.5");
   const client = await clientOf(server);
   const before = await inRole(server.pid, "front");
-  await client.create([{ x: -1 }], { Connection: "close" }).catch(() => {});
+  await client.create([{ x: -2 }], { Connection: "close" }).catch(() => {});
   await server.line("was ended: it gave no answer for 1 s; starting it again");
   await server.line("is ready again");
   const after = await inRole(server.pid, "front");

@@ -107,6 +107,12 @@ describe("a flag", () => {
     expect(await usageFault(["serve", "--port", "x"], { SCONCE_PORT: "1" })).toContain("--port");
   });
 
+  test("of the port also goes before PORT, which counts where SCONCE_PORT is not set", async () => {
+    expect(await usageFault(["serve", "--port", "x"], { PORT: "y" })).toContain("--port");
+    expect(await usageFault(["serve"], { SCONCE_PORT: "x", PORT: "y" })).toContain("SCONCE_PORT must be");
+    expect(await usageFault(["serve"], { PORT: "y" })).toContain("PORT must be a whole number");
+  });
+
   test("comes with a stack only for those who debug", async () => {
     expect((await run(["serve", "none"])).stderr.split("\n").length).toBe(2);
     expect((await run(["serve", "none", "--log-level", "debug"])).stderr).toMatch(/^sconce: .*\n(.*\n)*.*\bat /);

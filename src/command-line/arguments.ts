@@ -59,7 +59,11 @@ export function toArgs(table: OptionTable, positionals: readonly Positional[] = 
   }
   for (const [key, option] of Object.entries(table)) {
     const stated = defaultOf(option);
-    const facts = [stated && `default: ${stated}`, option.variable && `variable: ${option.variable}`].filter(Boolean);
+    const facts = [
+      stated && `default: ${stated}`,
+      option.variable && `variable: ${option.variable}`,
+      option.otherVariable && `also read from ${option.otherVariable}`,
+    ].filter(Boolean);
     args[flagName(key)] = {
       description: `${option.description}${facts.length > 0 ? ` (${facts.join("; ")})` : ""}`,
       ...(option.alias === undefined ? {} : { alias: option.alias }),
@@ -106,17 +110,23 @@ function readOptions<O extends OptionTable>(
 ): OptionValues<O> {
   const values = Object.entries(table).map(([key, option]) => {
     const flag = flagText(given, flagName(key), option);
-    const text = flag ?? process.env[variableName(key, option)];
-    if (text === undefined || (text === "" && flag === undefined)) return [key, option.default];
+    const variable = setVariable([variableName(key, option), option.otherVariable]);
+    const text = flag ?? (variable && process.env[variable]);
+    if (text === undefined) return [key, option.default];
     const { success, data, error } = option.parse.safeParse(text);
     if (success) return [key, data];
-    const name = flag === undefined ? variableName(key, option) : `--${flagName(key)}`;
+    const name = flag === undefined ? variable : `--${flagName(key)}`;
     const shown = option.isSecret ? `a text of ${text.length} characters` : JSON.stringify(text);
     onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
     return [key, option.default];
   });
   // Every key of the table was read by its own schema.
   return Object.fromEntries(values) as OptionValues<O>;
+}
+
+/** The first variable that is set and not empty. */
+function setVariable(names: readonly (string | undefined)[]): string | undefined {
+  return names.find((name) => name !== undefined && (process.env[name] ?? "") !== "");
 }
 
 /** Citty takes any value of a switch for true, and keeps the last of a list only. */

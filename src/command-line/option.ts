@@ -15,6 +15,8 @@ export interface Option<T> {
   readonly isSecret?: boolean;
   /** Its variable, where that of its name means something else for another command. */
   readonly variable?: string;
+  /** A variable that others set too. It counts where the option's variable is not set. */
+  readonly otherVariable?: string;
   /** Reads the text of a flag or variable. */
   readonly parse: z.ZodType<Exclude<T, undefined>, string>;
 }

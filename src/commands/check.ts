@@ -8,6 +8,7 @@ import { flag, option } from "../command-line/option.ts";
 import { formatTable } from "../command-line/table.ts";
 import { oneLine, SconceError } from "../errors.ts";
 import { log } from "../log.ts";
+import { rounded } from "../milliseconds.ts";
 import { messageWithLine } from "../model/author-line.ts";
 import { checkTypes } from "./check/type-check.ts";
 import { modelFolder } from "./plain/model-folder.ts";
@@ -96,7 +97,7 @@ function report(examination: Examination): string {
     parts.push(
       formatTable(
         ["STAGE", "TIME"],
-        stages.map(({ stage, ms }) => [stage, `${formatMs(ms)} ms`]),
+        stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]),
       ),
     );
   }
@@ -104,10 +105,10 @@ function report(examination: Examination): string {
   if (alone !== undefined) {
     const rows = batches.map(({ size, stackMs, forwardMs, peakBytes }) => [
       String(size),
-      formatMs(stackMs),
-      formatMs(forwardMs),
-      formatMs(forwardMs / size),
-      `${((alone.forwardMs * size) / alone.size / forwardMs).toPrecision(2)} ×`,
+      rounded(stackMs),
+      rounded(forwardMs),
+      rounded(forwardMs / size),
+      `${rounded((alone.forwardMs * size) / alone.size / forwardMs)} ×`,
       memoryText(peakBytes),
     ]);
     const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT", "MEMORY"];
@@ -145,10 +146,6 @@ function report(examination: Examination): string {
   }
   if (findings.length === 0) parts.push(colour("green", "✔ nothing found"));
   return parts.join("\n\n");
-}
-
-function formatMs(ms: number): string {
-  return ms >= 100 ? ms.toFixed(0) : ms.toPrecision(2);
 }
 
 function memoryText(bytes: number | undefined): string {

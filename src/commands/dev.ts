@@ -1,6 +1,7 @@
 /** `sconce dev [DIR]` */
 import { statSync } from "node:fs";
 import { command } from "../command-line/command.ts";
+import { option } from "../command-line/option.ts";
 import { type ServeConfig, serveGroups, serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { DevServer } from "./dev/dev-server.ts";
@@ -9,7 +10,10 @@ import { externalOption } from "./try-out/external-option.ts";
 
 /** What makes no sense of a folder that changes: one process more or less, predictions that outlive a build, replicas, packaged files. */
 const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
-const { queue, queueName, queueLease, role, bucket, shutdownDelay, ...options } = others;
+const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...kept } = others;
+
+/** By default the author's machine alone reaches a model under work. */
+const options = { ...kept, host: option({ ...host, default: "127.0.0.1" }) };
 
 const fixed = {
   verify: false,

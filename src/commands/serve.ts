@@ -2,6 +2,7 @@
 
 import { type Command, command } from "../command-line/command.ts";
 import { type ModelSource, modelStore } from "../command-line/model-source.ts";
+import { programName } from "../command-line/program-name.ts";
 import { serveGroups, serveOptions } from "../config.ts";
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -10,6 +11,7 @@ import { exitProcess } from "../processes/exit.ts";
 import { thisProgram } from "../processes/program.ts";
 import { isRemote } from "../registry/remote-reference.ts";
 import { type Server, startServer } from "../server/server.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
 import { ModelStore } from "../store/store.ts";
 import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
@@ -66,12 +68,22 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
         await source.prepareLibraries();
         return (await import("./serve/tune.ts")).tuneModel(packaged, options);
       }
+      if (given === undefined && source.reference !== undefined) await logChoice(packaged);
       surviveStrayErrors();
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop(), options.isolate);
       server = await startServer({ packaged, config: options, argv: process.argv.slice(2), source });
     },
   });
+}
+
+/** Without a name the store decides, and the next build of any model changes its choice. */
+async function logChoice({ repository, reference }: PackagedModel): Promise<void> {
+  const repositories = new Set((await new ModelStore().list()).map((model) => model.repository));
+  if (repositories.size === 1) return;
+  log.warn(
+    `No model was named: this server has ${reference}, the most recent build of ${repositories.size} models, until it ends; "${programName} serve ${repository}" names it`,
+  );
 }
 
 /**

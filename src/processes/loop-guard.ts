@@ -11,7 +11,7 @@ export class LoopGuard implements Disposable {
 
   /** @param limitMs how long the loop may be held */
   constructor(limitMs: number) {
-    const message = `the model's code has held the server for ${limitMs / 1000} s (--batch-timeout), in which nothing was answered; it ends`;
+    const message = `the model's code has held the server for ${limitMs / 1000} s (twice --hook-timeout), in which nothing was answered; it ends`;
     const beat = () => {
       const line = lastLine(message, "processes_unavailable", limitMs);
       this.#thread.set(ONLY, { afterMs: limitMs, graceMs: 2 * BEAT_MS, line });

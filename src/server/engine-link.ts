@@ -35,13 +35,13 @@ export class EngineLink implements EngineEvents {
    * Gets the model's code ready and connects; resolves when there is an engine.
    * @throws SconceError `model_invalid` of the model's `setup`
    */
-  async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, lag }: FrontTools): Promise<RunningModel> {
+  async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics });
     this.#engine = engine;
     await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#first.promise]);
     const { info } = engine;
     if (info === undefined) throw new RangeError("an engine that is connected has said what it is");
-    return { engine, pipeline: new ItemPipeline(model, fetcher, fileCaps, lag), facts: info };
+    return { engine, pipeline: new ItemPipeline(model, fetcher, fileCaps, hooks), facts: info };
   }
 
   async #connect(): Promise<void> {

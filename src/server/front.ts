@@ -30,6 +30,7 @@ import type { PredictionService } from "../predictions/service.ts";
 import type { PredictionStore } from "../predictions/store.ts";
 import { EventLoopLag } from "../processes/event-loop-lag.ts";
 import type { Replica } from "../queue/replica.ts";
+import { Hooks } from "../serving/hooks.ts";
 import type { FileCaps } from "../serving/item-pipeline.ts";
 import type { RunningModel } from "../serving/set-up.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
@@ -44,7 +45,7 @@ export interface FrontTools {
   readonly fetcher: Fetcher;
   readonly fileCaps: FileCaps;
   readonly metrics: Metrics;
-  readonly lag: EventLoopLag;
+  readonly hooks: Hooks;
 }
 
 export interface FrontOptions {
@@ -132,7 +133,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();
   opened.defer(() => lag.stop());
-  const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, lag });
+  const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag });
+  const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, hooks });
   const engine = running?.engine;
   opened.defer(() => engine?.close());
   const decoder = new InputDecoder(model.input);

@@ -49,7 +49,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   await using opened = new AsyncDisposableStack();
   const front = count > 1 ? await openFronts(options, count, opened) : await openOne(options, opened);
   // Not before: setting up takes as long as it takes. Several fronts are watched by this process, which runs no code of a model.
-  if (count === 1) opened.use(new LoopGuard(stuckAfterMs(config)));
+  if (count === 1) opened.use(new LoopGuard(heldAfterMs(config)));
   log.info("Reading inputs from the input queue");
   log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
@@ -78,9 +78,18 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
 /** On 16 cores they answered 1.4 times as many tiny requests as half of them; more were not measured. */
 const MOST_FRONTS = 8;
 
-/** How long a batch may run, and a process may give no answer. */
+/** How long a batch may run, and the engine process give no answer. */
 function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);
+}
+
+/**
+ * How long a process that answers clients may give no answer. Hooks are interrupted sooner, except in native code and after an `await`.
+ * Without isolation a `predict` may hold the process as long as a batch may run.
+ */
+export function heldAfterMs(config: ServeConfig): number {
+  const hookMs = 2000 * config.hookTimeout;
+  return config.isolate ? hookMs : Math.max(hookMs, stuckAfterMs(config));
 }
 
 /** How many fronts serve best on this machine; each is a thread of JavaScript, and has others beside it that decode pictures. */
@@ -145,7 +154,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   // Held for life: no other server takes the file, whichever fronts are there.
   const store = path === undefined ? undefined : await openStore(path, config, "main");
   if (store !== undefined) opened.defer(() => store.close());
-  const fronts = new Fronts({ packaged, config, argv, folder, count, store: path, stuckAfterMs: stuckAfterMs(config) });
+  const fronts = new Fronts({ packaged, config, argv, folder, count, store: path, stuckAfterMs: heldAfterMs(config) });
   logSetUp(packaged);
   const engine = config.role === "front" ? undefined : engineProcess(options, { folder, events: fronts });
   opened.defer(() => engine?.stop());
@@ -197,7 +206,7 @@ export function engineProcess(
 
 /** The engine in the front's own process. */
 async function runHere(packaged: PackagedModel, config: ServeConfig, tools: FrontTools): Promise<RunningModel> {
-  const { model, fetcher, fileCaps, metrics, lag } = tools;
+  const { model, fetcher, fileCaps, metrics, hooks } = tools;
   const running = await setUp({
     model,
     pathOf: (name) => packaged.layer(name).path,
@@ -206,7 +215,7 @@ async function runHere(packaged: PackagedModel, config: ServeConfig, tools: Fron
     settings: settingsOf(config),
     fetcher,
     fileCaps,
-    lag,
+    hooks,
     maxPaddedBytes: maxPaddedBytesOf(config),
     observer: metrics,
     onShrink: logShrink,

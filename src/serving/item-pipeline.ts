@@ -14,7 +14,7 @@ import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "
 import { withoutUnions } from "../model/union-issues.ts";
 import { withholding } from "../model/withheld-files.ts";
 import * as z from "../model/z.ts";
-import type { EventLoopLag } from "../processes/event-loop-lag.ts";
+import { Hooks } from "./hooks.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
@@ -66,7 +66,7 @@ export class ItemPipeline {
   readonly #model: Model;
   readonly #fetcher: Fetcher;
   readonly #fileCaps: FileCaps;
-  readonly #lag: Pick<EventLoopLag, "ran"> | undefined;
+  readonly #hooks: Hooks;
   /** Of an input that is plain JSON there is no need to look into each number for a file. */
   readonly #mayHaveFiles: boolean;
   readonly #isPlainOutput: PlainCheck | undefined;
@@ -75,9 +75,8 @@ export class ItemPipeline {
   /** Tensor bytes of an item as declared; undefined where a size is free. */
   readonly declaredBytes: number | undefined;
 
-  /** @param lag is told which of the model's functions runs */
-  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}, lag?: Pick<EventLoopLag, "ran">) {
-    this.#lag = lag;
+  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}, hooks = new Hooks()) {
+    this.#hooks = hooks;
     this.#model = model;
     this.#fetcher = fetcher;
     this.#fileCaps = fileCaps;
@@ -134,7 +133,7 @@ export class ItemPipeline {
     } catch (error) {
       return this.#rethrow(hook, error);
     } finally {
-      this.#lag?.ran(hook);
+      this.#hooks.ran(hook);
     }
   }
 
@@ -153,8 +152,7 @@ export class ItemPipeline {
 
   #preprocess(input: unknown): Tensors | Promise<Tensors> {
     try {
-      this.#lag?.ran("preprocess");
-      const tensors = this.#model.preprocess(input);
+      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input));
       return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
       return this.#rethrow("preprocess", error);
@@ -168,8 +166,7 @@ export class ItemPipeline {
    */
   finish(rows: Rows, input: unknown, isForText = false): unknown {
     try {
-      this.#lag?.ran("postprocess");
-      const output = this.#model.postprocess(rows, { input });
+      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }));
       if (!isForText) return output instanceof Promise ? this.#awaited("postprocess", output) : output;
       if (!(output instanceof Promise)) return this.#forText(output);
       return this.#awaited("postprocess", output).then((made) => this.#forText(made));
@@ -224,7 +221,7 @@ export class ItemPipeline {
       });
       return { outputs, demoOutputs: outputs };
     }
-    this.#lag?.ran("demo");
+    this.#hooks.ran("demo");
     const given = await this.#awaited(
       "demo",
       Promise.try(() => demo.predict(inputs, context)),

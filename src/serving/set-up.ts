@@ -12,14 +12,15 @@ import { warmUp } from "../engine/warm-up.ts";
 import { messageOf, SconceError } from "../errors.ts";
 import type { Fetcher } from "../fetching/fetcher.ts";
 import { log } from "../log.ts";
+import { milliseconds } from "../milliseconds.ts";
 import type { Model, ModelSettings } from "../model/define.ts";
 import { asynchronousFix } from "../model/synchronous.ts";
 import { withoutUnions } from "../model/union-issues.ts";
 import * as z from "../model/z.ts";
 import { torchVersion } from "../native/binding.ts";
-import type { EventLoopLag } from "../processes/event-loop-lag.ts";
 import { slowStep } from "../slow-step.ts";
 import { compareGolden, decodeGolden } from "./golden.ts";
+import type { Hooks } from "./hooks.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
 import { type FileCaps, ItemPipeline, type Tensors, wholeText } from "./item-pipeline.ts";
@@ -38,7 +39,7 @@ export interface SetUpOptions {
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
   /** Is told which of the model's functions runs. */
-  readonly lag?: EventLoopLag | undefined;
+  readonly hooks?: Hooks | undefined;
   /** As the engine's. */
   readonly maxPaddedBytes?: number | undefined;
   readonly observer?: BatchObserver | undefined;
@@ -148,14 +149,14 @@ export function logFacts({ devices, threads, packedLayers, instances, maxBatchSi
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;
   const layers = packedLayers === 0 ? "" : `, ${packedLayers} ${packedLayers === 1 ? "layer" : "layers"} packed`;
-  const times = forwardMs.map(([size, ms]) => `${ms.toPrecision(2)} ms for ${size}`).join(", ");
+  const times = forwardMs.map(([size, ms]) => `${milliseconds(ms)} for ${size}`).join(", ");
   log.info(
     `Running on ${devices.join(", ")} with ${cores}${copies}${layers}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
   );
 }
 
 export interface OpenOptions
-  extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "lag"> {
+  extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "hooks"> {
   /** As the operator named it. */
   readonly device: string | undefined;
   readonly threads: number;
@@ -176,7 +177,7 @@ export interface OpenModel {
 
 /** @throws SconceError as `setUp` */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
-  const { model, pathOf, example, fetcher, fileCaps, lag, threads, instances, pack } = options;
+  const { model, pathOf, example, fetcher, fileCaps, hooks, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
   const [opened, prepared] = await Promise.allSettled([
@@ -187,7 +188,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const runners = opened.value;
   try {
     if (prepared.status === "rejected") throw prepared.reason;
-    const pipeline = new ItemPipeline(model, fetcher, fileCaps, lag);
+    const pipeline = new ItemPipeline(model, fetcher, fileCaps, hooks);
     const made =
       example === undefined
         ? undefined
@@ -228,7 +229,7 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
     const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
     throw new SconceError(
       "target_unreachable",
-      `the latency target is ${ms} ms, but one item alone takes ${Number(oneMs.toPrecision(2))} ms here; ${fix}`,
+      `the latency target is ${ms} ms, but one item alone takes ${milliseconds(oneMs)} here; ${fix}`,
     );
   }
   const target = new LatencyTarget(ms);

@@ -9,7 +9,7 @@ import { Supervised } from "../../processes/supervised.ts";
 import type { EngineEvents } from "../../server/engine-link.ts";
 import { allDone, type EngineNews, type FrontStart } from "../../server/front-process.ts";
 import { FOREVER_MS, meetingPlace } from "../../server/fronts.ts";
-import { engineProcess } from "../../server/server.ts";
+import { engineProcess, heldAfterMs } from "../../server/server.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
 import { DevPort, FrontDoor } from "./dev-port.ts";
@@ -245,6 +245,7 @@ export class DevServer {
         queueMicrotask(() => engine.tell(front));
         return { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, unix, isRestart: false };
       },
+      batchTimeoutMs: heldAfterMs(this.#config),
       // It stands alone: the other one has another model.
       onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),

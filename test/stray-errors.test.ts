@@ -1,0 +1,38 @@
+/** Errors that nobody catches, in a process that a model's code shares. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { SconceError } from "../src/errors.ts";
+import { isOwnFault } from "../src/model/stray-errors.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const withStack = (...frames: string[]): Error =>
+  Object.assign(new Error("no"), { stack: ["Error: no", ...frames.map((frame) => `    at ${frame}`)].join("\n") });
+
+test("an error that sconce's code alone throws is a fault of sconce", () => {
+  expect(isOwnFault(new TypeError("no"))).toBe(true);
+});
+
+test.each<[string, unknown]>([
+  ["an error with a frame of the model", withStack("later (model.ts:3:9)", "run (/sconce/src/serving/hooks.ts:40:1)")],
+  ["a SconceError", new SconceError("file_invalid", "no")],
+  ["an error without frames", withStack()],
+  ["a thrown string", "no"],
+])("%s is none", (_, error) => {
+  expect(isOwnFault(error)).toBe(false);
+});
+
+test.each([
+  ["an exception", "setTimeout(() => { throw new TypeError('own'); }, 1)"],
+  ["a rejection", "void Promise.reject(new TypeError('own'))"],
+])("%s of sconce ends its process, with a line that says so", async (_, code) => {
+  await using dir = await tempDir();
+  const module = JSON.stringify(join(import.meta.dir, "../src/model/stray-errors.ts"));
+  await Bun.write(
+    dir.join("own.ts"),
+    `import { surviveStrayErrors } from ${module};\nsurviveStrayErrors();\nsetInterval(() => {}, 1000);\n${code};\n`,
+  );
+  const child = Bun.spawn([process.execPath, "--no-install", dir.join("own.ts")], { stderr: "pipe" });
+  const stderr = await child.stderr.text();
+  expect(await child.exited).toBe(1);
+  expect(stderr).toContain("in sconce, which ends this process");
+});
