@@ -27,7 +27,7 @@ const onComplete = `() => {
 
 /** Allows the inline scripts of the page by their digests. Swagger UI styles elements by attributes, and its icons are data URIs. */
 function policyOf(page: string): string {
-  const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(
+  const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
     ([, script = ""]) => `'sha256-${new Bun.CryptoHasher("sha256").update(script).digest("base64")}'`,
   );
   return [
