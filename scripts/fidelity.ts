@@ -1,0 +1,113 @@
+/** Compares programs that sconce runs with PyTorch: operators, random programs, architectures. The exit code is 0 when no answer was wrong. */
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { tempDir } from "../test/helpers/temp-dir.ts";
+import { report } from "../test/fidelity/report.ts";
+import { runSuite } from "../test/fidelity/suite.ts";
+import { run } from "./setup/command.ts";
+import { readLibtorch } from "./setup/libtorch.ts";
+import { root, state } from "./setup/step.ts";
+
+const suites = {
+  operators: "each sample of PyTorch's operator database, plain and decomposed",
+  programs: "random programs with free sizes, guards and constants",
+  architectures: "networks of timm, torchvision, transformers and torchaudio",
+} as const;
+type Suite = keyof typeof suites;
+
+const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--json FILE]
+
+  --seed N     decides samples, programs and inputs (default: a new one)
+  --count N    how many random programs (default 2000)
+  --only NAME  cases whose name begins so
+  --json FILE  all verdicts that are no match
+
+SUITES (default: all)
+
+${Object.entries(suites)
+  .map(([name, title]) => `  ${name}: ${title}`)
+  .join("\n")}`;
+
+const { values, positionals } = parseArgs({
+  args: process.argv.slice(2),
+  allowPositionals: true,
+  options: {
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    count: { type: "string", default: "2000" },
+    only: { type: "string" },
+    json: { type: "string" },
+    keep: { type: "string" },
+    help: { type: "boolean", short: "h", default: false },
+  },
+});
+if (values.help) {
+  console.log(usage);
+  process.exit();
+}
+if (positionals.some((name) => !isSuite(name)) || !/^\d+$/.test(values.seed) || !/^\d+$/.test(values.count)) {
+  console.error(usage);
+  process.exit(2);
+}
+console.log(`seed ${values.seed}`);
+const names = Object.keys(suites).filter(isSuite);
+const chosen = names.filter((name) => positionals.length === 0 || positionals.includes(name));
+let isClean = true;
+for (const name of chosen) isClean = (await suite(name)) && isClean;
+process.exitCode = isClean ? 0 : 1;
+
+function isSuite(name: string): name is Suite {
+  return name in suites;
+}
+
+/** @returns whether no answer was wrong */
+async function suite(name: Suite): Promise<boolean> {
+  const began = performance.now();
+  await using dir = await tempDir();
+  const packages = await installed(name === "architectures" ? "architectures.txt" : "requirements.txt");
+  const parts = 2;
+  const makings = Array.from({ length: parts }, (_, part) => ({
+    script: `${name}.py`,
+    args: [
+      values.seed,
+      String(part),
+      String(parts),
+      ...(name === "programs" ? [values.count] : []),
+      ...(values.only === undefined ? [] : [`--only=${values.only}`]),
+    ],
+    out: join(values.keep ?? dir.path, name, String(part)),
+    packages,
+  }));
+  const counted = await runSuite(makings, {
+    keep: values.keep !== undefined,
+    onFolder: ({ programs, wrong }) => progress(`${name}: ${programs} programs, ${wrong.length} wrong`),
+  });
+  progress("");
+  console.log(report(name, counted));
+  console.log(`${((performance.now() - began) / 1000).toFixed(0)} s\n`);
+  if (values.json !== undefined) {
+    const file = values.json.replace(/(\.json)?$/, chosen.length > 1 ? `-${name}.json` : ".json");
+    const { wrong, refused, skipped } = counted;
+    await Bun.write(file, JSON.stringify({ wrong, refused, skipped, counts: [...counted.counts] }, null, 1));
+  }
+  return counted.wrong.length === 0;
+}
+
+function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[2K${text}`);
+}
+
+/** Once for each list of packages, into a folder of the checkout; torch is that of the set-up. */
+async function installed(list: string): Promise<string> {
+  const path = join(root, "test", "fidelity", list);
+  const text = await Bun.file(path).text();
+  const folder = join(state, "fidelity", list.replace(".txt", ""));
+  const stamp = join(folder, "packages.txt");
+  if (existsSync(stamp) && (await Bun.file(stamp).text()) === text) return folder;
+  rmSync(folder, { recursive: true, force: true });
+  const python = readLibtorch()?.python?.command ?? "python3";
+  const quiet = ["--quiet", "--no-deps", "--disable-pip-version-check"];
+  await run([python, "-m", "pip", "install", ...quiet, "--target", folder, "-r", path], { verbose: false });
+  await Bun.write(stamp, text);
+  return folder;
+}

@@ -1,0 +1,75 @@
+/** Runs the cases of a folder, from a place on, and prints a line for each run: `case-child.ts FOLDER FIRST`. The process may die of any. */
+import { messageOf } from "../../src/errors.ts";
+import type { Tensor } from "../../src/model/tensor.ts";
+import { type NativeSession, openSession } from "../../src/native/binding.ts";
+import { type Case, CaseFolder, type Run } from "./case.ts";
+import { compare, leavesOf } from "./compare.ts";
+import type { Outcome, Verdict } from "./verdict.ts";
+
+const [path = "", first = "0"] = process.argv.slice(2);
+const folder = await CaseFolder.open(path);
+for (const [i, each] of folder.cases.entries()) {
+  if (i < Number(first)) continue;
+  say({ begins: i });
+  for (const pack of each.pack) await runCase(each, pack);
+}
+
+async function runCase(each: Case, pack: boolean): Promise<void> {
+  const label = (run: Run) => (each.pack.length > 1 ? `${run.title}, ${pack ? "packed" : "not packed"}` : run.title);
+  const report = (run: Run, outcome: Outcome, detail = "") => {
+    const source = outcome === "same" || outcome === "close" || outcome === "bothRefuse" ? "" : each.source;
+    const verdict: Verdict = { case: each.name, group: each.group, run: label(run), outcome, detail, source };
+    say({ verdict });
+  };
+  let session: NativeSession;
+  try {
+    session = await openSession({ path: folder.file(each), device: "cpu", threads: 1, pack, ...each.batched });
+  } catch (error) {
+    const why = messageOf(error);
+    for (const run of each.runs) report(run, run.raises === undefined ? "refusedAtLoad" : "bothRefuse", why);
+    return;
+  }
+  try {
+    for (const run of each.runs) await runOnce(each, run, session, report);
+  } finally {
+    await session.dispose();
+  }
+}
+
+async function runOnce(
+  each: Case,
+  run: Run,
+  session: NativeSession,
+  report: (run: Run, outcome: Outcome, detail?: string) => void,
+): Promise<void> {
+  let got: (Tensor | string)[];
+  try {
+    const inputs = folder.inputs(run);
+    got = each.batched === undefined ? leavesOf(await session.call("forward", inputs)) : await session.run(items(inputs));
+  } catch (error) {
+    report(run, run.raises === undefined ? "refusedAtRun" : "bothRefuse", messageOf(error));
+    return;
+  }
+  if (run.raises !== undefined) {
+    report(run, "notRefused", run.raises);
+    return;
+  }
+  const { tolerance, compare: by } = each;
+  const result = compare(got, folder.expected(run), { tolerance, shapesOnly: by === "shapes" });
+  report(run, result.kind, result.kind === "different" ? result.how : "");
+}
+
+/** The rows of stacked tensors. */
+function items(stacked: readonly Tensor[]): Tensor[][] {
+  const rows = stacked[0]?.shape[0] ?? 0;
+  return Array.from({ length: rows }, (_, row) =>
+    stacked.map(({ dtype, shape, data }) => {
+      const size = data.length / rows;
+      return { dtype, shape: shape.slice(1), data: data.slice(row * size, (row + 1) * size) };
+    }),
+  );
+}
+
+function say(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}

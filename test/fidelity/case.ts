@@ -1,0 +1,86 @@
+/** Cases that Python wrote: programs, inputs, and the results that PyTorch gave for them. */
+import { join } from "node:path";
+import { z } from "zod";
+import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/model/tensor.ts";
+
+const dtype = z.enum([
+  "float32",
+  "float64",
+  "float16",
+  "bfloat16",
+  "int8",
+  "int16",
+  "int32",
+  "int64",
+  "uint8",
+  "bool",
+] satisfies DType[]);
+const stored = z.object({ dtype, shape: z.array(z.number()), offset: z.number(), bytes: z.number() });
+/** A result that is no tensor, as Python prints it. */
+const printed = z.object({ value: z.string() });
+const run = z.object({
+  title: z.string(),
+  inputs: z.array(stored),
+  expected: z.array(z.union([stored, printed])).optional(),
+  /** The error that PyTorch gave instead of a result. */
+  raises: z.string().optional(),
+});
+const specs = z.record(z.string(), z.object({ dtype, dims: z.array(z.union([z.number(), z.string()])) }));
+
+export const caseSchema = z.object({
+  name: z.string(),
+  file: z.string(),
+  runs: z.array(run),
+  /** Refusals are listed by group, such as an operator. */
+  group: z.string(),
+  /** The Python that makes the program, or its graph. */
+  source: z.string(),
+  /** `shapes` for results that differ from run to run. */
+  compare: z.enum(["values", "shapes"]),
+  /** Relative to the largest element of an output; by default that of the dtype. */
+  tolerance: z.number().optional(),
+  /** Runs take items that sconce stacks; without it a run calls `forward` with whole tensors. */
+  batched: z.object({ inputs: specs, outputs: specs }).optional(),
+  /** Runs with layers packed, not packed, or both. */
+  pack: z.array(z.boolean()).default([true]),
+});
+
+export type Case = z.infer<typeof caseSchema>;
+export type Run = Case["runs"][number];
+export type Specs = Readonly<Record<string, TensorSpec>>;
+
+/** The cases of one folder. */
+export class CaseFolder {
+  readonly #path: string;
+  readonly #data: ArrayBuffer;
+  readonly cases: readonly Case[];
+
+  private constructor(path: string, data: ArrayBuffer, cases: readonly Case[]) {
+    this.#path = path;
+    this.#data = data;
+    this.cases = cases;
+  }
+
+  static async open(path: string): Promise<CaseFolder> {
+    const lines = (await Bun.file(join(path, "cases.jsonl")).text()).split("\n");
+    // A maker that died leaves half a line.
+    const whole = lines.slice(0, -1).map((line) => caseSchema.parse(JSON.parse(line)));
+    return new CaseFolder(path, await Bun.file(join(path, "data.bin")).arrayBuffer(), whole);
+  }
+
+  file({ file }: Case): string {
+    return join(this.#path, file);
+  }
+
+  tensor({ dtype, shape, offset, bytes }: z.infer<typeof stored>): Tensor {
+    return { dtype, shape, data: new arrayTypes[dtype](this.#data.slice(offset, offset + bytes)) };
+  }
+
+  inputs({ inputs }: Run): Tensor[] {
+    return inputs.map((input) => this.tensor(input));
+  }
+
+  expected({ expected = [] }: Run): (Tensor | string)[] {
+    return expected.map((each) => ("value" in each ? each.value : this.tensor(each)));
+  }
+}

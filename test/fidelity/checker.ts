@@ -1,0 +1,57 @@
+/** Runs folders of cases in child processes: when one dies or gets stuck, that is a verdict, and the next one goes on behind that case. */
+import { join } from "node:path";
+import { CaseFolder } from "./case.ts";
+import { message, type Verdict } from "./verdict.ts";
+
+const child = join(import.meta.dir, "case-child.ts");
+/** One run of one program takes milliseconds; of a large network, seconds. */
+const SILENCE_MS = 120_000;
+
+export async function* checked(path: string): AsyncGenerator<Verdict> {
+  const { cases } = await CaseFolder.open(path);
+  for (let first = 0; first < cases.length; ) {
+    let at = first;
+    let title = "";
+    const running = Bun.spawn(["nice", process.execPath, "--no-install", child, path, String(first)], {
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const errors = running.stderr.text();
+    let isStuck = false;
+    const stop = () => {
+      isStuck = true;
+      running.kill("SIGKILL");
+    };
+    let timer = setTimeout(stop, SILENCE_MS);
+    for await (const line of linesOf(running.stdout)) {
+      clearTimeout(timer);
+      timer = setTimeout(stop, SILENCE_MS);
+      const said = message.parse(JSON.parse(line));
+      if ("begins" in said) at = said.begins;
+      else {
+        title = said.verdict.run;
+        yield said.verdict;
+      }
+    }
+    clearTimeout(timer);
+    const code = await running.exited;
+    if (code === 0 && !isStuck) return;
+    const broken = cases[at];
+    if (broken === undefined) throw new Error(`${child} failed: ${await errors}`);
+    const detail = `${running.signalCode ?? `code ${code}`}${title && `, after ${title}`}: ${(await errors).slice(-600)}`;
+    const { name, group, source } = broken;
+    yield { case: name, group, run: "", outcome: isStuck ? "stuck" : "died", detail, source };
+    first = at + 1;
+  }
+}
+
+/** The lines of a stream; half a line at its end is dropped. */
+export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let text = "";
+  for await (const part of stream.pipeThrough(new TextDecoderStream())) {
+    const lines = (text + part).split("\n");
+    text = lines.pop() ?? "";
+    yield* lines;
+  }
+}

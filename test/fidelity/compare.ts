@@ -1,0 +1,99 @@
+/** Compares what sconce gave with the result of PyTorch: dtype, shape and each element. */
+import type { CallResult } from "../../src/model/session.ts";
+import type { DType, Tensor } from "../../src/model/tensor.ts";
+
+/** `same` to the last bit (any NaN equals any other), `close` within the tolerance. */
+export type Comparison = { readonly kind: "same" | "close" } | { readonly kind: "different"; readonly how: string };
+
+export interface CompareOptions {
+  /** By default that of the dtype. */
+  readonly tolerance?: number | undefined;
+  readonly shapesOnly?: boolean;
+}
+
+/** Of the largest element of an output: sums in another order differ by some roundings. */
+const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
+
+/** The leaves of a result, without None; the fields of a dict in order of their names' first appearance. */
+export function leavesOf(result: CallResult): (Tensor | string)[] {
+  if (result === null) return [];
+  if (typeof result !== "object") return [printedAsPython(result)];
+  if (isTensor(result)) return [result];
+  return (Array.isArray(result) ? result : Object.values(result)).flatMap(leavesOf);
+}
+
+export function compare(
+  got: readonly (Tensor | string)[],
+  expected: readonly (Tensor | string)[],
+  options: CompareOptions = {},
+): Comparison {
+  if (got.length !== expected.length) {
+    return { kind: "different", how: `${got.length} outputs, expected ${expected.length}` };
+  }
+  let isSame = true;
+  for (const [i, mine] of got.entries()) {
+    const result = compareLeaf(mine, expected[i] ?? "nothing", options);
+    if (result.kind === "different") return { kind: "different", how: `output ${i}: ${result.how}` };
+    isSame &&= result.kind === "same";
+  }
+  return { kind: isSame ? "same" : "close" };
+}
+
+function compareLeaf(
+  mine: Tensor | string,
+  theirs: Tensor | string,
+  { tolerance, shapesOnly = false }: CompareOptions,
+): Comparison {
+  if (typeof mine === "string" || typeof theirs === "string") {
+    if (mine === theirs || shapesOnly) return { kind: "same" };
+    return { kind: "different", how: `${describe(mine)}, expected ${describe(theirs)}` };
+  }
+  if (mine.dtype !== theirs.dtype) return { kind: "different", how: `dtype ${mine.dtype}, expected ${theirs.dtype}` };
+  if (mine.shape.join() !== theirs.shape.join()) {
+    return { kind: "different", how: `shape [${mine.shape}], expected [${theirs.shape}]` };
+  }
+  if (shapesOnly) return { kind: "same" };
+  const [a, b] = [numbersOf(mine), numbersOf(theirs)];
+  const slack = tolerance ?? tolerances[mine.dtype];
+  let largest = 0;
+  if (slack !== undefined) for (const value of b) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(Number(value)));
+  let isSame = true;
+  for (const [at, expected] of b.entries()) {
+    const value = a[at];
+    if (value === undefined || Object.is(value, expected)) continue;
+    isSame = false;
+    const isZeroOfOtherSign = value === expected;
+    const distance = Math.abs(Number(value) - Number(expected));
+    if (slack === undefined || isZeroOfOtherSign || !(distance <= slack * largest)) {
+      const relative = largest > 0 && Number.isFinite(distance) ? `, ${(distance / largest).toExponential(1)} of the largest` : "";
+      return { kind: "different", how: `element ${at} is ${shown(value)}, expected ${shown(expected)}${relative}` };
+    }
+  }
+  return { kind: isSame ? "same" : "close" };
+}
+
+function isTensor(value: Exclude<CallResult, null>): value is Tensor {
+  return typeof value === "object" && "dtype" in value && "shape" in value && "data" in value;
+}
+
+function printedAsPython(value: number | bigint | boolean | string): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  return String(value);
+}
+
+function describe(leaf: Tensor | string): string {
+  return typeof leaf === "string" ? leaf : `${leaf.dtype} [${leaf.shape}]`;
+}
+
+function shown(value: number | bigint): string {
+  return Object.is(value, -0) ? "-0" : String(value);
+}
+
+/** The elements as numbers, those of 16-bit floats too. */
+function numbersOf({ dtype, data }: Tensor): (number | bigint)[] {
+  if (data instanceof Uint16Array && dtype === "float16") {
+    return [...new Float16Array(data.buffer, data.byteOffset, data.length)];
+  }
+  if (data instanceof Uint16Array) return [...new Float32Array(Uint32Array.from(data, (bits) => bits << 16).buffer)];
+  return [...data];
+}

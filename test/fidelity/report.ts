@@ -1,0 +1,41 @@
+/** What a suite found, as text: counts, refusals by group and reason, wrong answers with their programs. */
+import type { Counted } from "./suite.ts";
+import { type Outcome, outcomes, type Verdict } from "./verdict.ts";
+
+const SHOWN = 40;
+
+export function report(name: string, { programs, counts, skipped, refused, wrong }: Counted): string {
+  const runs = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const lines = [`${name}: ${programs} programs, ${runs} runs`];
+  for (const [outcome, title] of Object.entries(outcomes)) {
+    const count = counts.get(outcome as Outcome) ?? 0;
+    if (count > 0) lines.push(`  ${String(count).padStart(7)}  ${title}`);
+  }
+  lines.push(`  ${String(skipped.length).padStart(7)}  not made: PyTorch does not export or save them`);
+  if (refused.length > 0) lines.push("refused, by reason:", ...tally(refused));
+  for (const { case: program, run, outcome, detail, source } of wrong.slice(0, SHOWN)) {
+    lines.push(`✗ ${program} (${run}): ${outcomes[outcome]}: ${detail}`, ...source.split("\n").map((line) => `    ${line}`));
+  }
+  if (wrong.length > SHOWN) lines.push(`… and ${wrong.length - SHOWN} more wrong`);
+  return lines.join("\n");
+}
+
+/** Reasons, the most frequent first, with the groups that have them. */
+function tally(verdicts: readonly Verdict[]): string[] {
+  const groups = new Map<string, { count: number; names: Set<string> }>();
+  for (const { detail, group } of verdicts) {
+    const reason = reasonOf(detail);
+    const entry = groups.get(reason) ?? { count: 0, names: new Set() };
+    entry.count++;
+    entry.names.add(group);
+    groups.set(reason, entry);
+  }
+  const sorted = [...groups].sort(([, a], [, b]) => b.count - a.count);
+  return sorted.map(([reason, { count, names }]) => `  ${String(count).padStart(7)}  ${reason} (${[...names].join(", ")})`);
+}
+
+/** A message without the sizes and names of one program. */
+export function reasonOf(detail: string): string {
+  const [first = ""] = detail.replace(/^.*?\.weights can't be run uncompiled: /s, "").split("\n");
+  return first.replace(/weights "?\d+\.weights"?:?/, "").replace(/\b\d+(\.\d+)?\b/g, "N").slice(0, 140).trim();
+}

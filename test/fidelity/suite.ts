@@ -1,0 +1,45 @@
+/** One suite of programs: Python makes them on several cores, and each full folder is checked meanwhile. */
+import { rm } from "node:fs/promises";
+import { checked } from "./checker.ts";
+import { type Making, made } from "./maker.ts";
+import { type Outcome, type Verdict, wrong } from "./verdict.ts";
+
+export interface Counted {
+  readonly programs: number;
+  readonly counts: ReadonlyMap<Outcome, number>;
+  /** Cases that no process of Python could make, by reason. */
+  readonly skipped: readonly { readonly skipped: string; readonly reason: string }[];
+  readonly refused: readonly Verdict[];
+  readonly wrong: readonly Verdict[];
+}
+
+/** @param makings run side by side */
+export async function runSuite(
+  makings: readonly Making[],
+  { keep = false, onFolder }: { readonly keep?: boolean; readonly onFolder?: (counted: Counted) => void } = {},
+): Promise<Counted> {
+  const counts = new Map<Outcome, number>();
+  const programs = new Set<string>();
+  const [skipped, refused, faults]: [{ skipped: string; reason: string }[], Verdict[], Verdict[]] = [[], [], []];
+  const counted = () => ({ programs: programs.size, counts, skipped, refused, wrong: faults });
+  const check = async (folder: string) => {
+    for await (const verdict of checked(folder)) {
+      programs.add(verdict.case);
+      counts.set(verdict.outcome, (counts.get(verdict.outcome) ?? 0) + 1);
+      if (wrong.includes(verdict.outcome)) faults.push(verdict);
+      else if (verdict.outcome === "refusedAtLoad" || verdict.outcome === "refusedAtRun") refused.push(verdict);
+    }
+    if (!keep) await rm(folder, { recursive: true });
+    onFolder?.(counted());
+  };
+  const one = async (making: Making) => {
+    let checking = Promise.resolve();
+    for await (const said of made(making)) {
+      if ("skipped" in said) skipped.push(said);
+      else checking = checking.then(() => check(said.folder));
+    }
+    await checking;
+  };
+  await Promise.all(makings.map(one));
+  return counted();
+}

@@ -1,0 +1,31 @@
+/** What came of one run of one case, as a line of JSON between the process that runs cases and the one that counts them. */
+import { z } from "zod";
+
+export const outcomes = {
+  same: "to the last bit",
+  close: "within rounding",
+  bothRefuse: "refused by PyTorch and by sconce",
+  refusedAtLoad: "refused when it is opened",
+  refusedAtRun: "refused when it is run",
+  different: "another answer",
+  notRefused: "an answer where PyTorch refuses",
+  died: "the process died",
+  stuck: "no end",
+} as const;
+
+export type Outcome = keyof typeof outcomes;
+
+/** No client may ever see one of these. */
+export const wrong: readonly Outcome[] = ["different", "notRefused", "died", "stuck"];
+
+export const verdict = z.object({
+  case: z.string(),
+  group: z.string(),
+  run: z.string(),
+  outcome: z.enum(Object.keys(outcomes) as [Outcome, ...Outcome[]]),
+  detail: z.string().default(""),
+  source: z.string().default(""),
+});
+export type Verdict = z.infer<typeof verdict>;
+
+export const message = z.union([z.object({ begins: z.number() }), z.object({ verdict })]);
