@@ -6,17 +6,21 @@ const SHOWN = 40;
 
 export function report(name: string, { programs, counts, skipped, refused, wrong }: Counted): string {
   const runs = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const lines = [`${name}: ${programs} programs, ${runs} runs`];
+  const lines = [`${name}: ${programs} programs, ${runs} runs, ${new Set(wrong.map((each) => each.case)).size} programs wrong`];
   for (const [outcome, title] of Object.entries(outcomes)) {
     const count = counts.get(outcome as Outcome) ?? 0;
     if (count > 0) lines.push(`  ${String(count).padStart(7)}  ${title}`);
   }
   lines.push(`  ${String(skipped.length).padStart(7)}  not made: PyTorch does not export or save them`);
   if (refused.length > 0) lines.push("refused, by reason:", ...tally(refused));
-  for (const { case: program, run, outcome, detail, source } of wrong.slice(0, SHOWN)) {
-    lines.push(`✗ ${program} (${run}): ${outcomes[outcome]}: ${detail}`, ...source.split("\n").map((line) => `    ${line}`));
+  const faulty = new Map(wrong.map((each) => [each.case, each]));
+  for (const { case: program, source } of [...faulty.values()].slice(0, SHOWN)) {
+    for (const { run, outcome, detail } of wrong.filter((each) => each.case === program)) {
+      lines.push(`✗ ${program} (${run}): ${outcomes[outcome]}: ${detail}`);
+    }
+    lines.push(...source.split("\n").map((line) => `    ${line}`));
   }
-  if (wrong.length > SHOWN) lines.push(`… and ${wrong.length - SHOWN} more wrong`);
+  if (faulty.size > SHOWN) lines.push(`… and ${faulty.size - SHOWN} more programs`);
   return lines.join("\n");
 }
 
