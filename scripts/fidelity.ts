@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { tempDir } from "../test/helpers/temp-dir.ts";
 import { report } from "../test/fidelity/report.ts";
-import { runSuite } from "../test/fidelity/suite.ts";
+import { type Counted, runSuite } from "../test/fidelity/suite.ts";
 import { run } from "./setup/command.ts";
 import { readLibtorch } from "./setup/libtorch.ts";
 import { root, state } from "./setup/step.ts";
@@ -21,7 +21,7 @@ const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [-
   --seed N     decides samples, programs and inputs (default: a new one)
   --count N    how many random programs (default 2000)
   --only NAME  cases whose name begins so
-  --json FILE  all verdicts that are no match
+  --json FILE  all refusals and wrong answers, in FILE-operators.json and so on
 
 SUITES (default: all)
 
@@ -80,17 +80,20 @@ async function suite(name: Suite): Promise<boolean> {
   }));
   const counted = await runSuite(makings, {
     keep: values.keep !== undefined,
-    onFolder: ({ programs, wrong }) => progress(`${name}: ${programs} programs, ${wrong.length} wrong`),
+    async onFolder(soFar) {
+      progress(`${name}: ${soFar.programs} programs, ${soFar.wrong.length} wrong answers`);
+      await writeVerdicts(name, soFar);
+    },
   });
   progress("");
   console.log(report(name, counted));
   console.log(`${((performance.now() - began) / 1000).toFixed(0)} s\n`);
-  if (values.json !== undefined) {
-    const file = values.json.replace(/(\.json)?$/, chosen.length > 1 ? `-${name}.json` : ".json");
-    const { wrong, refused, skipped } = counted;
-    await Bun.write(file, JSON.stringify({ wrong, refused, skipped, counts: [...counted.counts] }, null, 1));
-  }
   return counted.wrong.length === 0;
+}
+
+async function writeVerdicts(name: Suite, { wrong, refused, skipped, counts }: Counted): Promise<void> {
+  if (values.json === undefined) return;
+  await Bun.write(`${values.json}-${name}.json`, JSON.stringify({ wrong, refused, skipped, counts: [...counts] }, null, 1));
 }
 
 function progress(text: string): void {
@@ -108,6 +111,8 @@ async function installed(list: string): Promise<string> {
   const python = readLibtorch()?.python?.command ?? "python3";
   const quiet = ["--quiet", "--no-deps", "--disable-pip-version-check"];
   await run([python, "-m", "pip", "install", ...quiet, "--target", folder, "-r", path], { verbose: false });
+  // Compiled for CUDA: they do not load beside a torch for the CPU, and no network here needs them.
+  for await (const file of new Bun.Glob("{torchaudio/lib,torchvision}/*.so").scan(folder)) rmSync(join(folder, file));
   await Bun.write(stamp, text);
   return folder;
 }

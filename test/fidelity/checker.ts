@@ -12,7 +12,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
   for (let first = 0; first < cases.length; ) {
     let at = first;
     let title = "";
-    const running = Bun.spawn(["nice", process.execPath, "--no-install", child, path, String(first)], {
+    const running = Bun.spawn([process.execPath, "--no-install", child, path, String(first)], {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

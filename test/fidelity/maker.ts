@@ -35,7 +35,7 @@ export async function* made({ script, args, out, packages }: Making): AsyncGener
   const path = [packages, PYTHONPATH].filter((folder) => folder !== undefined).join(":");
   for (let after: string | undefined; ; ) {
     const resumed = after === undefined ? [] : [`--after=${after}`];
-    const running = Bun.spawn(["nice", python.command, join(import.meta.dir, script), out, ...args, ...resumed], {
+    const running = Bun.spawn([python.command, join(import.meta.dir, script), out, ...args, ...resumed], {
       env: { ...process.env, ...variables, PYTHONPATH: path, OMP_NUM_THREADS: "1" },
       stdin: "ignore",
       stdout: "pipe",

@@ -16,7 +16,7 @@ export interface Counted {
 /** @param makings run side by side */
 export async function runSuite(
   makings: readonly Making[],
-  { keep = false, onFolder }: { readonly keep?: boolean; readonly onFolder?: (counted: Counted) => void } = {},
+  { keep = false, onFolder }: { readonly keep?: boolean; readonly onFolder?: (counted: Counted) => Promise<void> } = {},
 ): Promise<Counted> {
   const counts = new Map<Outcome, number>();
   const programs = new Set<string>();
@@ -30,7 +30,7 @@ export async function runSuite(
       else if (verdict.outcome === "refusedAtLoad" || verdict.outcome === "refusedAtRun") refused.push(verdict);
     }
     if (!keep) await rm(folder, { recursive: true });
-    onFolder?.(counted());
+    await onFolder?.(counted());
   };
   const one = async (making: Making) => {
     let checking = Promise.resolve();
