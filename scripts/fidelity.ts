@@ -16,10 +16,13 @@ const suites = {
 } as const;
 type Suite = keyof typeof suites;
 
+/** Pairs of an operator and a dtype, programs, networks. */
+const counts: Readonly<Record<Suite, number>> = { operators: 10_000, programs: 2000, architectures: 1000 };
+
 const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--json FILE]
 
   --seed N     decides samples, programs and inputs (default: a new one)
-  --count N    how many random programs (default 2000)
+  --count N    of the operators (with a dtype each), random programs or networks (default: all, 2000, all)
   --only NAME  cases whose name begins so
   --json FILE  all refusals and wrong answers, in FILE-operators.json and so on
 
@@ -34,7 +37,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
-    count: { type: "string", default: "2000" },
+    count: { type: "string" },
     only: { type: "string" },
     json: { type: "string" },
     keep: { type: "string" },
@@ -45,7 +48,7 @@ if (values.help) {
   console.log(usage);
   process.exit();
 }
-if (positionals.some((name) => !isSuite(name)) || !/^\d+$/.test(values.seed) || !/^\d+$/.test(values.count)) {
+if (positionals.some((name) => !isSuite(name)) || !/^\d+$/.test(values.seed) || !/^\d+$/.test(values.count ?? "0")) {
   console.error(usage);
   process.exit(2);
 }
@@ -72,7 +75,7 @@ async function suite(name: Suite): Promise<boolean> {
       values.seed,
       String(part),
       String(parts),
-      ...(name === "programs" ? [values.count] : []),
+      values.count ?? String(counts[name]),
       ...(values.only === undefined ? [] : [`--only=${values.only}`]),
     ],
     out: join(values.keep ?? dir.path, name, String(part)),

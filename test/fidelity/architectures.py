@@ -1,7 +1,7 @@
 """
 Networks of timm, torchvision, transformers and torchaudio, for batches of 1, 2, 7 and 16, packed and not.
 
-Usage: architectures.py OUT SEED PART PARTS [--after NAME] [--only NAME]
+Usage: architectures.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME]
 """
 
 import argparse
@@ -77,7 +77,7 @@ def write(cases, name, seed):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
-    for number in ("seed", "part", "parts"):
+    for number in ("seed", "part", "parts", "count"):
         parser.add_argument(number, type=int)
     parser.add_argument("--after")
     parser.add_argument("--only")
@@ -85,7 +85,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     cases = Cases(options.out, 1)
-    names = [name for name in NAMES if not options.only or name.startswith(options.only)]
+    names = [name for name in NAMES if not options.only or name.startswith(options.only)][: options.count]
     first = names.index(options.after) + 1 if options.after else 0
     for place in range(options.part, len(names), options.parts):
         if place < first:

@@ -1,7 +1,7 @@
 """
 One program for each sample of PyTorch's own operator database (OpInfo), plain and decomposed.
 
-Usage: operators.py OUT SEED PART PARTS [--after NAME] [--only WORD]
+Usage: operators.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME]
 """
 
 import argparse
@@ -82,7 +82,8 @@ def write(cases, operator, dtype, seed, decompositions):
         name = f"{operator.full_name}:{DTYPES[dtype]}:{place}".replace(" ", "")
         chance = random.Random(name)
         module = Operator(operator.op, (sample.input, *sample.args), sample.kwargs)
-        inputs = copied(tensors)
+        # Programs take at least one tensor.
+        inputs = copied(tensors) or [torch.zeros(1)]
         try:
             with time_limit(60):
                 plain = torch.export.export(module, tuple(inputs), strict=False)
@@ -121,6 +122,7 @@ def main():
     parser.add_argument("seed", type=int)
     parser.add_argument("part", type=int)
     parser.add_argument("parts", type=int)
+    parser.add_argument("count", type=int)
     parser.add_argument("--after")
     parser.add_argument("--only")
     options = parser.parse_args()
@@ -131,6 +133,9 @@ def main():
     pairs = [(operator, dtype) for operator in op_db for dtype in DTYPES if dtype in operator.supported_dtypes("cpu")]
     if options.only:
         pairs = [(operator, dtype) for operator, dtype in pairs if f"{operator.full_name}:{DTYPES[dtype]}:".startswith(options.only)]
+    # So a run that is cut short has seen operators of every kind.
+    random.Random(options.seed).shuffle(pairs)
+    pairs = pairs[: options.count]
     names = [f"{operator.full_name}:{DTYPES[dtype]}" for operator, dtype in pairs]
     places = range(options.part, len(pairs), options.parts)
     first = names.index(options.after) + 1 if options.after else 0

@@ -106,6 +106,17 @@ def write(cases, seed, name):
         cases.add(name, save, runs, group=form, source=text, compare="shapes" if random_outputs else "values")
 
 
+def attempt(cases, name):
+    """Writes the program of this name. Some have no form that PyTorch can save: another takes the place."""
+    seed = random.Random(name).randrange(2**31)
+    for place in range(8):
+        try:
+            write(cases, seed + place, name)
+            return
+        except Exception as error:  # noqa: BLE001
+            skip(name, error)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
@@ -123,14 +134,7 @@ def main():
         if place < first or (options.only and options.only != name):
             continue
         say(at=name)
-        seed = random.Random(name).randrange(2**31)
-        # Some programs have no form that PyTorch can save: another takes the place.
-        for attempt in range(8):
-            try:
-                write(cases, seed + attempt, name)
-                break
-            except Exception as error:  # noqa: BLE001
-                skip(name, error)
+        attempt(cases, name)
     cases.close()
 
 

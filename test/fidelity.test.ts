@@ -1,0 +1,38 @@
+/** A short form of `npm run fidelity`: programs run as PyTorch runs them, or are refused. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { checked } from "./fidelity/checker.ts";
+import { made } from "./fidelity/maker.ts";
+import { type Outcome, wrong } from "./fidelity/verdict.ts";
+import { fidelityCases } from "./helpers/fidelity-cases.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+// Python imports torch, which takes seconds where the machine is busy.
+setDefaultTimeout(300_000);
+
+/** Runs the cases of a folder. @returns how many runs had each outcome, and the wrong answers with their programs */
+async function check(folder: string) {
+  const counts: Partial<Record<Outcome, number>> = {};
+  const faults: string[] = [];
+  for await (const { case: name, run, outcome, detail, source } of checked(folder)) {
+    counts[outcome] = (counts[outcome] ?? 0) + 1;
+    if (wrong.includes(outcome)) faults.push(`${name} (${run}): ${outcome}: ${detail}\n${source}`);
+  }
+  return { counts, faults };
+}
+
+test("operators of every dtype and random programs give what PyTorch gives, or are refused", async () => {
+  const { counts, faults } = await check(await fidelityCases());
+  expect(faults).toEqual([]);
+  expect(counts.same).toBeGreaterThan(150);
+  expect(counts.bothRefuse).toBeGreaterThan(20);
+});
+
+test("random programs that nobody has seen do so too", async () => {
+  const seed = Date.now() % 1_000_000;
+  console.log(`seed ${seed}: to repeat it, npm run fidelity -- programs --seed ${seed} --count 12`);
+  await using dir = await tempDir();
+  const out = join(dir.path, "cases");
+  for await (const _ of made({ script: "short.py", args: [String(seed), "12"], out })) continue;
+  expect((await check(out)).faults).toEqual([]);
+});
