@@ -2,9 +2,9 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { tempDir } from "../test/helpers/temp-dir.ts";
 import { report } from "../test/fidelity/report.ts";
 import { type Counted, runSuite } from "../test/fidelity/suite.ts";
+import { tempDir } from "../test/helpers/temp-dir.ts";
 import { run } from "./setup/command.ts";
 import { readLibtorch } from "./setup/libtorch.ts";
 import { root, state } from "./setup/step.ts";
@@ -96,7 +96,10 @@ async function suite(name: Suite): Promise<boolean> {
 
 async function writeVerdicts(name: Suite, { wrong, refused, skipped, counts }: Counted): Promise<void> {
   if (values.json === undefined) return;
-  await Bun.write(`${values.json}-${name}.json`, JSON.stringify({ wrong, refused, skipped, counts: [...counts] }, null, 1));
+  await Bun.write(
+    `${values.json}-${name}.json`,
+    JSON.stringify({ wrong, refused, skipped, counts: [...counts] }, null, 1),
+  );
 }
 
 function progress(text: string): void {

@@ -33,6 +33,6 @@ test("random programs that nobody has seen do so too", async () => {
   console.log(`seed ${seed}: to repeat it, npm run fidelity -- programs --seed ${seed} --count 12`);
   await using dir = await tempDir();
   const out = join(dir.path, "cases");
-  for await (const _ of made({ script: "short.py", args: [String(seed), "12"], out })) continue;
+  for await (const _ of made({ script: "short.py", args: [String(seed), "12"], out }));
   expect((await check(out)).faults).toEqual([]);
 });

@@ -45,7 +45,8 @@ async function runOnce(
   let got: (Tensor | string)[];
   try {
     const inputs = folder.inputs(run);
-    got = each.batched === undefined ? leavesOf(await session.call("forward", inputs)) : await session.run(items(inputs));
+    got =
+      each.batched === undefined ? leavesOf(await session.call("forward", inputs)) : await session.run(items(inputs));
   } catch (error) {
     report(run, run.raises === undefined ? "refusedAtRun" : "bothRefuse", messageOf(error));
     return;

@@ -48,9 +48,10 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
 
 /** The lines of a stream; half a line at its end is dropped. */
 export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
   let text = "";
-  for await (const part of stream.pipeThrough(new TextDecoderStream())) {
-    const lines = (text + part).split("\n");
+  for await (const part of stream) {
+    const lines = (text + decoder.decode(part, { stream: true })).split("\n");
     text = lines.pop() ?? "";
     yield* lines;
   }

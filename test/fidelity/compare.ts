@@ -56,7 +56,8 @@ function compareLeaf(
   const [a, b] = [numbersOf(mine), numbersOf(theirs)];
   const slack = tolerance ?? tolerances[mine.dtype];
   let largest = 0;
-  if (slack !== undefined) for (const value of b) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(Number(value)));
+  if (slack !== undefined)
+    for (const value of b) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(Number(value)));
   let isSame = true;
   for (const [at, expected] of b.entries()) {
     const value = a[at];
@@ -65,7 +66,8 @@ function compareLeaf(
     const isZeroOfOtherSign = value === expected;
     const distance = Math.abs(Number(value) - Number(expected));
     if (slack === undefined || isZeroOfOtherSign || !(distance <= slack * largest)) {
-      const relative = largest > 0 && Number.isFinite(distance) ? `, ${(distance / largest).toExponential(1)} of the largest` : "";
+      const relative =
+        largest > 0 && Number.isFinite(distance) ? `, ${(distance / largest).toExponential(1)} of the largest` : "";
       return { kind: "different", how: `element ${at} is ${shown(value)}, expected ${shown(expected)}${relative}` };
     }
   }

@@ -55,7 +55,10 @@ export async function* made({ script, args, out, packages }: Making): AsyncGener
     clearTimeout(timer);
     if ((await running.exited) === 0) return;
     if (at === undefined || at === after) throw new Error(`${script} failed: ${(await errors).slice(-2000)}`);
-    yield { skipped: at, reason: `Python ended by ${running.signalCode ?? `code ${running.exitCode}: ${(await errors).slice(-300)}`}` };
+    yield {
+      skipped: at,
+      reason: `Python ended by ${running.signalCode ?? `code ${running.exitCode}: ${(await errors).slice(-300)}`}`,
+    };
     after = at;
   }
 }

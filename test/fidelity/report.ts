@@ -6,7 +6,9 @@ const SHOWN = 40;
 
 export function report(name: string, { programs, counts, skipped, refused, wrong }: Counted): string {
   const runs = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const lines = [`${name}: ${programs} programs, ${runs} runs, ${new Set(wrong.map((each) => each.case)).size} programs wrong`];
+  const lines = [
+    `${name}: ${programs} programs, ${runs} runs, ${new Set(wrong.map((each) => each.case)).size} programs wrong`,
+  ];
   for (const [outcome, title] of Object.entries(outcomes)) {
     const count = counts.get(outcome as Outcome) ?? 0;
     if (count > 0) lines.push(`  ${String(count).padStart(7)}  ${title}`);
@@ -35,11 +37,17 @@ function tally(verdicts: readonly Verdict[]): string[] {
     groups.set(reason, entry);
   }
   const sorted = [...groups].sort(([, a], [, b]) => b.count - a.count);
-  return sorted.map(([reason, { count, names }]) => `  ${String(count).padStart(7)}  ${reason} (${[...names].join(", ")})`);
+  return sorted.map(
+    ([reason, { count, names }]) => `  ${String(count).padStart(7)}  ${reason} (${[...names].join(", ")})`,
+  );
 }
 
 /** A message without the sizes and names of one program. */
 export function reasonOf(detail: string): string {
   const [first = ""] = detail.replace(/^.*?\.weights can't be run uncompiled: /s, "").split("\n");
-  return first.replace(/weights "?\d+\.weights"?:?/, "").replace(/\b\d+(\.\d+)?\b/g, "N").slice(0, 140).trim();
+  return first
+    .replace(/weights "?\d+\.weights"?:?/, "")
+    .replace(/\b\d+(\.\d+)?\b/g, "N")
+    .slice(0, 140)
+    .trim();
 }
