@@ -106,7 +106,7 @@ function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[2K${text}`);
 }
 
-/** Once for each list of packages, into a folder of the checkout; torch is that of the set-up. */
+/** Installs a list of packages into a folder of the checkout, if it is not there yet. The set-up has installed torch. */
 async function installed(list: string): Promise<string> {
   const path = join(root, "test", "fidelity", list);
   const text = await Bun.file(path).text();

@@ -37,7 +37,7 @@ export const caseSchema = z.object({
   source: z.string(),
   /** `shapes` for results that differ from run to run. */
   compare: z.enum(["values", "shapes"]),
-  /** Relative to the largest element of an output; by default that of the dtype. */
+  /** Relative to the largest element of an output; the default depends on the dtype. */
   tolerance: z.number().optional(),
   /** Runs take items that sconce stacks; without it a run calls `forward` with whole tensors. */
   batched: z.object({ inputs: specs, outputs: specs }).optional(),

@@ -28,7 +28,7 @@ class Folder:
 
     def __init__(self, path):
         self.path = path
-        os.makedirs(path)
+        os.makedirs(path, exist_ok=True)
         self.cases = open(os.path.join(path, "cases.jsonl"), "w")
         self.data = open(os.path.join(path, "data.bin"), "wb")
         self.count = 0

@@ -4,7 +4,7 @@ import { CaseFolder } from "./case.ts";
 import { message, type Verdict } from "./verdict.ts";
 
 const child = join(import.meta.dir, "case-child.ts");
-/** One run of one program takes milliseconds; of a large network, seconds. */
+/** A small program runs for milliseconds, a large network for seconds. */
 const SILENCE_MS = 120_000;
 
 export async function* checked(path: string): AsyncGenerator<Verdict> {

@@ -6,12 +6,12 @@ import type { DType, Tensor } from "../../src/model/tensor.ts";
 export type Comparison = { readonly kind: "same" | "close" } | { readonly kind: "different"; readonly how: string };
 
 export interface CompareOptions {
-  /** By default that of the dtype. */
+  /** The default depends on the dtype. */
   readonly tolerance?: number | undefined;
   readonly shapesOnly?: boolean;
 }
 
-/** Of the largest element of an output: sums in another order differ by some roundings. */
+/** Relative to the largest element of an output: sums in another order differ by some roundings. */
 const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
 
 /** The leaves of a result, without None; the fields of a dict in order of their names' first appearance. */
@@ -91,7 +91,7 @@ function shown(value: number | bigint): string {
   return Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** The elements as numbers, those of 16-bit floats too. */
+/** The elements as numbers; 16-bit floats are decoded. */
 function numbersOf({ dtype, data }: Tensor): (number | bigint)[] {
   if (data instanceof Uint16Array && dtype === "float16") {
     return [...new Float16Array(data.buffer, data.byteOffset, data.length)];

@@ -24,7 +24,7 @@ const message = z.union([
   z.object({ skipped: z.string(), reason: z.string() }),
 ]);
 
-/** A case that takes longer is not made. */
+/** Python gives up on a case after this time. */
 const SILENCE_MS = 300_000;
 
 export async function* made({ script, args, out, packages }: Making): AsyncGenerator<Made> {

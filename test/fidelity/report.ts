@@ -1,4 +1,4 @@
-/** What a suite found, as text: counts, refusals by group and reason, wrong answers with their programs. */
+/** The findings of a suite as text: counts, refusals by group and reason, wrong answers with their programs. */
 import type { Counted } from "./suite.ts";
 import { type Outcome, outcomes, type Verdict } from "./verdict.ts";
 
@@ -26,7 +26,7 @@ export function report(name: string, { programs, counts, skipped, refused, wrong
   return lines.join("\n");
 }
 
-/** Reasons, the most frequent first, with the groups that have them. */
+/** Reasons for refusals and their groups, most frequent first. */
 function tally(verdicts: readonly Verdict[]): string[] {
   const groups = new Map<string, { count: number; names: Set<string> }>();
   for (const { detail, group } of verdicts) {

@@ -1,4 +1,4 @@
-/** One suite of programs: Python makes them on several cores, and each full folder is checked meanwhile. */
+/** A suite of programs: several Python processes make them, and each full folder is checked meanwhile. */
 import { rm } from "node:fs/promises";
 import { checked } from "./checker.ts";
 import { type Making, made } from "./maker.ts";

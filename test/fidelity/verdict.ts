@@ -1,4 +1,4 @@
-/** What came of one run of one case, as a line of JSON between the process that runs cases and the one that counts them. */
+/** The verdict on a run of a case, as a line of JSON from the process that runs cases to the process that counts verdicts. */
 import { z } from "zod";
 
 export const outcomes = {
