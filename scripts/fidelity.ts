@@ -118,7 +118,9 @@ async function installed(list: string): Promise<string> {
   const quiet = ["--quiet", "--no-deps", "--disable-pip-version-check"];
   await run([python, "-m", "pip", "install", ...quiet, "--target", folder, "-r", path], { verbose: false });
   // Compiled for CUDA: they do not load beside a torch for the CPU, and no network here needs them.
-  for await (const file of new Bun.Glob("{torchaudio/lib,torchvision}/*.so").scan(folder)) rmSync(join(folder, file));
+  for (const pattern of ["torchaudio/lib/*.so", "torchvision/*.so"]) {
+    for await (const file of new Bun.Glob(pattern).scan(folder)) rmSync(join(folder, file));
+  }
   await Bun.write(stamp, text);
   return folder;
 }
