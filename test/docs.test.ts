@@ -91,7 +91,7 @@ describe("/docs", () => {
 
   test("reads the document of the same server, below whatever path a proxy puts it", async () => {
     const html = await (await server.client.fetch("/docs")).text();
-    expect(html).toContain('url: "openapi.json"');
+    expect(html).toContain("url: 'openapi.json'");
   });
 });
 

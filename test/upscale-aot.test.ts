@@ -54,7 +54,7 @@ test("`build --weights` refuses a file that is not there, and a model with sever
   const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
   expect(await build(example, "--weights", "missing.pt2")).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("--weights: missing.pt2 is not a file"),
+    stderr: expect.stringContaining("--weights: there is no missing.pt2"),
   });
   expect(await build(join(import.meta.dir, "models/page"), "--weights", compiled)).toMatchObject({
     code: 2,

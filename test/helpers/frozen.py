@@ -255,8 +255,8 @@ NETWORKS = {
     "chosen": (Chosen, PICTURE),
 }  # fmt: skip
 SCRIPTED_ONLY = {"branch", "interface", "chosen"}
-# Decomposition turns the statistics into a buffer mutation, which sconce refuses.
-NOT_DECOMPOSED = {"training"}
+# sconce refuses programs in training mode.
+NOT_EXPORTED = {"training"}
 # The cells take tuples in eager mode only.
 NOT_SCRIPTED = {"long short-term memory", "recurrent cell", "gated cell"}
 
@@ -290,10 +290,10 @@ def ways(name: str, network: nn.Module, x: Tensor):
     if name in SCRIPTED_ONLY:
         return
     yield "traced.pt", lambda path: torch.jit.trace(network, x).save(path)
+    if name in NOT_EXPORTED:
+        return
     program = torch.export.export(network, (x,))
     yield "exported.pt2", lambda path: torch.export.save(program, path)
-    if name in NOT_DECOMPOSED:
-        return
     yield "decomposed.pt2", lambda path: torch.export.save(program.run_decompositions(), path)
 
 

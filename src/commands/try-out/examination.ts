@@ -8,7 +8,7 @@ import { batchSizeFor } from "../../engine/open-runners.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
-import { codedError, SconceError } from "../../errors.ts";
+import { codedError, hasCode, SconceError } from "../../errors.ts";
 import { AddressGuard } from "../../fetching/address-guard.ts";
 import { Fetcher } from "../../fetching/fetcher.ts";
 import { log } from "../../log.ts";
@@ -201,6 +201,10 @@ class Stages {
         works.push(size);
       } catch (error) {
         const worked = works.at(-1) ?? 0;
+        if (worked > 0 && hasCode(error, "out_of_memory")) {
+          this.#warn(undefined, `a batch of ${size} does not fit into the memory here: one of ${worked} does`);
+          break;
+        }
         if (worked === 0) alone ??= error;
         else {
           this.#findError(forwardFault(error, { size, worked }));
