@@ -131,7 +131,7 @@ describe("help", () => {
   test.each([
     [
       "serve",
-      ["--port", "(default: 3000)", "--host", "(default: 0.0.0.0)", "(default: the model's)", "(default: info)"],
+      ["--port", "(default: 3000", "--host", "(default: 0.0.0.0)", "(default: the model's)", "(default: info)"],
     ],
     ["build", ["--name", "(default: the model's name, or the file's)", "--tag", "DIR"]],
     ["models", ["--json"]],

@@ -39,7 +39,7 @@ describe("--log-format json", () => {
       env: { SCONCE_HOME: home.path },
     });
     expect(stdout).toMatch(/^small:[0-9a-f]{12}\n$/);
-    expect(JSON.parse(stderr)).toEqual(entry("warning", expect.stringContaining("without a trial run")));
+    expect(JSON.parse(stderr)).toEqual(entry("warning", expect.stringContaining("declares no example")));
   });
 });
 
@@ -54,7 +54,7 @@ describe("log lines", () => {
       "\u001b[",
     );
     const piped = await cli(["build", folder], { env: { ...env, FORCE_COLOR: "1" } });
-    expect(piped.stderr).toContain("without a trial run");
+    expect(piped.stderr).toContain("declares no example");
     expect(piped.stderr).not.toContain("\u001b[");
   });
 });

@@ -339,7 +339,7 @@ describe("a host that is no registry", () => {
     });
     const options = { chunkBytes: 30_000 };
     const message = await failure(pushTo(store, "digits:v1", `127.0.0.1:${site.port}/digits:v1`, options));
-    expect(message).toStartWith("registry_unavailable: ");
+    expect(message).toStartWith("registry_refused: ");
     expect(asked).toBeLessThan(50);
   });
 
