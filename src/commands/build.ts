@@ -67,7 +67,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     batchSize: openOption<number>({
       description: "Most items that go through a model of weights alone together",
       described: "the most that the file allows, up to 32",
-      // Where that of its name is set, it is meant for serve.
+      // SCONCE_BATCH_SIZE configures `serve`, so this option has another variable.
       variable: "SCONCE_MODEL_BATCH_SIZE",
       ...count(1, 65536),
     }),
@@ -89,7 +89,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },
   ],
   async run({ options, positionals: [given = "."] }) {
-    // What is misspelled is said before the model is tried out, which can take long.
+    // Checks spelling first, because trying the model can take long.
     if (options.name !== undefined) checkRepository(options.name);
     if (options.tag !== undefined) checkTag(options.tag);
     if (options.weights !== undefined && !isFile(options.weights)) {
@@ -132,7 +132,7 @@ sconce build traced.pt --input x=float32[N,784]`,
   },
 });
 
-/** Warns of findings, or refuses the model. @throws SconceError */
+/** Logs warnings, or refuses the model. @throws SconceError */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
   const refused = findings.find(({ effect }) => effect === "refused");
   if (refused !== undefined) throw refused.error;

@@ -29,7 +29,7 @@ export const compile = command({
       description: "Whether libtorch is in the file, or found on the machine that serves",
       valueHint: places.join("|"),
       default: "embedded",
-      // The executable has an option of that name for where libtorch is.
+      // In the executable, SCONCE_LIBTORCH is the folder of libtorch.
       variable: "SCONCE_LIBTORCH_IN",
       parse: z.enum(places, `must be ${places.join(" or ")}`),
     }),

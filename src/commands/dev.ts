@@ -8,11 +8,13 @@ import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/external-option.ts";
 
-/** What makes no sense of a folder that changes: one process more or less, predictions that outlive a build, replicas, packaged files. */
+/**
+ * Options of `serve` without a use for a changing folder: isolation, persistent predictions, replicas, packaged files.
+ */
 const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
 const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...kept } = others;
 
-/** By default the author's machine alone reaches a model under work. */
+/** Listens on loopback by default: a model under development should not be public. */
 const options = { ...kept, host: option({ ...host, default: "127.0.0.1" }) };
 
 const fixed = {

@@ -16,7 +16,7 @@ import { log } from "../log.ts";
 import { hostOf } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 
-/** What an image layout calls an image (OCI image spec, "Pre-Defined Annotation Keys"). */
+/** Grammar of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
 const refName = new RegExp(`^${component}(?:/${component})*$`);
 const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
@@ -56,7 +56,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       valueHint: "seconds",
       variable: "SOURCE_DATE_EPOCH",
       default: 0,
-      // What the header of an archive can hold.
+      // Limit of a tar header.
       parse: z
         .string()
         .regex(/^\d{1,10}$/, "must be a whole number of seconds from 0 to 8589934591")
@@ -109,7 +109,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   },
 });
 
-/** What was written and what to do with it for people; standard output has what other tools call the image. */
+/** Prints layers and next steps to standard error; standard output only has the image's name for other tools. */
 function tell(written: WrittenImage, at: string, name: string): void {
   const rows = written.layers.map(({ title, digest, size, isShared }) => [
     title,

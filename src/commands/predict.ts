@@ -102,7 +102,7 @@ The output goes to standard output, laid out for reading on a terminal and on on
   });
 }
 
-/** Of what is printed. */
+/** Schema of the printed value. */
 function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {
   const { outputSchema: output, demoOutputSchema = output } = config;
   if (!isDemo) return SchemaNode.of(output);

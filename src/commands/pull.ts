@@ -37,7 +37,7 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
   },
 });
 
-/** The name that was given, with the tag of the model where it has none. */
+/** The given name; if it has no tag, the model's tag is added. */
 function nameAs(as: string, { tag }: LocalName): LocalName {
   const name = parseReference(as);
   if (!("tag" in name)) throw new SconceError("usage", `--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);

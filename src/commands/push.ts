@@ -69,7 +69,7 @@ sconce push registry.example.com/team/digits:v1`,
   },
 });
 
-/** The model of the target's full name, else of its last part. */
+/** The model with the target's full name, else with the last part of its name. */
 async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
   const full = `${host}/${repository}:${tag}`;
   const names = (await store.list()).flatMap((model) => model.tags.map((each) => `${model.repository}:${each}`));

@@ -38,7 +38,7 @@ sconce rm --all-tags digits:v1 flowers`,
     },
   ],
   async run({ options, positionals }) {
-    // Nothing is removed by a call that is spelled wrongly.
+    // Parses all references first: a misspelled one must not leave a partial removal.
     for (const reference of positionals) parseReference(reference);
     const store = new ModelStore();
     const faults: SconceError[] = [];

@@ -1,4 +1,4 @@
-/** `sconce serve [[HOST/]repo[:tag]]`, and what a compiled executable does by itself. */
+/** `sconce serve [[HOST/]repo[:tag]]`, also the default command of compiled executables. */
 
 import { type Command, command } from "../command-line/command.ts";
 import { type ModelSource, modelStore } from "../command-line/model-source.ts";
@@ -38,7 +38,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
       port,
       host,
       verify,
-      // An executable has no build inside.
+      // An executable contains no `build`.
       ...(source.reference === undefined ? {} : { input: inputOption }),
       ...registryOptions,
       ...others,
@@ -77,7 +77,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
   });
 }
 
-/** Without a name the store decides, and the next build of any model changes its choice. */
+/** Without a name the most recent build is served, so a later build of another model would change that. */
 async function logChoice({ repository, reference }: PackagedModel): Promise<void> {
   const repositories = new Set((await new ModelStore().list()).map((model) => model.repository));
   if (repositories.size === 1) return;
@@ -87,8 +87,8 @@ async function logChoice({ repository, reference }: PackagedModel): Promise<void
 }
 
 /**
- * Packages weights alone, in a process of its own: this one loads no libtorch, and a broken file ends that one. The name is made of the
- * file's, so another model may have it, whose tag latest stays.
+ * Packages a weights file in a child process: this process loads no libtorch, and a crash on a broken file stays in the
+ * child. The model's name comes from the file. Another model may have that name, so `latest` does not move.
  * @returns the reference of the model
  */
 async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<string> {
@@ -100,22 +100,22 @@ async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<s
     stderr: "inherit",
   });
   const reference = (await child.stdout.text()).trim();
-  // It has said why.
+  // The child process has printed the error.
   if ((await child.exited) !== 0) exitProcess(child.exitCode ?? 1);
   log.info(`Packaged ${path} as ${reference}`);
   return reference;
 }
 
-/** npm passes a signal on that its process group has already got: the same one again so soon is no second one. */
+/** npm forwards a signal that the process group already received. A repeat within this time is ignored. */
 const REPEAT_MS = 1000;
 
-/** The first signal drains, a second one ends at once; before the server is ready there is nothing to drain. */
+/** The first signal drains, the second ends at once. Before the server is ready there is nothing to drain. */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (stoppingSince !== undefined) {
       if (performance.now() - stoppingSince <= REPEAT_MS) return;
-      // Leaving in order would wait for a forward pass that may never end.
+      // An orderly exit would wait for a forward pass that may never end.
       if (!isIsolated) process.kill(process.pid, "SIGKILL");
       exitProcess(130);
     }

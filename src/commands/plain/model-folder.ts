@@ -1,4 +1,4 @@
-/** The folder that `build` makes a model of. */
+/** The folder of a model for `build` and `check`. */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
@@ -10,7 +10,7 @@ import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 
-/** Of the options of `build`. */
+/** Options of `build` for weights without a folder. */
 interface PlainChoices {
   readonly name: string | undefined;
   readonly weights: string | undefined;
@@ -23,11 +23,11 @@ interface PlainChoices {
 interface PreparedFolder extends Disposable {
   readonly path: string;
   readonly fixedRows?: number | undefined;
-  /** The exported program that was given. */
+  /** The exported program given on the command line. */
   readonly program?: string | undefined;
 }
 
-/** The given folder. For weights alone a folder is written, and removed on disposal; --eject keeps it. */
+/** The given folder. For a weights file, a temporary folder is written and removed on disposal; --eject keeps it. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
   const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
   const kept = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });

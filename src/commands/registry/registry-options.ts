@@ -1,4 +1,4 @@
-/** What the commands that speak with registries have in common. */
+/** Common options of commands that use registries. */
 import { flag, option } from "../../command-line/option.ts";
 
 export const registryOptions = {
@@ -9,6 +9,6 @@ export const registryOptions = {
   }),
 } as const;
 
-/** What help says of credentials. */
+/** Help text on credentials. */
 export const credentialsHelp =
   "Credentials are those of docker login (or podman, skopeo, oras): $REGISTRY_AUTH_FILE, or config.json in $DOCKER_CONFIG or ~/.docker, with its credential helpers. Registries on this machine are spoken to without TLS.";

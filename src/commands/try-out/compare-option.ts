@@ -1,4 +1,4 @@
-/** `--compare`, of the commands that try a model. */
+/** `--compare`, shared by `build` and `check`. */
 import { flag, option } from "../../command-line/option.ts";
 
 export const compareOption = option({

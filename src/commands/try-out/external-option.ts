@@ -1,4 +1,4 @@
-/** The option of commands that bundle a model's code. */
+/** `--external`, shared by commands that bundle a model's code. */
 import { z } from "zod";
 import { listOption } from "../../command-line/option.ts";
 
