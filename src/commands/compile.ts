@@ -14,19 +14,19 @@ export const compile = command({
   name: "compile",
   description: "Make one executable file of a model, the server and libtorch",
   details:
-    "The file runs on Linux machines with the same processor architecture and nothing but glibc and libstdc++. It takes the options of serve, and has predict and inspect inside. libtorch is unpacked when it first starts, once for all executables that have the same. With --libtorch external it is not in the file and is found at start: for images that have PyTorch, and for GPUs. Prints the file's name.",
+    "The file runs on Linux machines with the same processor architecture, and only needs glibc and libstdc++. It accepts the options of serve, and also has the commands predict and inspect. libtorch is unpacked at the first start, once for all executables with the same libtorch. With --libtorch external, libtorch is not in the file but found at start: for images with PyTorch, and for GPUs. Prints the file's name.",
   example: `sconce compile digits:v1 -o server
 ./server --port 8080`,
   options: {
     output: openOption<string>({
-      description: "The file",
+      description: "The executable file",
       valueHint: "file",
       alias: "o",
       described: "the model's name",
       parse: z.string().min(1, "must be a file"),
     }),
     libtorch: option<(typeof places)[number]>({
-      description: "Whether libtorch is in the file, or found on the machine that serves",
+      description: "Put libtorch into the file, or find it on the serving machine",
       valueHint: places.join("|"),
       default: "embedded",
       // In the executable, SCONCE_LIBTORCH is the folder of libtorch.

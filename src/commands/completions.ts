@@ -20,7 +20,7 @@ export function completionsCommand(commands: Readonly<Record<string, LazyCommand
     name: "completions",
     description: "Print a script that completes commands, options, values and models in a shell",
     details:
-      "It completes the command sconce: put sconce on your PATH, or give its path the alias sconce, and load the script where your shell starts.",
+      "The script completes the command sconce: put sconce on your PATH or define it as an alias, and load the script in your shell's start-up file.",
     example: `echo 'source <(sconce completions bash)' >> ~/.bashrc
 sconce completions zsh > ~/.zfunc/_sconce
 sconce completions fish > ~/.config/fish/completions/sconce.fish`,
@@ -73,7 +73,7 @@ ${cases.join("")}        *) words="${takesModel ? `$(${listModels})` : ""}"${fir
   return `_sconce() {
   local word=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} words=
   COMPREPLY=()
-  # Bash parts --option=value and field=file into three words.
+  # Bash splits --option=value and field=file into three words.
   if [[ $word == = || $previous == = ]]; then
     if [[ $word == = ]]; then word=; else previous=\${COMP_WORDS[COMP_CWORD-2]}; fi
     [[ $previous == -* ]] || return

@@ -21,10 +21,10 @@ const templateName = "colours";
 
 export const init = command({
   name: "init",
-  description: "Write a model folder to start from: it type-checks, builds and serves as it is",
-  details: `The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.
+  description: "Write a model folder to start from, which type-checks, builds and serves unchanged",
+  details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model, and export.py writes the weights. --from generates a model for existing weights, with their tensors filled in.
 
-Its tsconfig.json finds the types in .sconce/types, a link to this sconce that is not committed; check makes it again, and --link, where a colleague has cloned the folder. In a folder that has sconce installed, they are those of node_modules/sconce.`,
+tsconfig.json finds sconce's types in .sconce/types, a link to this sconce that is not committed. In a fresh clone, check or --link restores the link. If the folder has sconce installed, the types come from node_modules/sconce.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,
@@ -37,14 +37,14 @@ sconce init digits --from digits.pt2`,
       parse: z.string().min(1, "must be a name"),
     }),
     from: openOption<string>({
-      description: "Weights to write the model for: an exported program, an AOTInductor package or TorchScript",
+      description: "Existing weights: an exported program, an AOTInductor package or TorchScript",
       valueHint: "file",
-      described: "the colours",
+      described: "the sample model",
       parse: z.string().min(1, "must be a file"),
     }),
     input: inputOption,
     link: option({
-      description: "Write nothing but the link to the types, into a folder that is there",
+      description: "Only write the link to the types, into an existing folder",
       default: false,
       parse: flag,
     }),

@@ -28,9 +28,9 @@ export function serveCommand(source: ModelSource, example: string): Command {
   return command({
     name: "serve",
     description: "Serve a model over HTTP",
-    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish; another one, a second or more later, ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
+    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second one, at least a second later, ends at once. --tune measures the best settings instead of serving. Byte counts accept k, m and g for KiB, MiB and GiB.
 
-${source.reference === undefined ? "" : "A file of weights is packaged first, as by build --no-latest, under a name made of the file's. "}A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
+${source.reference === undefined ? "" : "A weights file is packaged first, like build --no-latest, under a name derived from the file's. "}A model of a registry is pulled first, unless the store has it; --role front skips the weights. If the registry is unreachable, the store's copy is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
     options: {
@@ -46,7 +46,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
     positionals: [
       {
         name: "model",
-        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a file of weights"}`,
+        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a weights file"}`,
         required: false,
       },
     ],

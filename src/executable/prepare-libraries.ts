@@ -16,7 +16,7 @@ import { makeRunFolder } from "../processes/run-folder.ts";
 /** Options of executables that unpack libraries. */
 export const cacheOptions = {
   cacheDir: openOption<string>({
-    description: "Folder into which libtorch is unpacked, once",
+    description: "Folder in which libtorch is unpacked once",
     valueHint: "dir",
     described: "sconce in your cache directory",
     parse: z.string().min(1, "must be a folder"),
@@ -26,7 +26,7 @@ export const cacheOptions = {
 /** Option of `serve` that cleans the cache instead of serving. */
 export const cleanOptions = {
   cleanCache: option({
-    description: "Remove what other versions have unpacked there, and end",
+    description: "Remove libraries that other versions unpacked there, then exit",
     default: false,
     parse: flag,
   }),

@@ -226,7 +226,7 @@ export class DevServer {
           reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
         child.send({ kind: "stop" });
       },
-      // Ignored if the time limit has already rejected.
+      // If the time limit ended the process, the reason was already printed.
       onEnd: () => reject(new SconceError("model_invalid", "the model's code ended its process")),
     });
     this.#declaring = child;

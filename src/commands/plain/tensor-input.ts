@@ -31,7 +31,7 @@ const form = "must be NAME=DTYPE[SIZES], with the batch dimension first, like x=
 export const inputForm = "--input x=float32[N,784]";
 
 export const inputOption = listOption<GivenInput>({
-  description: `Name, dtype and sizes of an input, where the file doesn't say them: x=float32[N,784], the batch dimension first, a name for a size that is free; in the order of forward's arguments`,
+  description: `Name, dtype and sizes of an input, for files without this information: x=float32[N,784], with the batch dimension first and names for free sizes; in the order of forward's arguments`,
   valueHint: "tensor",
   variable: "SCONCE_MODEL_INPUT",
   parse: z.string().transform((text, { addIssue }) => {
