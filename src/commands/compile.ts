@@ -42,15 +42,15 @@ export const compile = command({
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
     const progress = new Progress({ verb: "Compressing" });
-    let isTold = false;
+    let isLogged = false;
     const compiled = await compileExecutable({
       outfile,
       model,
       libtorch: options.libtorch,
       onProgress: (title, doneBytes, totalBytes) => {
-        if (!isTold && options.libtorch === "embedded")
+        if (!isLogged && options.libtorch === "embedded")
           log.info(`Compressing ${title} (${formatBytes(totalBytes)}), once for all executables that have them`);
-        isTold = true;
+        isLogged = true;
         progress.update({ title, doneBytes, totalBytes });
       },
     }).finally(() => progress.end());

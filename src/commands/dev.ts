@@ -12,10 +12,10 @@ import { externalOption } from "./try-out/external-option.ts";
  * Options of `serve` without a use for a changing folder: isolation, persistent predictions, replicas, packaged files.
  */
 const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
-const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...kept } = others;
+const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...shared } = others;
 
 /** Listens on loopback by default: a model under development should not be public. */
-const options = { ...kept, host: option({ ...host, default: "127.0.0.1" }) };
+const options = { ...shared, host: option({ ...host, default: "127.0.0.1" }) };
 
 const fixed = {
   verify: false,

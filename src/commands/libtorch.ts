@@ -140,15 +140,15 @@ function list(folder: string): void {
 function remove(folder: string, version: string | undefined): void {
   if (version === undefined) throw new SconceError("usage", "missing argument VERSION (see --help)");
   const isMeant = ({ name }: InstalledLibtorch) => name === version || name.split(/[+-]/, 1)[0] === version;
-  const gone = installedLibtorchs(folder).filter(isMeant);
-  if (gone.length === 0) {
+  const matching = installedLibtorchs(folder).filter(isMeant);
+  if (matching.length === 0) {
     const there = installedLibtorchs(folder).map(({ name }) => name);
     throw new SconceError(
       "usage",
       `no libtorch ${version} is installed in ${folder}: there is ${there.join(", ") || "none"}`,
     );
   }
-  for (const { name, folder } of gone) {
+  for (const { name, folder } of matching) {
     const bytes = sizeOf(folder);
     rmSync(folder, { recursive: true });
     console.log(`Removed ${name}: ${formatBytes(bytes)}`);

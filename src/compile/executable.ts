@@ -130,10 +130,10 @@ async function packed(
     const librariesSize = await Bun.write(path, Bun.file(own.path));
     return { libraries: { ...own, path }, librariesSize };
   }
-  const kept = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
     // The addon alone compresses quickly and needs no cache.
-    cacheFolder: hasLibtorch && kept !== undefined ? secureFolder(kept) : folder,
+    cacheFolder: hasLibtorch && cache !== undefined ? secureFolder(cache) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };

@@ -80,8 +80,8 @@ async function locate(
 
 /** A user without a home gets a temporary private folder for this run. Child processes find it by the variable. */
 async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
-  const kept = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
-  if (kept !== undefined) return new LibraryCache(kept);
+  const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
+  if (location !== undefined) return new LibraryCache(location);
   const { path } = await makeRunFolder();
   process.env.SCONCE_CACHE_DIR = path;
   return new LibraryCache(path);

@@ -86,8 +86,8 @@ export class LibraryCache {
     try {
       using _lock = await lock(home);
       sweep(home);
-      const kept = pack && folderOf(home, pack);
-      const folders = named(home, finished).filter((folder) => folder !== kept);
+      const current = pack && folderOf(home, pack);
+      const folders = named(home, finished).filter((folder) => folder !== current);
       const bytes = folders.reduce((sum, folder) => sum + sizeOf(folder), 0);
       for (const folder of folders) rmSync(folder, { recursive: true });
       return { folders, bytes };

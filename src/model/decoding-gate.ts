@@ -18,7 +18,7 @@ interface Waiting extends InRing<Waiting> {
 
 export class ByteGate {
   readonly #now: () => number;
-  #room: PictureRoom;
+  #budget: PictureRoom;
   readonly #waiting = new Ring<Waiting>();
   #bytes = 0;
   /** Number of running tasks. */
@@ -28,7 +28,7 @@ export class ByteGate {
 
   constructor(maxBytes: number, now = () => performance.now()) {
     this.#now = now;
-    this.#room = this.#ownRoom(maxBytes);
+    this.#budget = this.#defaultBudget(maxBytes);
   }
 
   /** Bytes of running tasks, and the number of waiting tasks. */
@@ -38,7 +38,7 @@ export class ByteGate {
 
   /** Limit for a single task. */
   get maxTaskBytes(): number {
-    return this.#room.maxBytes;
+    return this.#budget.maxBytes;
   }
 
   /** Milliseconds without a start or end of a task, while tasks are running. */
@@ -48,10 +48,10 @@ export class ByteGate {
 
   /** Switches to another memory budget; bytes of running tasks move with it. @returns a function that switches back */
   countIn(room: PictureRoom): () => void {
-    const before = this.#room;
+    const before = this.#budget;
     this.#moveTo(room);
     return () => {
-      if (this.#room === room) this.#moveTo(before);
+      if (this.#budget === room) this.#moveTo(before);
     };
   }
 
@@ -70,7 +70,7 @@ export class ByteGate {
       this.#running -= 1;
       this.#movedAtMs = this.#now();
       this.#bytes -= bytes;
-      this.#room.count(-bytes);
+      this.#budget.count(-bytes);
       this.#next();
     }
   }
@@ -90,7 +90,7 @@ export class ByteGate {
     const waiting: Waiting = { bytes, begin, ring: undefined, before: undefined, after: undefined };
     this.#waiting.add(waiting);
     signal?.addEventListener("abort", leave, { once: true });
-    this.#room.onceRoom(this.#next);
+    this.#budget.onceRoom(this.#next);
     return promise;
   }
 
@@ -98,11 +98,11 @@ export class ByteGate {
     this.#running += 1;
     this.#movedAtMs = this.#now();
     this.#bytes += bytes;
-    this.#room.count(bytes);
+    this.#budget.count(bytes);
   }
 
   #hasRoom(bytes: number): boolean {
-    return this.#running === 0 || this.#room.hasRoom(bytes);
+    return this.#running === 0 || this.#budget.hasRoom(bytes);
   }
 
   /**
@@ -111,7 +111,7 @@ export class ByteGate {
   readonly #next = (): void => {
     for (let first = this.#waiting.first; first !== undefined; first = this.#waiting.first) {
       if (!this.#hasRoom(first.bytes)) {
-        this.#room.onceRoom(this.#next);
+        this.#budget.onceRoom(this.#next);
         return;
       }
       this.#waiting.delete(first);
@@ -121,8 +121,8 @@ export class ByteGate {
   };
 
   #moveTo(room: PictureRoom): void {
-    this.#room.count(-this.#bytes);
-    this.#room = room;
+    this.#budget.count(-this.#bytes);
+    this.#budget = room;
     room.count(this.#bytes);
     this.#next();
   }
@@ -131,7 +131,7 @@ export class ByteGate {
    * The default budget of a process without a shared one. `onceRoom` does nothing, because every finished task calls
    * `#next`.
    */
-  #ownRoom(maxBytes: number): PictureRoom {
+  #defaultBudget(maxBytes: number): PictureRoom {
     return {
       maxBytes: Number.POSITIVE_INFINITY,
       hasRoom: (bytes) => this.#bytes + bytes <= maxBytes,

@@ -69,7 +69,7 @@ export class NativeSession {
   static async open(options: SessionOptions): Promise<NativeSession> {
     const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
     const addon = loadNative();
-    return told(async () => {
+    return withCodedErrors(async () => {
       // Stays open until the weights are loaded. Shared weights are not read again.
       await using file = await openNativeFile(share === undefined ? path : "", addon);
       const program = share === undefined ? readProgram(file.path) : undefined;
@@ -104,7 +104,7 @@ export class NativeSession {
    * `run_failed`, `out_of_memory`, or `session_closed`.
    */
   run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
-    return told(async () => {
+    return withCodedErrors(async () => {
       const packed = this.#packer.pack(batch);
       return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
     });
@@ -117,7 +117,7 @@ export class NativeSession {
    * `weights_invalid` (the result has no JavaScript form), `out_of_memory`, or `session_closed`.
    */
   call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
-    return told(async () => this.#addon.call(this.#handle, method, args));
+    return withCodedErrors(async () => this.#addon.call(this.#handle, method, args));
   }
 
   /**
@@ -158,7 +158,7 @@ export class NativeSession {
   /** Takes effect between two batches. */
   setThreads(threads: number): Promise<void> {
     this.#threads = threads;
-    return told(async () => this.#addon.setThreads(this.#handle, threads));
+    return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));
   }
 
   /** Rejects pending batches, lets the running one finish, then frees the weights. May be called again. */
@@ -264,7 +264,7 @@ export function torchVersion(): string {
 }
 
 /** Runs a task and converts the addon's errors. */
-async function told<T>(task: () => Promise<T>): Promise<T> {
+async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
   try {
     return await task();
   } catch (error) {

@@ -103,9 +103,9 @@ export const GUARDS_KEY = "sconce_guards";
  */
 export function readGuards(path: string): ProgramGuards | undefined {
   const text = Archive.open(path)?.text(/_metadata\.json$/);
-  const kept = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
-  if (kept === undefined) return undefined;
-  return explained(path, () => programGuards(guardSource.parse(parseExactly(kept))));
+  const guards = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
+  if (guards === undefined) return undefined;
+  return explained(path, () => programGuards(guardSource.parse(parseExactly(guards))));
 }
 
 const metadata = z.looseObject({ [GUARDS_KEY]: z.string() });

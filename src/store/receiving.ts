@@ -88,8 +88,8 @@ export async function stageReceived(
   const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
     const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
     // Verifying a local blob is cheaper than downloading it.
-    const kept = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
-    staged.push(kept ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
+    const isStored = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
+    staged.push(isStored ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
   };
   // The config comes first: if this version of sconce cannot serve the model, the layers are not downloaded.
   await receive(manifest.config, "its config", options.signal);

@@ -238,8 +238,8 @@ export class ModelStore {
     const own = generatedTag(found.digest);
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
     // The generated tag alone does not keep a model: removing the last user-given tag removes it too.
-    const gone = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
-    for (const entry of gone) index.delete(entry);
+    const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
+    for (const entry of removedEntries) index.delete(entry);
     let freedBytes = 0;
     try {
       index.write();
@@ -253,8 +253,8 @@ export class ModelStore {
     }
     const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
     return {
-      removed: gone.map(nameOf),
-      left: ofModel.filter((entry) => !gone.includes(entry)).map(nameOf),
+      removed: removedEntries.map(nameOf),
+      left: ofModel.filter((entry) => !removedEntries.includes(entry)).map(nameOf),
       freedBytes: freedBytes + this.#collect(index),
     };
   }
@@ -293,12 +293,12 @@ export class ModelStore {
     return true;
   }
 
-  /** Removes unreferenced blobs except `kept`, and returns the freed bytes. The caller holds the lock. */
-  #collect(index: IndexFile, kept?: string): number {
+  /** Removes unreferenced blobs except `exceptDigest`, and returns the freed bytes. The caller holds the lock. */
+  #collect(index: IndexFile, exceptDigest?: string): number {
     const needed = referencedDigests(this.#blobs, index.descriptors);
     // An unreadable manifest may refer to any blob, so none is removed.
     if (!needed) return 0;
-    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== kept);
+    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== exceptDigest);
     return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
   }
 

@@ -32,13 +32,13 @@ export async function verifyLayers(
   { layers, lacking }: PackagedModel,
   { blobs, home, known, onProgress, signal }: VerifyOptions & { readonly blobs: Blobs; readonly home: string },
 ): Promise<Stamps> {
-  const right: Stamps = { ...readStamps(home), ...known };
+  const verified: Stamps = { ...readStamps(home), ...known };
   const stamps: Record<string, string> = {};
   let isAllKnown = true;
   for (const layer of layers.filter((one) => !lacking.includes(one))) {
     // The stamp is taken before the read, so a write during the read changes it.
     const stamp = stampOf(layer.path);
-    if (stamp === undefined || right[layer.digest] !== stamp) {
+    if (stamp === undefined || verified[layer.digest] !== stamp) {
       isAllKnown = false;
       await blobs.verify(layer, {
         signal,
@@ -75,7 +75,7 @@ function remember(stamps: Stamps, blobs: Blobs, home: string): void {
     using lock = tryLock(join(home, ".lock"));
     if (lock === undefined) return;
     const all = Object.entries({ ...readStamps(home), ...stamps });
-    const kept = all.filter(([digest]) => existsSync(blobs.path(digest)));
-    replaceFile(join(home, fileName), JSON.stringify(Object.fromEntries(kept)));
+    const existing = all.filter(([digest]) => existsSync(blobs.path(digest)));
+    replaceFile(join(home, fileName), JSON.stringify(Object.fromEntries(existing)));
   } catch {}
 }

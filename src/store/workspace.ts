@@ -11,12 +11,12 @@ const lockName = "lock";
 export class Workspace implements Disposable {
   readonly folder: string;
   readonly #lock: FileLock | undefined;
-  readonly #isKept: boolean;
+  readonly #isResumable: boolean;
 
-  private constructor(folder: string, lock: FileLock | undefined, isKept: boolean) {
+  private constructor(folder: string, lock: FileLock | undefined, isResumable: boolean) {
     this.folder = folder;
     this.#lock = lock;
-    this.#isKept = isKept;
+    this.#isResumable = isResumable;
   }
 
   /**
@@ -49,7 +49,7 @@ export class Workspace implements Disposable {
 
   [Symbol.dispose](): void {
     // A resumable folder may only be removed under the store's lock: another process could be opening it.
-    if (!this.#isKept) rmSync(this.folder, { recursive: true, force: true });
+    if (!this.#isResumable) rmSync(this.folder, { recursive: true, force: true });
     this.#lock?.release();
   }
 

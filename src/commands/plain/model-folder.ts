@@ -30,14 +30,14 @@ interface PreparedFolder extends Disposable {
 /** The given folder. For a weights file, a temporary folder is written and removed on disposal; --eject keeps it. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
   const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
-  const kept = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
+  const permanent = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${missingFile(given)}; expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
       throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
     await modelStore.prepareLibraries();
-    return kept(resolve(given));
+    return permanent(resolve(given));
   }
   if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
   await modelStore.prepareLibraries();
@@ -46,7 +46,7 @@ export async function modelFolder(given: string, options: PlainChoices): Promise
     await checkEmpty(resolve(eject), eject);
     const { files, fixedRows } = await writeModelOf(given, resolve(eject), plain);
     log.info(`Wrote ${eject}: ${files.join(", ")}`);
-    return kept(resolve(eject), fixedRows);
+    return permanent(resolve(eject), fixedRows);
   }
   const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
   const remove = () => rmSync(path, { recursive: true, force: true });

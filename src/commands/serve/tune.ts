@@ -68,10 +68,10 @@ export async function tuneModel(packaged: PackagedModel, config: ServeConfig): P
 }
 
 function progress(): (round: number, best: Tuned) => void {
-  let toldAtMs = performance.now();
+  let loggedAtMs = performance.now();
   return (round, best) => {
-    if (performance.now() - toldAtMs < PROGRESS_MS) return;
-    toldAtMs = performance.now();
+    if (performance.now() - loggedAtMs < PROGRESS_MS) return;
+    loggedAtMs = performance.now();
     log.info(`Round ${round}: ${flagsOf(best)} leads with ${formatNumber(best.throughput)} items a second`);
   };
 }

@@ -11,7 +11,7 @@ const GRACE_MS = 500;
 
 export class TimeLimit implements Disposable {
   readonly #limitMs: number;
-  readonly #beside = new DeadlineThread();
+  readonly #watchdog = new DeadlineThread();
   #calls = 0;
 
   constructor(limitMs: number) {
@@ -34,19 +34,19 @@ export class TimeLimit implements Disposable {
   async call<T>(name: string, task: () => Awaitable<T>): Promise<T> {
     const call = this.#calls++;
     const fault = `${name} did not return within ${this.#limitMs / 1000} s (--timeout)`;
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new SconceError("model_invalid", fault)), this.#limitMs);
+    const timedOut = Promise.withResolvers<never>();
+    const timer = setTimeout(() => timedOut.reject(new SconceError("model_invalid", fault)), this.#limitMs);
     const line = lastLine(fault, "model_invalid", this.#limitMs);
-    this.#beside.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
+    this.#watchdog.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
     try {
-      return await Promise.race([task(), late.promise]);
+      return await Promise.race([task(), timedOut.promise]);
     } finally {
       clearTimeout(timer);
-      this.#beside.callOff(call);
+      this.#watchdog.callOff(call);
     }
   }
 
   [Symbol.dispose](): void {
-    this.#beside[Symbol.dispose]();
+    this.#watchdog[Symbol.dispose]();
   }
 }
