@@ -1,4 +1,4 @@
-// The addon's exports. src/native/binding.ts types them; nothing else calls them.
+// Exports of the addon, typed in src/native/addon.ts, the only file that loads it.
 #include <dlfcn.h>
 #include <napi.h>
 #include <torch/version.h>
@@ -93,7 +93,9 @@ int threads_from_js(const Napi::Value& value) {
   return static_cast<int>(threads);
 }
 
-/** A function for JS; whatever `body` throws becomes a JS exception with a code, and where it gives nothing JS gets `undefined`. */
+/**
+ * Wraps a function for JS. Exceptions of `body` become JS exceptions with a code; a null result becomes `undefined`.
+ */
 template <napi_value (*body)(napi_env, napi_callback_info)>
 napi_value guarded(napi_env env, napi_callback_info info) noexcept {
   try {
@@ -105,7 +107,7 @@ napi_value guarded(napi_env env, napi_callback_info info) noexcept {
       napi_throw(env, error_to_js(env, current_error("run_failed")));
     }
   } catch (...) {
-    // There is too little memory for the error; or a Worker is being terminated, which takes none.
+    // Out of memory while making the error; or a terminating Worker, which accepts no exceptions.
     napi_throw_error(env, "run_failed", "the error could not be told");
   }
   return nullptr;
@@ -125,7 +127,10 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/** open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, keepMs, pack}) → Promise of a session. */
+/**
+ * open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, keepMs, pack}) → Promise
+ * of a session.
+ */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
   const auto given = Napi::Value(env, argument).As<Napi::Object>();
@@ -148,7 +153,7 @@ napi_value Open(napi_env env, napi_callback_info info) {
   return host_of(env)->open(std::move(options));
 }
 
-/** The memory of a typed array of this type. */
+/** Memory of a typed array; throws if it has another element type. */
 std::pair<void*, size_t> memory_of(napi_env env, napi_value array, napi_typedarray_type expected) {
   napi_typedarray_type type;
   size_t length;
@@ -165,7 +170,7 @@ PackedBatch packed_from_js(napi_env env, napi_value given) {
           member_of(env, given, "data")};
 }
 
-/** A job for an open session. */
+/** Creates a job for an open session. */
 std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
   auto job = std::make_unique<Job>(kind);
   job->session = session_from_js(env, session);
@@ -190,7 +195,7 @@ napi_value Stack(napi_env env, napi_callback_info info) {
   return stacked_to_js(env, stacker, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given));
 }
 
-/** call(session, method, arguments) → Promise of what the method gives. */
+/** call(session, method, arguments) → Promise of the result. */
 napi_value Call(napi_env env, napi_callback_info info) {
   const auto [handle, method, given] = arguments_of<3>(env, info);
   auto job = job_for(env, handle, Job::Kind::call);
@@ -206,17 +211,17 @@ napi_value Call(napi_env env, napi_callback_info info) {
 }
 
 /**
- * loadOperators(path): loads a library that registers operators with libtorch, for as long as the process lives. The same operators must
- * not be loaded twice: libtorch refuses with what ends the process.
+ * loadOperators(path): loads a library that registers operators with libtorch, and never unloads it. The caller must
+ * not load the same operators twice: libtorch's error would end the process.
  */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
-  // What it needs of libtorch it finds in this process.
+  // The library's references to libtorch resolve within this process.
   if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
   return nullptr;
 }
 
-/** createMemoryFile() → its descriptor. */
+/** createMemoryFile() → file descriptor. */
 napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
   return Napi::Number::New(env, create_memory_file());
 }
@@ -240,7 +245,7 @@ napi_value SetThreads(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** close(session) → Promise that is fulfilled once the weights are freed. */
+/** close(session) → Promise, fulfilled once the weights are freed. */
 napi_value Close(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   auto job = std::make_unique<Job>(Job::Kind::close);
@@ -257,7 +262,7 @@ napi_value KeepsState(napi_env env, napi_callback_info info) {
   return Napi::Boolean::New(env, session_from_js(env, handle)->weights()->keeps_state());
 }
 
-/** mostRows(session): see Weights; Infinity where they say nothing. */
+/** mostRows(session): see Weights; Infinity without a limit. */
 napi_value MostRows(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   const auto rows = session_from_js(env, handle)->weights()->most_rows();
@@ -296,8 +301,8 @@ napi_value keep_host(napi_env env, napi_callback_info) {
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  // Compiled packages trust their inputs: one of another shape or dtype would be read beyond its memory. This makes them
-  // check; each package reads it at its first run. Whoever has set it has decided.
+  // Compiled packages do not check their inputs by default: a wrong shape or dtype would read beyond the memory. This
+  // variable turns the check on; a package reads it at its first run. An existing value is kept.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
   guarded<keep_host>(env, nullptr);
   const auto add = [&](const char* name, napi_callback callback) {

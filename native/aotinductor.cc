@@ -1,4 +1,4 @@
-// AOTInductor packages (.pt2): compiled code, which trusts its inputs unless it is told to check them.
+// AOTInductor packages (.pt2): compiled code, which only checks its inputs when configured to.
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace sconce {
 namespace {
 
-/** Result[k] is the declared input that goes into the package's k-th slot. */
+/** Result[k] is the index of the declared input for the package's k-th slot. */
 std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::string>& inputs) {
   const std::string both = "the package takes " + std::to_string(spec.positional_inputs) + " inputs by order and " +
                            names_text(spec.named_inputs) + " by name, the model declares the inputs " +
@@ -77,7 +77,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // Where all arguments have the same first size that is taken for a batch, which may be filled up.
+    // If all arguments have the same first size, it is taken as the batch, which may be padded.
     const auto outputs = rows > 0 ? run_slots(std::move(slots), rows) : loader_.boxed_run(std::move(slots));
     if (outputs.size() == 1) return value_from_tensor(outputs[0], method);
     ValueList list;
@@ -89,7 +89,7 @@ class AotInductor final : public Weights {
   std::optional<int64_t> most_rows() const override { return source_.most_rows; }
 
  private:
-  /** Runs a batch, filled up to the rows that the package turns out to ask for. */
+  /** Runs a batch. If the package demands more rows, pads the batch and remembers the number. */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
       return run_filled(slots, rows, min_rows_.load());
@@ -101,16 +101,16 @@ class AotInductor final : public Weights {
     }
   }
 
-  /** Packages may be compiled for batches of at least two rows, or of one size. */
+  /** Pads the batch: a package may require at least two rows, or exactly one batch size. */
   std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& given, int64_t rows, int64_t min_rows) {
     auto outputs = loader_.boxed_run(filled_batch(given, rows, min_rows));
     cut_batch(outputs, min_rows, rows);
     return outputs;
   }
 
-  /** How many rows the package's own check of its inputs asks for; 0 where something else is wrong. */
+  /** Number of rows that the package's input check demands; 0 for any other error. */
   static int64_t wanted_rows(const std::string& message) {
-    // Not by std::regex, which takes three seconds to compile.
+    // std::regex would take three seconds to compile.
     for (const char* check : {"dim value is too small at 0, expected it to be >= ", "unmatched dim value at 0, expected: "}) {
       const auto at = message.find(check);
       if (at != std::string::npos) return std::atoll(message.substr(at + std::strlen(check), 9).c_str());
@@ -118,7 +118,7 @@ class AotInductor final : public Weights {
     return 0;
   }
 
-  /** Puts the declared name in the place of the package's `input_handles[k]`. */
+  /** Replaces the package's `input_handles[k]` by the declared name. */
   CodedError explained(const std::string& message) const {
     const auto at = message.find("input_handles[");
     size_t slot = slots_.size();

@@ -15,7 +15,7 @@ namespace sconce {
 namespace {
 
 constexpr size_t kMinBufferBytes = 4096;
-/** Numbers of a tensor before its sizes: see PackedBatch. */
+/** Number of values before a tensor's sizes: see PackedBatch. */
 constexpr std::ptrdiff_t kHeadLength = 4;
 
 [[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {
@@ -28,7 +28,7 @@ std::string shape_text(const char* dtype, const double* sizes, size_t rank) {
   return dtype + names_text(texts);
 }
 
-/** Writes `count` copies of an element of `bytes` bytes. */
+/** Writes `count` copies of an element with `bytes` bytes. */
 void fill(char* to, int64_t count, const char* element, size_t bytes) {
   if (std::all_of(element, element + bytes, [](char byte) { return byte == 0; })) {
     std::memset(to, 0, count * bytes);
@@ -37,7 +37,10 @@ void fill(char* to, int64_t count, const char* element, size_t bytes) {
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, element, bytes);
 }
 
-/** Copies a row-major block of `from` sizes into the corner of one of `to` sizes, and fills the rest by dimension. */
+/**
+ * Copies a row-major block of sizes `from` into the corner of a block of sizes `to`, and pads the rest with each
+ * dimension's fill value.
+ */
 struct PaddedCopy {
   size_t bytes;
   const double* from;
@@ -149,7 +152,7 @@ void Stacker::read(napi_env env, int64_t rows, const PackedBatch& packed) {
   for (int64_t item = 0; item < rows; ++item) {
     std::fill(item_sizes_.begin(), item_sizes_.end(), -1);
     for (const auto& spec : specs_) {
-      // Written so that NaN is refused as well.
+      // The comparisons also refuse NaN.
       const bool complete = end - meta >= kHeadLength && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
                             meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - kHeadLength) && is_size(meta[3]);
       if (!complete) refuse(item, spec, "expected a tensor with a dtype, a shape and data");

@@ -1,4 +1,4 @@
-// The stacked inputs of one batch in memory of the addon's own.
+// Stacks the inputs of a batch into the addon's memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,34 +14,33 @@
 
 namespace sconce {
 
-/** One tensor of a whole batch in a pool's memory: contiguous; `shape` begins with the number of items. */
+/** A tensor of a whole batch: contiguous memory from a pool; `shape` begins with the number of items. */
 struct HostTensor {
   c10::Storage storage;
   std::vector<int64_t> shape;
   c10::ScalarType type;
 
-  /** A tensor over the storage; cheap, nothing is copied. */
+  /** A tensor view of the storage, without a copy. */
   at::Tensor tensor() const;
 };
 
 struct Batch {
   int64_t rows = 0;
-  /** Padded. */
+  /** Stacked and padded. */
   std::vector<HostTensor> inputs;
 };
 
 /**
- * Keeps the memory of past batches for the next ones: fresh pages cost more than the copy into them.
- * It is bounded in bytes too, as a few large batches would hold much of it for a while. The bound has room
- * for the batch that runs and the one committed ahead, each of 64 pictures of 3 × 400 × 400 float32 (117 MiB);
- * a larger batch gets fresh pages each time. Any thread may call it.
+ * Reuses the memory of past batches, because touching fresh pages costs more than the copy into them. Limited by count
+ * and bytes. The byte limit fits the running batch and the next one, each with 64 images of 3 × 400 × 400 float32 (117
+ * MiB); larger batches always get fresh pages. Thread-safe.
  */
 class BufferPool {
  public:
-  /** From now on buffers are pinned: the device reads and writes them by itself. Comes before all else. */
+  /** Uses pinned memory for all later buffers, so that the device can access them directly. Call this first. */
   void use_pinned_memory();
   c10::Storage take(size_t bytes);
-  /** Takes a buffer back, unless someone (weights that keep their input, say) still refers to it. */
+  /** Takes back a buffer, unless something still refers to it, such as weights that keep an input. */
   void give(c10::Storage&& storage);
   void clear();
 
@@ -51,40 +50,40 @@ class BufferPool {
   static constexpr size_t kMaxBytes = size_t{256} << 20;
   c10::DataPtr (*allocate_)(size_t bytes) = pageable_memory;
   std::mutex mutex_;
-  std::vector<c10::Storage> free_;  // the one given back longest ago first
+  std::vector<c10::Storage> free_;  // oldest first
   size_t bytes_ = 0;                // of free_
 };
 
-/** The tensors of a batch as JS hands them over, item after item; valid until control goes back to JS. */
+/** Tensors of a batch as passed from JS, item after item. Valid until control returns to JS. */
 struct PackedBatch {
-  /** Of each tensor: its dtype's code, its rank, where it begins in `bytes` (or -1), its count of elements, its sizes. */
+  /** For each tensor: dtype code, rank, offset in `bytes` (or -1), number of elements, sizes. */
   const double* meta;
   size_t meta_length;
-  /** Small tensors. */
+  /** Data of small tensors. */
   const char* bytes;
   size_t bytes_length;
-  /** An array of typed arrays: the tensors that are not in `bytes`. */
+  /** Array of typed arrays, for the tensors outside `bytes`. */
   napi_value data;
 };
 
-/** Gives the memory of a stacked input, of at least so many bytes; asked once for each input, in order. */
+/** Allocates at least `bytes` for a stacked input; called once per input, in order. */
 using Allocate = std::function<c10::Storage(size_t bytes)>;
 
-/** Reads items off JS values and stacks them. Used on the JS thread only. */
+/** Reads items from JS values and stacks them. For the JS thread only. */
 class Stacker {
  public:
   explicit Stacker(std::vector<TensorSpec> specs);
 
   /**
-   * Copies `rows` items, of which each has a tensor for each declared name, in their order.
-   * Throws `tensor_invalid`, naming item, input, and what was expected and given.
+   * Copies `rows` items, each with a tensor for every declared name, in order. Throws `tensor_invalid`, naming item,
+   * input, expected and received value.
    */
   Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate);
 
   const std::vector<TensorSpec>& specs() const { return specs_; }
 
  private:
-  /** One tensor of one item, as JS holds it; valid until control goes back to JS. */
+  /** A tensor of one item in JS memory; valid until control returns to JS. */
   struct Source {
     const char* data;
     size_t elements;
@@ -99,10 +98,10 @@ class Stacker {
   std::vector<TensorSpec> specs_;
   std::vector<std::vector<std::array<char, 8>>> fills_;
   int symbols_;
-  // Scratch of one call; kept, so that a batch costs no allocation.
+  // Scratch space, reused so that a batch needs no allocation.
   std::vector<Source> sources_;
-  std::vector<int64_t> batch_sizes_;  // by symbol: the size of the batch so far, -1 before the first item
-  std::vector<int64_t> item_sizes_;   // by symbol: the size in the item at hand
+  std::vector<int64_t> batch_sizes_;  // by symbol: size in the batch so far, -1 before the first item
+  std::vector<int64_t> item_sizes_;   // by symbol: size in the current item
 };
 
 }  // namespace sconce

@@ -1,4 +1,4 @@
-// How much memory batches need, and when that has become less.
+// Decides when unused batch memory should be freed.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace sconce {
 
 /**
- * Memory that batches have needed is kept for the next ones. This tells when it should be let go of: when for a whole
- * period no batch needed half as much as the largest since that was done the last time.
+ * Batch memory is kept for later batches. It should be freed after a whole period in which no batch needed half of the
+ * maximum since the last release.
  */
 class BatchNeed {
  public:
@@ -18,10 +18,10 @@ class BatchNeed {
 
   explicit BatchNeed(std::chrono::milliseconds period) : period_(period) {}
 
-  /** A batch had so many bytes. */
+  /** Records a batch of `bytes` bytes. */
   void ran(size_t bytes) { latest_ = std::max(latest_, bytes); }
 
-  /** To be asked when a period may have ended; true once for each time that less was needed. */
+  /** Call when a period may have ended. Returns true once each time the need has fallen. */
   bool fell(Clock::time_point now) {
     if (now < ends_) return false;
     ends_ = now + period_;
@@ -31,17 +31,17 @@ class BatchNeed {
     return is_less;
   }
 
-  /** Whether there is something that may be let go of. */
+  /** Whether any memory may be held. */
   bool is_there() const { return kept_ > 0 || latest_ > 0; }
 
-  /** When to ask again. */
+  /** End of the current period. */
   Clock::time_point ends() const { return ends_; }
 
  private:
   std::chrono::milliseconds period_;
   Clock::time_point ends_;
-  size_t latest_ = 0;  // of this period
-  size_t kept_ = 0;    // of those before
+  size_t latest_ = 0;  // maximum of this period
+  size_t kept_ = 0;    // maximum of earlier periods
 };
 
 }  // namespace sconce

@@ -20,7 +20,7 @@ using torch::jit::Node;
 
 bool is_false(const Node* node, const char* name) { return constant_argument(node, name) == c10::IValue(false); }
 
-/** The scale and the shift of each channel, in float64. */
+/** Scale and shift of each channel, in float64. */
 struct Norm {
   at::Tensor scale;
   at::Tensor shift;
@@ -33,7 +33,7 @@ bool is_batch_norm(const Node* node) {
   return (kind == "aten::batch_norm" || kind == "aten::native_batch_norm") && is_false(node, "training");
 }
 
-/** A tensor with one number for each channel. */
+/** Whether the value is a tensor with one number per channel. */
 bool is_by_channel(const std::optional<c10::IValue>& value, int64_t channels, at::ScalarType type) {
   if (!value || !value->isTensor()) return false;
   const auto& tensor = value->toTensor();
@@ -56,7 +56,7 @@ std::optional<Norm> norm_of(const Node* node, int64_t channels, at::ScalarType t
   return Norm{scale, shift, type};
 }
 
-/** A layer with constant weights, the outputs first, before a batch norm. */
+/** A layer with constant weights (outputs as first dimension) before a batch norm. */
 struct NormedLayer {
   Node* node;
   at::Tensor weight;
@@ -88,7 +88,7 @@ std::optional<NormedLayer> layer_of(Node* node) {
   return NormedLayer{node, given, bias->toTensor()};
 }
 
-/** Whether nothing else reads the values that the layer gives. */
+/** Whether only the batch norm reads the layer's values; others may read its sizes. */
 bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   const auto& uses = output->uses();
   return std::all_of(uses.begin(), uses.end(), [&](const auto& use) {
@@ -96,7 +96,7 @@ bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   });
 }
 
-/** Whether only the first result of a batch norm is used. */
+/** Whether only the first result of the batch norm is used. */
 bool gives_one(const Node* norm) {
   const auto outputs = norm->outputs();
   return std::all_of(outputs.begin() + 1, outputs.end(), [](const torch::jit::Value* output) { return !output->hasUses(); });
@@ -107,7 +107,7 @@ bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<b
 void fold_into_layer(Node* norm, Ranks& ranks) {
   const auto layer = layer_of(norm->input(0)->node());
   if (!layer || !is_read_by(layer->node->output(), norm) || !gives_one(norm)) return;
-  // An unbatched picture has its channels in dimension 0, the outputs of a linear layer are the last dimension.
+  // An unbatched image has its channels in dimension 0; a linear layer has its outputs in the last dimension.
   if (ranks.of(layer->node->output()) != layer->weight.dim()) return;
   const auto found = norm_of(norm, layer->weight.size(0), layer->weight.scalar_type());
   if (!found) return;

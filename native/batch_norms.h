@@ -1,4 +1,4 @@
-// Batch norms become a part of the layer before them.
+// Folds batch norms into the layer before them.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -11,10 +11,10 @@
 namespace sconce {
 
 /**
- * Folds batch norms into the convolution or linear layer before them, in float64, where constants and ranks prove that the layer's outputs are
- * dimension 1, which the batch norm scales, and that it is not training. Layers of bfloat16 and float16 keep theirs: both round their results.
- *
- * @param input_ranks of the graph's inputs, in their order; none where any rank may be given
+ * Folds batch norms into the preceding convolution or linear layer, in float64. Requires proof, by constants and ranks,
+ * that the batch norm is not training and scales the layer's outputs in dimension 1. Layers of bfloat16 and float16 are
+ * left alone: their layer and batch norm both round.
+ * @param input_ranks ranks of the graph's inputs, in order; none for an unknown rank
  */
 void fold_batch_norms(const std::shared_ptr<torch::jit::Graph>& graph, const std::vector<std::optional<int64_t>>& input_ranks);
 

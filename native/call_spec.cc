@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void fail() { refuse_weights("the package's call specification is not what PyTorch writes"); }
 
-/** As much of JSON as pytree specs hold. Numbers and words are kept as text. */
+/** The subset of JSON in pytree specs. Numbers and keywords are kept as text. */
 struct Json {
   enum class Kind { text, word, array, object } kind = Kind::word;
   std::string text;
@@ -65,7 +65,7 @@ class JsonReader {
         letter = source_[at_++];
         if (letter == 'n') letter = '\n';
         if (letter == 't') letter = '\t';
-        if (letter == 'u') fail();  // names of Python arguments beyond ASCII
+        if (letter == 'u') fail();  // Python arguments with non-ASCII names
       }
       out += letter;
     }
@@ -116,7 +116,7 @@ class JsonReader {
   size_t at_ = 0;
 };
 
-/** A node of a pytree: a leaf (a tensor) or a container of `type` with children. */
+/** A pytree node: a leaf (a tensor), or a container of `type` with children. */
 struct Node {
   std::string type;
   std::vector<std::string> names;
@@ -125,7 +125,7 @@ struct Node {
 };
 
 std::vector<std::string> names_of(const Json& context) {
-  // A dict's keys are written as JSON within a string; OrderedDict and dict alike.
+  // The keys of a dict or OrderedDict are JSON inside a string.
   std::vector<std::string> names;
   if (context.kind == Json::Kind::text && !context.text.empty() && context.text.front() == '[') {
     for (const auto& name : JsonReader(context.text).read().items) names.push_back(name.text);
@@ -147,7 +147,7 @@ Node node_of(const Json& json) {
 }
 
 Node tree_of(const std::string& spec) {
-  // [version, tree]
+  // Format: [version, tree].
   const Json json = JsonReader(spec).read();
   if (json.items.size() != 2) fail();
   return node_of(json.items[1]);

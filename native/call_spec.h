@@ -1,4 +1,4 @@
-// How an AOTInductor package takes its inputs and gives its outputs: the pytree specs that PyTorch writes as JSON.
+// Inputs and outputs of an AOTInductor package, from the pytree specs that PyTorch writes as JSON.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 namespace sconce {
 
 struct CallSpec {
-  /** Inputs without a name come first, in the order of the positional arguments. */
+  /** Positional inputs come first, in argument order. */
   size_t positional_inputs = 0;
   std::vector<std::string> named_inputs;
   size_t outputs = 0;
-  /** The keys of a dict or the fields of a NamedTuple in their order; empty where outputs go by order. */
+  /** Keys of a dict, or fields of a NamedTuple, in order; empty for unnamed outputs. */
   std::vector<std::string> output_names;
 };
 
-/** Throws `weights_invalid` where the specs cannot be read or nest deeper than sconce's tensors do. */
+/** Throws `weights_invalid` for unreadable specs, and for nested tensors. */
 CallSpec parse_call_spec(const std::string& inputs, const std::string& outputs);
 
 }  // namespace sconce

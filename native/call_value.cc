@@ -14,7 +14,7 @@ namespace {
   throw CodedError("tensor_invalid", where + ": expected " + type->annotation_str() + ", received " + given);
 }
 
-/** Whole numbers up to here are exact as a double. */
+/** Largest integer up to which every integer is exact as a double. */
 constexpr double kMaxWhole = 9007199254740992.0;
 
 bool is_whole(double number) { return std::trunc(number) == number && std::fabs(number) <= kMaxWhole; }
@@ -133,7 +133,7 @@ Value value_from_tensor(const at::Tensor& tensor, const std::string& where) {
     throw CodedError("weights_invalid", where + " gave " + tensor_text(tensor.scalar_type(), tensor.sizes()) +
                                             ", a dtype that sconce lacks");
   }
-  // A copy in any case: the next call may write into a tensor that the module keeps.
+  // Always a copy: the next call may overwrite a tensor that the module keeps.
   auto own = tensor.detach().resolve_neg().to(c10::kCPU, tensor.scalar_type(), false, true, c10::MemoryFormat::Contiguous);
   return {std::move(own)};
 }

@@ -1,4 +1,4 @@
-// Values between JavaScript and C++; everything here is for the JS thread.
+// Conversion of values between JavaScript and C++, for the JS thread only.
 #include <cstring>
 
 #include <ATen/ops/empty.h>
@@ -71,7 +71,7 @@ at::Tensor tensor_from_js(napi_env env, napi_value value, const std::string& whe
   return tensor;
 }
 
-/** Deeper lists are no arguments of a method; a list that contains itself has no end. */
+/** Methods take no deeper lists, and the limit stops lists that contain themselves. */
 constexpr int kMaxDepth = 64;
 
 ValueList list_from_js(napi_env env, napi_value value, const std::string& where, int depth) {
@@ -97,7 +97,7 @@ int64_t whole_from_js(napi_env env, napi_value value, const std::string& where) 
 }
 
 napi_value tensor_to_js(napi_env env, at::Tensor& tensor) {
-  const DTypeInfo& info = *info_of(tensor.scalar_type());  // value_from_tensor has looked
+  const DTypeInfo& info = *info_of(tensor.scalar_type());  // checked by value_from_tensor
   napi_value object;
   napi_value dtype;
   check(napi_create_object(env, &object));
@@ -119,7 +119,7 @@ napi_value record_to_js(napi_env env, ValueRecord& record) {
   napi_value object;
   check(napi_create_object(env, &object));
   for (auto& [name, value] : record) {
-    // Defined, not assigned: a key may be "__proto__".
+    // Defines the property instead of assigning, because a key may be "__proto__".
     napi_property_descriptor property{};
     check(napi_create_string_utf8(env, name.c_str(), name.size(), &property.name));
     property.value = value_to_js(env, value);

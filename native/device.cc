@@ -14,13 +14,13 @@ namespace sconce {
 namespace {
 
 /**
- * Loads libtorch_cuda.so where it lies beside libtorch_cpu.so: its initializers register CUDA with libtorch.
- * libtorch asks for its CUDA hooks once and remembers the answer, so this comes before any use of CUDA.
- * Gives why it could not be loaded, or an empty string.
+ * Loads libtorch_cuda.so from the folder of libtorch_cpu.so; its initializers register CUDA with libtorch. libtorch
+ * looks up its CUDA hooks only once, so call this before any use of CUDA. Returns the reason of a failure, or an empty
+ * string.
  */
 const std::string& load_cuda() {
   static const std::string failure = []() -> std::string {
-    // A library of operators that was linked with it has brought it along.
+    // An operator library that links to CUDA may have loaded it already.
     if (c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) return "";
     Dl_info info{};
     void* symbol = reinterpret_cast<void*>(static_cast<at::Context& (*)()>(&at::globalContext));

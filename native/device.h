@@ -1,4 +1,4 @@
-// Devices by name, without CUDA headers: what CUDA needs is reached through c10's device-generic guards.
+// Finds devices by name. Needs no CUDA headers: c10's device-generic guards reach CUDA.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,19 +10,19 @@
 
 namespace sconce {
 
-/** How many CUDA devices can be used; 0 where libtorch has no CUDA or the machine has no driver. Loads libtorch_cuda. */
+/** Number of usable CUDA devices; 0 if libtorch is a CPU build or the machine has no driver. Loads libtorch_cuda. */
 int cuda_device_count();
 
-/** `cpu`, `cuda` or `cuda:N`; throws `device_unavailable` for another word and for a device that is not there. */
+/** `cpu`, `cuda` or `cuda:N`; throws `device_unavailable` for other names and missing devices. */
 c10::Device find_device(const std::string& name);
 
 /**
- * On CUDA the next stream of the device's pool, on the CPU its only one. Who asks keeps it: the caching allocator keeps
- * memory by stream, so work that takes another stream each time holds its memory once for each of them.
+ * On CUDA, the next stream of the device's pool; on the CPU, its only stream. Callers should keep the stream: the
+ * caching allocator holds memory per stream, so changing streams multiplies memory.
  */
 c10::Stream take_stream(c10::Device device);
 
-/** Makes `stream` and its device current in this thread for as long as it lives; does nothing on the CPU. */
+/** Makes `stream` and its device current in this thread during the scope; no effect on the CPU. */
 class DeviceScope {
  public:
   explicit DeviceScope(c10::Stream stream);

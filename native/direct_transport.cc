@@ -1,4 +1,4 @@
-// Batches that stay where they are.
+// The transport for the CPU: batches are not copied.
 #include "transport.h"
 
 namespace sconce {

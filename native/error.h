@@ -1,4 +1,4 @@
-// Errors that carry one of sconce's stable codes, and the way from anything libtorch throws to one of them.
+// Errors with a stable code, and conversion of libtorch's exceptions to them.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -11,7 +11,7 @@
 
 namespace sconce {
 
-/** `code` is one of the ErrorCode words of src/errors.ts; the message is one line for people. */
+/** `code` is an ErrorCode of src/errors.ts; the message is a single line. */
 class CodedError : public std::runtime_error {
  public:
   CodedError(const char* code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -23,10 +23,10 @@ class CodedError : public std::runtime_error {
 
 [[noreturn]] inline void refuse_weights(const std::string& what) { throw CodedError("weights_invalid", what); }
 
-/** The line that tells what happened, out of a message that may hold a TorchScript traceback or a C++ stack. */
+/** Extracts the meaningful line of a message that may contain a TorchScript traceback or C++ stack. */
 std::string meaningful_line(const std::string& message);
 
-/** The exception that is being handled, as a coded error: `fallback` for what has no better code. */
+/** Converts the exception being handled; `fallback` is the code if no better one applies. */
 CodedError current_error(const char* fallback) noexcept;
 
 }  // namespace sconce

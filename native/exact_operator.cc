@@ -33,21 +33,21 @@ bool is_number(TypeKind kind) {
   return kind == TypeKind::BoolType || kind == TypeKind::IntType || kind == TypeKind::FloatType || kind == TypeKind::NumberType;
 }
 
-/** The number as Python hands it to a tensor argument: without dimensions, and of no weight in type promotion. */
+/** Wraps a number as Python does for a tensor argument: no dimensions, no effect on type promotion. */
 at::Tensor wrapped_number(const c10::Scalar& number) {
   auto tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
 
-/** Arguments of a call whose values the operator itself converts: bools for numbers, and numbers for tensors. */
+/** Arguments that the operator must convert itself: bools for numbers, and numbers for tensors. */
 struct Loose {
   std::vector<bool> arguments;
   bool any_number_for_tensor = false;
   bool any() const { return std::find(arguments.begin(), arguments.end(), true) != arguments.end(); }
 };
 
-/** Calls an operator through a schema of its own name, so that TorchScript cannot choose another overload. */
+/** Registers the operator under a new schema with unique name, so that TorchScript cannot choose another overload. */
 std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const Loose& loose) {
   const auto& schema = exact->schema();
   std::string name = schema.name() + "." + schema.overload_name() + ".";
@@ -101,7 +101,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     if (!exact) throw torch::jit::ErrorReport(location) << "libtorch has no operator " << name_;
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
-    // Kernels for a tensor and a number wrap the number in the same way, and packing knows these overloads.
+    // The scalar overload wraps the number in the same way, and layer packing recognizes it.
     if (loose.any_number_for_tensor && has_scalar_form(symbol, overload)) {
       if (const auto scalar = find_operator(symbol, overload == "Tensor" ? "Scalar" : "Scalar_mode")) {
         const Loose of_scalar = adapt(call, scalar->schema());
@@ -130,7 +130,10 @@ class ExactOperator final : public torch::jit::SugaredValue {
     return symbol == c10::aten::add || symbol == c10::aten::sub || symbol == c10::aten::mul || symbol == c10::aten::div;
   }
 
-  /** Gives whole numbers for floats as floats, and finds the values that TorchScript would convert. */
+  /**
+   * Converts integers to floats where the schema wants floats, and finds the values that TorchScript would convert
+   * wrongly.
+   */
   static Loose adapt(Call& call, const FunctionSchema& schema) {
     Loose loose{std::vector<bool>(schema.arguments().size(), false)};
     const auto look = [&](NamedValue& value, std::optional<int> place) {
@@ -154,7 +157,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     return loose;
   }
 
-  /** A list of tensors as the list of optional tensors that the operator takes; nothing for any other argument. */
+  /** Retypes a list of tensors as the list of optional tensors that the operator takes; null for any other argument. */
   static torch::jit::Value* widened(const Call& call, const c10::TypePtr& wanted, torch::jit::Value* given) {
     const auto list = wanted->cast<c10::ListType>();
     const bool takes_none = list && list->getElementType()->kind() == TypeKind::OptionalType;
@@ -163,7 +166,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     return call.graph.insertNode(call.graph.createList(list->getElementType(), given->node()->inputs()))->output();
   }
 
-  /** The node for a call, or nothing where TorchScript would run another overload. */
+  /** Inserts the call's node; null if TorchScript would run another overload. */
   static torch::jit::Node* insert(const Call& call, const Operator& exact) {
     const auto& schema = exact.schema();
     const auto matched = torch::jit::matchSchema(schema, call.location, call.graph, call.given, call.keywords);

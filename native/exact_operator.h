@@ -1,4 +1,4 @@
-// Operators of exported programs in the text that src/native/program-graph.ts writes.
+// Operators of exported programs, for the text that src/native/program-graph.ts writes.
 #pragma once
 
 #include <torch/csrc/jit/frontend/sugared_value.h>
@@ -9,11 +9,10 @@
 namespace sconce {
 
 /**
- * A name that calls one overload of an operator: `aten::add.Tensor`.
- *
- * TorchScript picks overloads by the types of the arguments and turns bools into ints. PyTorch runs the overload that the program names.
- * So calls that TorchScript would change go through an operator that takes the arguments as they are.
- * Calls throw torch::jit::ErrorReport where libtorch lacks the operator or its schema does not take the arguments.
+ * A callable for one overload of an operator, such as `aten::add.Tensor`. TorchScript picks overloads by argument types
+ * and turns bools into ints, while PyTorch runs exactly the overload that the program names. Calls that TorchScript
+ * would change therefore use an operator that takes the arguments unchanged. Calls throw torch::jit::ErrorReport if
+ * libtorch lacks the operator, or the arguments do not match its schema.
  */
 std::shared_ptr<torch::jit::SugaredValue> exact_operator(std::string name);
 

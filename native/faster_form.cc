@@ -7,19 +7,19 @@
 namespace sconce {
 namespace {
 
-/** A layer with more weights waits for memory, in both forms. */
+/** Larger layers are limited by memory bandwidth in both forms. */
 constexpr int64_t MOST_WEIGHTS = 1 << 20;
-/** A run with more products (about 0.5 ms) is long beside the call of oneDNN. */
+/** For longer runs (above about 0.5 ms) the overhead of calling oneDNN does not matter. */
 constexpr int64_t MOST_PRODUCTS = 1 << 24;
-/** Plain weights of all layers of this process. */
+/** Limit of plain weights kept by all layers of this process. */
 constexpr int64_t MOST_PLAIN_BYTES = 32 << 20;
 constexpr size_t MOST_TRIED_SIZES = 256;
 
-/** Of each form, one after the other: weights that were just used are in the processor's cache. */
+/** Runs per form, consecutive so that the weights stay in the processor's cache. */
 constexpr int RUNS_OF_FORM = 6;
-/** The first runs make what later ones use again. */
+/** First runs are slower because of one-time work. */
 constexpr int UNTIMED_RUNS = 2;
-/** Differences below that are noise. */
+/** Smaller differences are noise. */
 constexpr double CLEARLY_FASTER = 0.95;
 
 std::atomic<int64_t> plain_bytes{0};
@@ -63,7 +63,7 @@ void FasterForm::end(const std::vector<int64_t>& sizes, const Turn& turn) {
   if (!is_needed) release();
 }
 
-/** Whether the plain weight is there, too; it is not where there is no room for it. */
+/** Keeps a plain copy of the weight; false when the limit is reached. */
 bool FasterForm::keep(const std::function<at::Tensor()>& plain_weight) {
   if (plain_weight_) return true;
   if (plain_bytes >= MOST_PLAIN_BYTES) return false;

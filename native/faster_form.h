@@ -1,4 +1,4 @@
-// Whether a layer runs faster with packed or with plain weights.
+// Measures whether a layer runs faster with packed or with plain weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,12 +14,13 @@
 namespace sconce {
 
 /**
- * Decides for each size of a layer's input by timing its first runs, some with either form. Small inputs of small layers are
- * tried: to call oneDNN takes longer there than what it saves, which differs between processors. All others run packed.
+ * Times the first runs of each input size with both forms, then uses the faster one. Only small inputs of small layers
+ * are tried: for them the overhead of calling oneDNN can exceed its gain, depending on the processor. All others run
+ * packed.
  */
 class FasterForm {
  public:
-  /** One run: with plain weights if there are some. */
+  /** One run; plain if `plain_weight` is set. */
   struct Turn {
     std::optional<at::Tensor> plain_weight;
     bool is_timed = false;
@@ -28,9 +29,9 @@ class FasterForm {
 
   ~FasterForm();
 
-  /** @param products how many numbers the layer multiplies for this input */
+  /** @param products number of multiplications for this input */
   static bool is_tried(int64_t weights, int64_t products);
-  /** @param sizes of the input, and whatever else matters for how long a run takes */
+  /** @param sizes key of the trial: input sizes, and whatever else affects the time */
   Turn begin(const std::vector<int64_t>& sizes, const std::function<at::Tensor()>& plain_weight);
   void end(const std::vector<int64_t>& sizes, const Turn& turn);
 
@@ -49,7 +50,7 @@ class FasterForm {
   bool keep(const std::function<at::Tensor()>& plain_weight);
   void release();
 
-  /** Sessions that share the weights run side by side. */
+  /** Sessions that share the weights run in parallel. */
   std::mutex mutex_;
   std::map<std::vector<int64_t>, Trial> trials_;
   std::optional<at::Tensor> plain_weight_;

@@ -1,4 +1,4 @@
-// Batches with fewer rows than the weights take.
+// Pads batches that have fewer rows than the weights require.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,10 @@
 
 namespace sconce {
 
-/** Repeats the last row of each tensor until it has `wanted` rows; each has `rows` rows, at least one. */
+/** Repeats the last row of each tensor until it has `wanted` rows. Each tensor has `rows` rows, at least one. */
 std::vector<at::Tensor> filled_batch(const std::vector<at::Tensor>& given, int64_t rows, int64_t wanted);
 
-/** Cuts the tensors that have `filled` rows to `rows`. */
+/** Cuts tensors with `filled` rows back to `rows`. */
 void cut_batch(std::vector<at::Tensor>& outputs, int64_t filled, int64_t rows);
 
 }  // namespace sconce

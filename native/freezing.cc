@@ -36,7 +36,7 @@ bool holds_tensors(const c10::TypePtr& type) {
   return std::any_of(inner.begin(), inner.end(), holds_tensors);
 }
 
-/** Constants take no gradients. */
+/** Detaches the tensor: constants must not require gradients. */
 c10::IValue as_constant(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().requires_grad() ? c10::IValue(value.toTensor().detach()) : value;
 }
@@ -61,10 +61,10 @@ class Freezer {
   }
 
  private:
-  /** An attribute of a module: attributes of one type are others in each module that has it. */
+  /** An attribute of a module instance, since instances of one type have different values. */
   using Place = std::pair<const c10::ivalue::Object*, std::string>;
 
-  /** Which module each value stands for. Calls through interfaces are inlined once that is known. */
+  /** Finds the module behind each value. Once an interface's module is known, its calls are inlined. */
   bool find_modules() {
     modules_[graph_->inputs()[0]] = module_._ivalue();
     bool inlines;
@@ -74,7 +74,7 @@ class Freezer {
         if (node->kind() == c10::prim::fork || node->kind() == c10::prim::ModuleContainerIndex) return true;
         if (!is_access(node)) return false;
         const auto owner = modules_.find(node->input(0));
-        // Classes that are no modules keep their attributes.
+        // Objects of other classes keep their attributes.
         if (owner == modules_.end()) return is_module(node->input(0)->type());
         if (node->kind() == c10::prim::SetAttr) return false;
         const auto value = owner->second->getAttr(node->s(c10::attr::name));
@@ -123,11 +123,11 @@ class Freezer {
       const auto& tensor = value.toTensor();
       return tensor.defined() && tensor.has_storage() && written_memory_.count(tensor.storage().unsafeGetStorageImpl()) != 0;
     }
-    // Writes into a tensor of a list are not followed.
+    // Writes to tensors inside lists are not tracked, so any write counts.
     return has_writes_ && holds_tensors(value.type());
   }
 
-  /** Attributes become constants, or attributes of the frozen module. */
+  /** Turns attribute accesses into constants, or into accesses of the frozen module. */
   void replace_accesses() {
     std::vector<Node*> accesses;
     any_node(graph_->block(), [&](Node* node) {
@@ -156,7 +156,7 @@ class Freezer {
     }
   }
 
-  /** None for a value that cannot be one, such as an object. */
+  /** Null if the value cannot be a constant, for example an object. */
   torch::jit::Value* constant_of(const Place& place, const c10::IValue& value) {
     const auto found = constants_.find(place);
     if (found != constants_.end()) return found->second;
@@ -168,7 +168,8 @@ class Freezer {
   }
 
   /**
-   * Runs constant nodes now and removes dead ones. Passes that merge equal constants are left out: for libtorch -0.0 equals 0.0.
+   * Evaluates constant nodes and removes dead ones. Passes that merge equal constants are left out, because libtorch
+   * treats -0.0 and 0.0 as equal.
    */
   void simplify() {
     torch::jit::EliminateDeadCode(graph_);
@@ -181,7 +182,7 @@ class Freezer {
     torch::jit::EliminateDeadCode(graph_);
   }
 
-  /** A dropout gives its very input where it is not training, which its schema does not say. */
+  /** Outside training, a dropout returns its input unchanged, which its schema does not tell. */
   void remove_dropouts() {
     static const Kinds kinds = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
                                 "aten::dropout_", "aten::feature_dropout_", "aten::alpha_dropout_", "aten::feature_alpha_dropout_"};
@@ -208,8 +209,8 @@ class Freezer {
 };
 
 /**
- * Inlined nodes point to the methods that they came from, which are freed. The interpreter reads those pointers for each error
- * (InterpreterStateImpl::callstack), so every node gets `forward` instead.
+ * Inlined nodes point to their original methods, which are freed. The interpreter follows these pointers on each error
+ * (InterpreterStateImpl::callstack), so every node is assigned to `forward`.
  */
 void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
   any_node(block, [&](Node* node) {

@@ -1,4 +1,4 @@
-// Questions about TorchScript's graphs.
+// Queries on TorchScript graphs.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -10,10 +10,10 @@
 
 namespace sconce {
 
-/** Whether `test` says so of any node, in blocks within blocks too. */
+/** Whether `test` holds for any node, including nested blocks. */
 bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test);
 
-/** Whether a node writes into a tensor that it was given. */
+/** Whether a node writes to a tensor argument. */
 bool writes(const torch::jit::Node* node);
 
 /** Names of operators, such as "aten::relu". */
@@ -21,7 +21,7 @@ using Kinds = std::unordered_set<std::string_view>;
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node);
 
-/** The value of an argument of this name; none where there is no such argument, or it is not constant. */
+/** Value of a named argument; none when it does not exist or is not constant. */
 std::optional<c10::IValue> constant_argument(const torch::jit::Node* node, const char* name);
 
 }  // namespace sconce

@@ -14,12 +14,12 @@
 namespace sconce {
 namespace {
 
-/** Inputs of so many sizes are remembered. */
+/** Size limit of the cache of input sizes. */
 constexpr size_t MOST_KNOWN_SIZES = 256;
-/** A batch is filled up by at most so many rows. */
+/** Maximum number of rows added as padding. */
 constexpr int64_t MOST_ADDED_ROWS = 64;
 
-/** The argument i of the program is the input of the same name, else the next one without a namesake. */
+/** Matches argument i of the program to the input of the same name, else to the next input without a match. */
 std::vector<size_t> match_places(const std::vector<std::string>& wanted, const std::vector<std::string>& declared) {
   std::vector<size_t> places(wanted.size());
   std::iota(places.begin(), places.end(), 0);
@@ -125,7 +125,7 @@ std::optional<std::string> Guards::failure(const std::vector<at::Tensor>& inputs
   for (const size_t place : places_) {
     auto sizes = inputs[place].sizes().vec();
     if (rows) sizes[0] = *rows;
-    // Of this device a tensor has sizes and no memory.
+    // Meta tensors have sizes but no memory.
     stack.emplace_back(at::empty(sizes, at::dtype(inputs[place].scalar_type()).device(c10::kMeta)));
   }
   try {

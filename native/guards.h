@@ -1,4 +1,4 @@
-// Guards of exported programs: the sizes of inputs for which a traced graph holds.
+// Guards of exported programs: the input sizes for which a traced graph is valid.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,19 +16,21 @@
 
 namespace sconce {
 
-/** The guards of one program, in the text that src/native/program-guards.ts writes. May be used from several threads at once. */
+/** Guards of a program, from the text that src/native/program-guards.ts writes. Thread-safe. */
 class Guards {
  public:
-  /** `declared` are the names of the tensors that will be given, in order; empty where they come in the order of the program. */
+  /**
+   * `declared` names the tensors in the order in which they will be given; empty if they come in the program's order.
+   */
   Guards(const GuardText& text, const std::vector<std::string>& declared);
 
   /**
-   * How many rows the program takes for inputs of these sizes: as many as they have, or some more, for programs that refuse this number of rows.
-   * Throws `run_failed`, with the guard that fails and the sizes, where no number of rows helps.
+   * Number of rows to run with: the inputs' rows, or a few more if the program refuses that number. Throws
+   * `run_failed`, with the failed guard and the sizes, if no number of rows works.
    */
   int64_t rows_for(const std::vector<at::Tensor>& inputs);
 
-  /** Throws `run_failed` for inputs that the program does not take as they are. */
+  /** Throws `run_failed` for inputs that the program does not accept unchanged. */
   void require(const std::vector<at::Tensor>& inputs) const;
 
   std::optional<int64_t> most_rows() const { return most_rows_; }
@@ -40,14 +42,14 @@ class Guards {
   torch::jit::Module module_;
   std::optional<int64_t> most_rows_;
   std::vector<std::string> names_;
-  /** places_[i] is the input that the function's argument i is given. */
+  /** places_[i] is the input for argument i of the function. */
   std::vector<size_t> places_;
   std::mutex mutex_;
-  /** Rows to run with, by the dtypes and sizes of all inputs. */
+  /** Cache: rows to run with, by dtypes and sizes of all inputs. */
   std::map<std::vector<int64_t>, int64_t> known_;
 };
 
-/** `weights` behind the guards of the program that they were made of. */
+/** Checks the program's guards before each run of `weights`. */
 std::shared_ptr<Weights> guarded(std::shared_ptr<Weights> weights, const WeightsOptions& options);
 
 }  // namespace sconce

@@ -1,4 +1,4 @@
-// What the addon keeps for one JS environment: its sessions, and the one way on which finished jobs come back to JS.
+// State of the addon for one JS environment: its sessions, and the queue of finished jobs.
 #pragma once
 
 #include <node_api.h>
@@ -12,29 +12,29 @@
 
 namespace sconce {
 
-/** All methods are for the JS thread, except `finished`. */
+/** For the JS thread only, except `finished`. */
 class Host : public std::enable_shared_from_this<Host> {
  public:
-  /** The host of an environment, made at the first call; it is kept until the environment ends. */
+  /** Creates the host of an environment, which keeps it until it ends. */
   static std::shared_ptr<Host> create(napi_env env);
   explicit Host(napi_env env) : env_(env) {}
   ~Host();
 
-  /** A promise for the job, which is settled once, when the job has come back. */
+  /** Creates the job's promise, which is settled once, when the job has finished. */
   napi_value promise_for(Job& job);
-  /** A promise of a session. */
+  /** Returns a promise of a session. */
   napi_value open(SessionOptions options);
-  /** A promise of what the job's session makes of it. */
+  /** Returns a promise of the job's result. */
   napi_value submit(std::unique_ptr<Job> job);
-  /** Rejects what is queued with `session_closed`; `job` comes back once the weights are freed. */
+  /** Rejects queued jobs with `session_closed`; `job` finishes once the weights are freed. */
   void close(std::unique_ptr<Job> job);
-  /** Closes every session and waits for their threads: nothing of libtorch may run while the process leaves. */
+  /** Closes every session and waits for their threads: libtorch must not run while the process exits. */
   void close_all();
 
-  /** Settles the promises of the jobs that have come back, without waiting for the event loop to turn. */
+  /** Settles the promises of finished jobs without waiting for the event loop. */
   void settle_finished();
 
-  /** Called on sessions' threads. */
+  /** Called on session threads. */
   void finished(std::unique_ptr<Job> job);
 
  private:

@@ -1,4 +1,4 @@
-// One piece of work on its way to a session's thread and back.
+// A unit of work for a session's thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,20 +18,20 @@ namespace sconce {
 
 class Session;
 
-/** The promise is touched on the JS thread only. */
+/** `promise` is for the JS thread only. */
 struct Job {
   enum class Kind { open, run, call, set_threads, close };
 
   explicit Job(Kind of) : kind(of) {}
 
   Kind kind;
-  napi_deferred promise = nullptr;  // none where nobody waits
+  napi_deferred promise = nullptr;  // null if no one waits
   std::shared_ptr<Session> session;
   Batch batch;
-  /** The batch's inputs on another device than the CPU, held until all that reads them has run. */
+  /** The batch's inputs on a device other than the CPU, held until all work that reads them has finished. */
   std::vector<at::Tensor> sent;
   int threads = 0;
-  /** On the session's device, then in host memory: see Transport. */
+  /** On the session's device, later in host memory: see Transport. */
   std::vector<at::Tensor> outputs;
   std::string method;
   std::vector<Value> arguments;
@@ -39,7 +39,7 @@ struct Job {
   std::optional<CodedError> error;
 };
 
-/** Where jobs go that have ended; called once for each, on a thread of the session's. */
+/** Receives finished jobs; called once per job on one of the session's threads. */
 using Done = std::function<void(std::unique_ptr<Job>)>;
 
 }  // namespace sconce

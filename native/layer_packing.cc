@@ -23,14 +23,17 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Of layers with fewer the call of oneDNN (10 µs) takes longer than what it saves. */
+/** For smaller layers the overhead of calling oneDNN (10 µs) exceeds the gain. */
 constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 17;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
 
-/** So many bytes of weights are freed before they are given back: packed ones, which lie at whole pages, do not fit into their places. */
+/**
+ * Freed memory is returned to the system in steps of this size. Packed weights are page-aligned and do not fit into the
+ * freed blocks.
+ */
 constexpr size_t MOST_FREED_BYTES = 64 << 20;
 
-/** What a layer is called with, by the names of its arguments, if it is constant. */
+/** Constant arguments of a layer, by name. */
 class Arguments {
  public:
   explicit Arguments(const Node* node) : node_(node) {}
@@ -63,7 +66,7 @@ class Arguments {
   const Node* node_;
 };
 
-/** float16 is left to libtorch: few processors compute with it. */
+/** float16 is left to libtorch, because few processors compute with it. */
 bool can_be_packed(const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
   return (type == at::kFloat || type == at::kBFloat16) && tensor.layout() == at::kStrided && tensor.device().is_cpu();
@@ -74,7 +77,10 @@ struct Constants {
   std::optional<at::Tensor> bias;
 };
 
-/** Weights with so many dimensions and elements, the outputs first, and the bias if there is one. */
+/**
+ * Checks for constant weights with this many dimensions and at least this many elements (outputs as first dimension),
+ * and an optional bias.
+ */
 std::optional<Constants> constants(const std::optional<c10::IValue>& weight, const std::optional<c10::IValue>& bias,
                                    int64_t dimensions, int64_t least) {
   if (!weight || !weight->isTensor() || !bias) return std::nullopt;
@@ -88,7 +94,7 @@ std::optional<Constants> constants(const std::optional<c10::IValue>& weight, con
   return Constants{given, added};
 }
 
-/** A layer that can be packed, and which arguments of its node are its input and its weights. */
+/** A layer that can be packed, with the argument names of its input and weights. */
 template <class Layer>
 struct Found {
   Constants constants;
@@ -97,14 +103,14 @@ struct Found {
   const char* weight;
 };
 
-/** A product with a matrix, whose columns are the outputs, is a linear layer whose weights are written the other way round. */
+/** A product with a matrix (outputs as columns) is a linear layer with transposed weights. */
 std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) {
   if (!matrix || !matrix->isTensor() || matrix->toTensor().dim() != 2) return std::nullopt;
   return c10::IValue(matrix->toTensor().t());
 }
 
 std::optional<Found<PackedLinear>> linear_of(const Node* node) {
-  if (writes(node)) return std::nullopt;  // `out`
+  if (writes(node)) return std::nullopt;  // the `out` variant
   const Arguments arguments(node);
   const auto found = [](const auto& weight, const auto& bias, Product product, const char* input,
                         const char* name) -> std::optional<Found<PackedLinear>> {
@@ -115,7 +121,7 @@ std::optional<Found<PackedLinear>> linear_of(const Node* node) {
   const std::optional<c10::IValue> none = c10::IValue();
   switch (node->kind()) {
     case c10::aten::linear: return found(arguments.constant("weight"), arguments.constant("bias"), Product::linear, "input", "weight");
-    // What exported programs have in their place that were decomposed, and some networks by themselves.
+    // The forms of linear layers in decomposed exported programs, and in some networks.
     case c10::aten::mm: return found(transposed(arguments.constant("mat2")), none, Product::mm, "self", "mat2");
     case c10::aten::matmul: return found(transposed(arguments.constant("other")), none, Product::matmul, "self", "other");
     case c10::aten::addmm: {
@@ -142,17 +148,17 @@ std::optional<Found<PackedConvolution>> convolution_of(const Node* node) {
   const auto dilation = arguments.pair("dilation");
   const auto groups = arguments.number("groups");
   if (!given || !stride || !padding || !dilation || !groups) return std::nullopt;
-  // What libtorch refuses at each run stays as it is: oneDNN may divide by zero.
+  // Forms that libtorch refuses at run time are not packed: oneDNN may divide by zero.
   const auto are_at_least = [](const Pair& pair, int64_t least) { return pair[0] >= least && pair[1] >= least; };
   if (!are_at_least(*stride, 1) || !are_at_least(*padding, 0) || !are_at_least(*dilation, 1)) return std::nullopt;
   if (*groups < 1 || given->weight.size(0) % *groups != 0) return std::nullopt;
   const bool is_conv2d = node->kind() == c10::aten::conv2d;
-  // As tracing and exporting write them; what scripting writes has none.
+  // Tracing and exporting write `transposed`; scripting writes conv2d, which has no such argument.
   if (!is_conv2d && !arguments.is("transposed", false)) return std::nullopt;
   return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight"};
 }
 
-/** Where a tensor lies in memory, which is freed nonetheless. */
+/** Identifies a tensor's memory, without keeping the memory alive. */
 class Place {
  public:
   explicit Place(const at::Tensor& tensor)
@@ -162,7 +168,7 @@ class Place {
         strides_(tensor.strides().vec()) {}
 
   bool is_of(const at::Tensor& tensor) const {
-    // A weak pointer keeps the address from being given to another storage.
+    // The weak pointer keeps the address from being reused for another storage.
     return storage_._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() && offset_ == tensor.storage_offset() &&
            tensor.sizes() == c10::IntArrayRef(sizes_) && tensor.strides() == c10::IntArrayRef(strides_);
   }
@@ -174,7 +180,7 @@ class Place {
   std::vector<int64_t> strides_;
 };
 
-/** Packs layers of a module: once for all nodes that have the same one. */
+/** Packs layers of a module; nodes with equal weights and form share one packed layer. */
 template <class Layer>
 class Packer {
  public:
@@ -182,7 +188,7 @@ class Packer {
 
   size_t count() const { return known_.size(); }
 
-  /** Puts the packed layer in the place of `node`. */
+  /** Replaces `node` by the packed layer. */
   void replace(Node* node, const Found<Layer>& found) {
     auto* const graph = node->owningGraph();
     const std::string name = name_of(found);
@@ -195,7 +201,7 @@ class Packer {
     auto* const weight = node->namedInput(found.weight);
     node->destroy();
     if (weight->hasUses()) return;
-    // Freed before the next ones are packed, so that not all are there twice.
+    // Frees the plain weights before packing the next layer, so that memory never holds all weights twice.
     weight->node()->destroy();
     freed_bytes_ += found.constants.weight.nbytes();
   }
@@ -220,12 +226,13 @@ class Packer {
     return known.form == found.form && known.weight.is_of(weight);
   }
 
-  /** Of the attribute that has the layer. */
+  /** Name of the attribute that holds the layer. */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
     if (same != known_.end()) return same->name;
     const auto& [weight, bias] = found.constants;
-    // An attribute, as packed layers of quantized modules are: passes over graphs compare constants and fold them, which these cannot be.
+    // Stored as an attribute, like packed layers of quantized modules: graph passes compare and fold constants, which
+    // fails for custom objects.
     const std::string name = "packed_" + std::to_string(module_.type()->numAttributes());
     const auto layer = c10::make_intrusive<Layer>(weight, bias, found.form);
     module_.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(layer));
@@ -247,7 +254,7 @@ std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
   return found;
 }
 
-/** All layers of the graph that are found, but for those that oneDNN does not take. */
+/** Packs all matching layers of the graph, except those that oneDNN refuses. */
 template <class Layer>
 size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(const Node*)) {
   Packer<Layer> packer(module);
@@ -257,7 +264,7 @@ size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      // It stays as it is, here or on this processor.
+      // The layer stays unpacked: oneDNN refuses it, perhaps only on this processor.
     }
     packer.give_back_memory();
   }
@@ -265,8 +272,8 @@ size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(
 }
 
 /**
- * Whether an operator never gives its very input, or a view of it. Schemas say so, but for operators that are written as calls of others:
- * `type_as` and `einsum` give their input, though theirs do not.
+ * Whether an operator never returns its input or a view of it. Schemas tell this except for composite operators:
+ * `type_as` and `einsum` may return their input although their schemas deny it.
  */
 bool makes_memory(const Node* node) {
   static const Kinds known = {
@@ -284,7 +291,7 @@ bool makes_memory(const Node* node) {
   return found && !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-/** Whether the memory of a value is its own, as far as that is not known from schemas. */
+/** Whether the value certainly has its own memory. */
 bool is_made(const torch::jit::Value* value) {
   const auto* node = value->node();
   if (node->kind() == c10::prim::If) {
@@ -295,14 +302,17 @@ bool is_made(const torch::jit::Value* value) {
   return node->kind() == c10::prim::ListConstruct || makes_memory(node);
 }
 
-/** Where a tensor was written that nothing else has, another is made. What is made has the dtype that the written one had. */
+/**
+ * Replaces in-place operators on unshared tensors by their out-of-place forms, with the dtype of the overwritten
+ * tensor.
+ */
 void remove_writes(const std::shared_ptr<Graph>& graph) {
-  // Scopes are for whoever reads the graph; new nodes get those of the ones whose place they take.
+  // Marks writing nodes with a scope, which their replacements inherit. Scopes only serve readers of the graph.
   const auto scope = c10::make_intrusive<torch::jit::Scope>();
   for (auto* node : all(*graph, writes)) node->setScope(scope);
   torch::jit::RemoveTensorMutation(graph, [](Node* node) { return writes(node) && is_made(node->input(0)); });
   for (auto* node : all(*graph, [&](Node* each) { return each->scope() == scope && !writes(each); })) {
-    // Lists are joined as tensors are written.
+    // The pass also replaces list appends.
     if (!node->output()->type()->isSubtypeOf(*c10::TensorType::get())) continue;
     const torch::jit::WithInsertPoint after(node->next());
     auto* const kept = graph->insertNode(graph->create(c10::Symbol::fromQualString(AS_WRITTEN), {node->output(), node->input(0)}));
@@ -314,7 +324,7 @@ size_t pack_convolutions(torch::jit::Module& module) {
   const auto graph = module.get_method("forward").graph();
   if (!any_node(graph->block(), [](const Node* node) { return convolution_of(node).has_value(); })) return 0;
   remove_writes(graph);
-  // What is laid out anew is another tensor: who writes into it, or into a view of it, would not be heard.
+  // Changing the layout copies the tensor, so in-place writes to it or to its views would be lost.
   if (any_node(graph->block(), writes)) return 0;
   const size_t count = pack_all<PackedConvolution>(module, convolution_of);
   free_layout(module);

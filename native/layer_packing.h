@@ -1,4 +1,4 @@
-// Gives the layers of a module weights that were arranged for the processor once, when they are loaded.
+// Packs weights of layers for the processor once, when a module is loaded.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -6,14 +6,13 @@
 namespace sconce {
 
 /**
- * Packs the large linear layers and the convolutions over pictures of a frozen module's `forward` that are on a CPU.
- *
- * libtorch hands a linear layer to MKL, which arranges the weights anew for each batch, and on processors of other makers than its own uses none of the
- * widest instructions. Convolutions go to oneDNN, which arranges weights and pictures anew, for each layer and each batch. oneDNN takes
- * weights that were arranged once, for both; and pictures that stay as it wants them from one layer to the next, which nodes that are
- * known to take them so (layout_keeper.cc) pass on and all others get as they always did. Sums are the same but for the order of their terms.
- *
- * @returns how many there are
+ * Packs the large linear layers and the 2D convolutions on the CPU in `forward` of a frozen module. libtorch passes
+ * linear layers to MKL, which repacks the weights for each batch and avoids the widest instructions on other vendors'
+ * processors. Convolutions go to oneDNN, which repacks weights and images for each layer and batch. oneDNN accepts
+ * weights packed in advance for both, and keeps images in its own layout between layers. Nodes known to accept that
+ * layout (layout_keeper.cc) pass it on; all others get the usual layout. Results are the same except for the order of
+ * additions.
+ * @returns the number of packed layers
  */
 size_t pack_layers(torch::jit::Module& frozen);
 

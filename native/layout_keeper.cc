@@ -18,7 +18,7 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Whether nobody has the lists of tensors among these but nodes that join the tensors or take them one by one. */
+/** Whether all lists of tensors in these outputs are only concatenated or unpacked. */
 bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const torch::jit::Value* output) {
     if (!output->type()->isSubtypeOf(*c10::ListType::ofTensors())) return true;
@@ -29,7 +29,7 @@ bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   });
 }
 
-/** Whether all that a node gives lies as what it takes, and means the same however that is. */
+/** Whether the outputs have the layout of the inputs, and the operator's meaning does not depend on it. */
 bool keeps_layout(const Node* node) {
   static const Kinds kinds = {
       "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
@@ -43,21 +43,21 @@ bool keeps_layout(const Node* node) {
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
-/** The same of one that gives parts of what it takes: they lie in its order, though not one after the other. */
+/** The same for operators that return slices, which keep the input's dimension order but are not contiguous. */
 bool gives_parts(const Node* node) {
   static const Kinds kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
                                                              "aten::split_with_sizes", "prim::ListUnpack"};
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
-/** Whether a node may tell parts from tensors that were made of them. */
+/** Whether a node may distinguish slices from copies. */
 bool asks_for_strides(const Node* node) {
   static const Kinds kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
                                                              "aten::storage_offset"};
   return is_any_of(kinds, node);
 }
 
-/** Whether what a node gives lies in the order of its dimensions where all that it takes does. */
+/** Whether the outputs are in dimension order if all inputs are. */
 bool keeps_order(const Node* node) {
   static const Kinds kinds = {
       "aten::view", "aten::reshape", "aten::flatten", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::expand_as",
@@ -67,7 +67,7 @@ bool keeps_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether what a node gives lies in the order of its dimensions, whatever it takes. */
+/** Whether the outputs are in dimension order for any inputs. */
 bool makes_order(const Node* node) {
   static const Kinds kinds = {"aten::linear", PackedLinear::OPERATOR, IN_ORDER};
   if (node->kind() == c10::aten::contiguous) {
@@ -76,13 +76,13 @@ bool makes_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether a node takes an input for its sizes and the like alone. */
+/** Whether a node only reads an input's sizes and similar metadata. */
 bool asks_for_sizes(const Node* node, size_t input) {
   static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
   return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
 }
 
-/** Whether a value of this type is or has tensors. */
+/** Whether values of this type are or contain tensors. */
 bool has_tensors(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::TensorType) return true;
   const auto inner = type->containedTypes();
@@ -90,8 +90,9 @@ bool has_tensors(const c10::TypePtr& type) {
 }
 
 /**
- * Has convolutions give what lies as oneDNN has it, as far as that only reaches nodes which do not ask how it lies; the others get it as it
- * would have lain. That must be known: it is where all that it came of lay in the order of its dimensions, as the inputs do.
+ * Lets convolutions return oneDNN's layout if it only reaches nodes that do not depend on layout. All other nodes get
+ * the original layout. That layout must be known, so this applies only to values derived from inputs in dimension
+ * order.
  */
 class LayoutKeeper {
  public:
@@ -109,7 +110,7 @@ class LayoutKeeper {
   enum class Lies { somehow, in_order, freed };
 
   void visit(torch::jit::Block* block) {
-    // Nodes are put in between while they are gone through.
+    // Copies the list, because nodes are inserted during the loop.
     std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
     nodes.push_back(block->return_node());
     for (auto* node : nodes) {
@@ -120,7 +121,7 @@ class LayoutKeeper {
     }
   }
 
-  /** How what it gives lies. */
+  /** Layout of the node's outputs. */
   Lies visit(Node* node) {
     if (node->kind() == c10::prim::Constant) return is_in_order(node) ? Lies::in_order : Lies::somehow;
     const bool knows_all = all_inputs(node, [](Lies lies) { return lies != Lies::somehow; });
@@ -160,7 +161,7 @@ class LayoutKeeper {
     return layer.toCustomClass<PackedConvolution>()->is_channels_last();
   }
 
-  /** The value as it would have lain, for a node. */
+  /** The value in dimension order, for use by a node. */
   torch::jit::Value* in_order(Node* node, torch::jit::Value* value) {
     auto*& made = in_order_[{value, node->owningBlock()}];
     if (made == nullptr) {

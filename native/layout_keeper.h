@@ -1,4 +1,4 @@
-// Where the tensors in a graph may lie as oneDNN has them, and where not.
+// Decides where tensors of a graph may keep oneDNN's layout.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -6,8 +6,8 @@
 namespace sconce {
 
 /**
- * Has the packed convolutions of a frozen module's `forward` give what lies as oneDNN has it, as far as that only reaches nodes which do not
- * ask how it lies. The graph must write into nothing.
+ * Lets packed convolutions in `forward` of a frozen module return oneDNN's layout, wherever it only reaches nodes that
+ * do not depend on layout. The graph must not contain in-place writes.
  */
 void free_layout(const torch::jit::Module& frozen);
 

@@ -1,9 +1,12 @@
-// A file that lies in memory alone.
+// Files in memory.
 #pragma once
 
 namespace sconce {
 
-/** A new, empty file without a name; it is gone with its descriptor, which the caller owns. Throws `run_failed` where there is none. */
+/**
+ * Creates an empty, unnamed file that disappears with its descriptor, which the caller owns. Throws `run_failed` if the
+ * system has none.
+ */
 int create_memory_file();
 
 }  // namespace sconce

@@ -19,7 +19,7 @@ namespace {
 
 using Features = std::set<std::string>;
 
-/** The flags that the inductor compiles with, by the names of torch/_inductor/cpu_vec_isa.py in capitals. */
+/** Flags that Inductor compiles with, by the upper-case names of torch/_inductor/cpu_vec_isa.py. */
 const std::map<std::string, Features, std::less<>> kVectorIsas = {
     {"AVX2", {"avx2", "fma", "f16c"}},
     {"AVX512", {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}},
@@ -27,7 +27,7 @@ const std::map<std::string, Features, std::less<>> kVectorIsas = {
     {"AMX_TILE", {"amx-tile", "amx-bf16", "amx-int8"}},
 };
 
-/** The levels that -march takes, from the psABI; of a processor that was named the features stand beside it only for "native". */
+/** The -march levels of the psABI. For other -march values, GCC lists the features only for "native". */
 const std::map<std::string, Features, std::less<>> kLevels = {
     {"x86-64-v2", {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"}},
     {"x86-64-v3",
@@ -43,8 +43,8 @@ void add(Features& features, const std::map<std::string, Features, std::less<>>&
 }
 
 /**
- * "GNU C++20 12.2.0 -march=cascadelake -mavx2 -mno-sse4a -O3": what was turned on, as far as it can be looked for. Matrix tiles a
- * compiler uses only where it is told to, of which the metadata knows.
+ * Parses "GNU C++20 12.2.0 -march=cascadelake -mavx2 -mno-sse4a -O3" for the enabled features that can be checked. AMX
+ * is skipped: compilers use it only on request, and then the metadata lists it.
  */
 void add_flags(Features& features, std::string_view producer) {
   std::istringstream words{std::string(producer)};
@@ -57,7 +57,10 @@ void add_flags(Features& features, std::string_view producer) {
   }
 }
 
-/** Looks through a library for what GCC notes about each file that it compiled. It may hold all weights: read piece by piece. */
+/**
+ * Searches a library for GCC's notes on each compiled file. The library may contain all weights, so it is read in
+ * pieces.
+ */
 void add_producers(Features& features, std::ifstream& file, size_t size) {
   constexpr size_t piece = 1 << 20, longest = 1 << 13;
   constexpr std::string_view marker = "GNU C";
@@ -70,7 +73,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
     size_t at = text.find(marker);
     for (; at != std::string::npos; at = text.find(marker, at + 1)) {
       const size_t end = text.find('\0', at);
-      // Goes on in the next piece.
+      // The note continues in the next piece.
       if (end == std::string::npos && size > 0 && text.size() - at < longest) break;
       add_flags(features, std::string_view(text).substr(at, std::min(end, at + longest) - at));
     }
@@ -78,7 +81,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
   }
 }
 
-/** Names for people: where the first of a family is missing that says it all. */
+/** Names for messages: if the first feature of a family is missing, the family's name stands for all. */
 std::string names_of(Features missing) {
   std::vector<std::string> names;
   const auto take_family = [&](const char* first, const char* prefix, const char* name) {
@@ -107,12 +110,12 @@ PackageNeeds needs_of_package(const std::string& path) {
   PackageNeeds needs;
   const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(path, "model");
   if (const auto found = metadata.find("AOTI_MACHINE"); found != metadata.end()) {
-    // Windows and macOS have other names for the same.
+    // Other names on Windows and macOS.
     const std::string& name = found->second;
     needs.machine = name == "AMD64" ? "x86_64" : name == "arm64" ? "aarch64" : name;
   }
   const auto device = metadata.find("AOTI_DEVICE_KEY");
-  // For a GPU the inductor writes no vector code; what calls the kernels is plain C++.
+  // For a GPU, Inductor writes no vector code; the code that calls the kernels is plain C++.
   const bool is_for_cpu = device == metadata.end() || device->second == "cpu";
   if (const auto found = metadata.find("AOTI_CPU_ISA"); is_for_cpu && found != metadata.end()) {
     std::istringstream isas(found->second);

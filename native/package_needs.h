@@ -1,4 +1,5 @@
-// What an AOTInductor package needs of a processor: its code runs without asking, and ends the process where that is missing.
+// Processor features that an AOTInductor package needs. Its code does not check for them, so a missing feature would
+// crash the process.
 #pragma once
 
 #include <set>
@@ -7,20 +8,20 @@
 namespace sconce {
 
 struct PackageNeeds {
-  /** As Python names it: "x86_64"; empty where the package does not say. */
+  /** Python's name, e.g. "x86_64"; empty if the package does not state it. */
   std::string machine;
-  /** In the words of GCC's -m flags. */
+  /** Names of GCC's -m flags. */
   std::set<std::string> features;
 };
 
 /**
- * Two sources, of which each knows what the other does not. The metadata names the vector instructions that the code was
- * written for. But the compiler was also told -march=native, and so may have used whatever that processor had: GCC notes all of it in
- * the debug information that packages have by default. Nothing of the package is run.
+ * Combines two sources. The metadata names the vector instructions that Inductor generated. But the compiler also ran
+ * with -march=native, so it may have used any feature of its processor; GCC records these in the debug information that
+ * packages contain by default. No code of the package is run.
  */
 PackageNeeds needs_of_package(const std::string& path);
 
-/** Throws `weights_invalid`, with what is missing and the ways out, where this machine cannot run the package. */
+/** Throws `weights_invalid`, with the missing features and a fix, if this machine cannot run the package. */
 void require_processor_for(const PackageNeeds& needs);
 
 }  // namespace sconce

@@ -1,4 +1,4 @@
-// What the C++ source that an AOTInductor package carries beside its compiled code says of it.
+// Facts from the C++ source inside an AOTInductor package.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,13 @@
 namespace sconce {
 
 struct PackageSource {
-  /** Rows of a batch that the package's check of its inputs lets through. Export gives a dynamic dimension the lower bound 2, also
-   *  where it was told 1. */
+  /**
+   * Batch sizes that the package's input check accepts. For a dynamic dimension, export sets the lower bound 2, even if
+   * 1 was requested.
+   */
   int64_t least_rows = 1;
   std::optional<int64_t> most_rows;
-  /** Whether a run may write into a buffer; true where there is no source to tell by. */
+  /** Whether a run may write to a buffer; true without source code. */
   bool writes_buffers = true;
 };
 

@@ -23,17 +23,17 @@
 namespace sconce {
 namespace {
 
-// What torch.compile has CPUs do for such layers: it is called by name, as no header declares it.
+// Operators that torch.compile uses for these layers on CPUs. No header declares them, so they are called by name.
 constexpr const char* PACK_LINEAR = "mkldnn::_reorder_linear_weight";
 constexpr const char* RUN_LINEAR = "mkldnn::_linear_pointwise";
 constexpr const char* PACK_CONVOLUTION = "mkldnn::_reorder_convolution_weight";
 constexpr const char* RUN_CONVOLUTION = "mkldnn::_convolution_pointwise";
 constexpr const char* LAYOUT = "mkldnn::_get_mkldnn_serialized_md";
 
-/** For so many rows linear layers are packed. Others are served as well by that. */
+/** Row count that linear layers are packed for; other row counts run equally well. */
 constexpr int64_t PACKED_FOR_ROWS = 16;
 
-/** A convolution remembers the layouts for so many sizes of inputs. */
+/** Size limit of a convolution's cache of layouts. */
 constexpr size_t MOST_SIZES = 256;
 
 at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments) {
@@ -43,7 +43,7 @@ at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments
 
 c10::OperatorHandle find(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
 
-/** Of one that changes what the layer gives afterwards in the same pass. */
+/** No operation is fused after the layer. */
 const c10::IValue none_after("none");
 c10::IValue no_scalars() { return c10::List<std::optional<at::Scalar>>(); }
 
@@ -71,7 +71,7 @@ at::Tensor as_written(const at::Tensor& result, const at::Tensor& into) {
   return result.to(into.scalar_type());
 }
 
-// A fragment, so that a model's own operators may have this name, too.
+// A fragment, because a model's own operators may use the same namespace.
 TORCH_LIBRARY_FRAGMENT(sconce, library) {
   library.class_<PackedLinear>("PackedLinear");
   library.class_<PackedConvolution>("PackedConvolution");
@@ -111,7 +111,7 @@ at::Tensor PackedLinear::run_plain(const at::Tensor& input, const at::Tensor& we
     case Product::linear: return at::linear(input, weight, bias_);
     case Product::matmul: return at::matmul(input, weight.t());
     case Product::mm: break;
-    // TorchScript makes two of it.
+    // As TorchScript does, in two steps.
     case Product::addmm: return at::mm(input, weight.t()).add(*bias_);
   }
   return at::mm(input, weight.t());
@@ -155,8 +155,8 @@ at::Tensor PackedConvolution::plain_weight() {
 }
 
 /**
- * Which layout oneDNN wants depends on the sizes of the input, and on the number of threads. From any other one it would arrange the weights
- * anew at each run, which can take ten times as long as the convolution.
+ * oneDNN's preferred layout depends on the input's sizes and the number of threads. With any other layout it would
+ * repack the weights at each run, which can take ten times as long as the convolution.
  */
 at::Tensor PackedConvolution::weight_for(const at::Tensor& input, const std::vector<int64_t>& sizes) {
   static const auto layout = find(LAYOUT);
@@ -169,7 +169,7 @@ at::Tensor PackedConvolution::weight_for(const at::Tensor& input, const std::vec
                             [&](const at::Tensor& packed) { return at::equal(call(layout, {packed}), wanted); });
   if (found == packed_.end()) {
     auto packed = pack(unpacked(), input.sizes());
-    // The layout of before the first run, or of sizes that were forgotten.
+    // Drops the initial layout, or layouts of evicted sizes.
     if (packed_for_.empty()) packed_.clear();
     found = packed_.insert(packed_.end(), std::move(packed));
   }
@@ -202,7 +202,7 @@ at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vec
 }
 
 bool PackedConvolution::is_tried(const at::Tensor& input) const {
-  // Plain weights are in the order of their dimensions here, so that results would lie otherwise.
+  // The plain weights here are in dimension order, so the results would have another layout.
   if (is_channels_last_) return false;
   int64_t weights = 1;
   for (const int64_t size : sizes_) weights *= size;

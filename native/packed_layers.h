@@ -1,4 +1,4 @@
-// Layers whose weights lie in memory as oneDNN reads them, and what TorchScript calls them by.
+// Layers with weights packed for oneDNN, and their TorchScript operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +14,15 @@
 
 namespace sconce {
 
-/** Whether this libtorch has what packed layers are run with. */
+/** Whether this libtorch has the operators that packed layers use. */
 bool can_pack();
 
-/** What a linear layer is written as; they take other inputs, and tell in other words what they do not take. */
+/** Operator of a linear layer. Each accepts different inputs and has its own error messages. */
 enum class Product { linear, mm, addmm, matmul };
 
-/** A linear layer with constant weights, the outputs first; what does not fit them gets the error that it gets from libtorch. */
+/**
+ * A linear layer with constant weights, outputs as first dimension. Inputs of a wrong shape get libtorch's own error.
+ */
 class PackedLinear final : public torch::CustomClassHolder {
  public:
   static constexpr const char* OPERATOR = "sconce::packed_linear";
@@ -41,7 +43,7 @@ class PackedLinear final : public torch::CustomClassHolder {
   FasterForm faster_;
 };
 
-/** Of the two dimensions of a picture. */
+/** One value for each image dimension. */
 using Pair = std::array<int64_t, 2>;
 
 struct ConvolutionForm {
@@ -49,7 +51,7 @@ struct ConvolutionForm {
   Pair padding;
   Pair dilation;
   int64_t groups;
-  /** As `aten::conv2d` does, which `aten::convolution` does not. */
+  /** True for `aten::conv2d`, false for `aten::convolution`. */
   bool takes_single_pictures;
 
   bool operator==(const ConvolutionForm& other) const {
@@ -58,7 +60,7 @@ struct ConvolutionForm {
   }
 };
 
-/** A convolution over pictures with constant weights. */
+/** A 2D convolution with constant weights. */
 class PackedConvolution final : public torch::CustomClassHolder {
  public:
   static constexpr const char* OPERATOR = "sconce::packed_convolution";
@@ -66,11 +68,11 @@ class PackedConvolution final : public torch::CustomClassHolder {
 
   PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form);
   /**
-   * oneDNN is fastest where the channels of a pixel lie together (`at::MemoryFormat::ChannelsLast`), and gives its results so.
-   * @param is_free whether what this gives may always lie so; else it lies as libtorch would have it
+   * oneDNN is fastest in channels-last layout (`at::MemoryFormat::ChannelsLast`) and returns it.
+   * @param is_free whether the result may always be channels-last; otherwise it has libtorch's layout
    */
   at::Tensor run(const at::Tensor& input, bool is_free);
-  /** Whether libtorch, too, gives what lies so, whatever the input. */
+  /** Whether libtorch's result is also channels-last for any input. */
   bool is_channels_last() const { return is_channels_last_; }
 
  private:
@@ -88,19 +90,21 @@ class PackedConvolution final : public torch::CustomClassHolder {
   ConvolutionForm form_;
   bool is_channels_last_;
   std::optional<at::Tensor> bias_;
-  /** Sessions that share the weights run side by side. */
+  /** Sessions that share the weights run in parallel. */
   std::mutex mutex_;
-  /** The weights in each layout that was needed. Never empty. */
+  /** The weights in each needed layout. Never empty. */
   std::vector<at::Tensor> packed_;
-  /** Those for the sizes of an input and the number of threads. */
+  /** Weights by input sizes and number of threads. */
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
   FasterForm faster_;
 };
 
-/** A tensor that lies in the order of its dimensions: as `aten::contiguous`, and the strides of sizes of 1 are the usual ones, too. */
+/**
+ * Copies a tensor to dimension order like `aten::contiguous`, but also normalizes the strides of dimensions of size 1.
+ */
 constexpr const char* IN_ORDER = "sconce::in_order";
 
-/** The result of `x.add(y)` as `x.add_(y)` would have left it in `x`: of its dtype, and refused where it does not have its shape. */
+/** Makes `x.add(y)` equal to `x.add_(y)`: converts to x's dtype, and throws if the shape differs. */
 constexpr const char* AS_WRITTEN = "sconce::as_written";
 
 }  // namespace sconce

@@ -7,15 +7,18 @@
 namespace sconce {
 namespace {
 
-/** The allocator's own, one for all its blocks. */
+/** The pinned allocator's deleter, the same for all blocks. */
 std::atomic<c10::DeleterFnPtr> free_block{nullptr};
 
-/** It records an event for each stream that used the block, which throws once the device has failed: that ends a process. */
+/**
+ * Freeing records an event for each stream that used the block. After a device failure that throws, which would end the
+ * process.
+ */
 void free_or_leak(void* block) noexcept {
   try {
     free_block.load()(block);
   } catch (...) {
-    // Nothing is told: the batch in which the device failed has its error.
+    // Ignored: the batch in which the device failed has reported the error.
   }
 }
 

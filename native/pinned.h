@@ -1,4 +1,4 @@
-// Host memory that CUDA devices read and write by themselves, while the thread that asked for the copy goes on.
+// Pinned host memory, which CUDA devices access directly while the thread continues.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -8,8 +8,8 @@
 namespace sconce {
 
 /**
- * Of libtorch's pinned allocator, which gives out again what is freed, and not before the copies that it was used in have
- * ended. For every device alike; throws what libtorch throws when there is none left.
+ * Allocates with libtorch's pinned allocator. Freed memory is reused only after pending copies have finished. Works for
+ * all devices; throws libtorch's error when memory is exhausted.
  */
 c10::DataPtr pinned_memory(size_t bytes);
 

@@ -16,7 +16,7 @@ namespace {
 
 enum class Register { eax, ebx, ecx, edx };
 
-/** Parts of the registers that the operating system has to save before a feature may be used: bits of XCR0. */
+/** XCR0 bits: register states that the operating system must save before a feature may be used. */
 enum class State : uint64_t { none = 0, avx = 0x6, avx512 = 0xe6, amx = 0x60006 };
 
 struct Feature {
@@ -28,7 +28,7 @@ struct Feature {
   State state;
 };
 
-/** Intel's Software Developer's Manual, volume 2, CPUID; `lzcnt` from AMD's manual. */
+/** From Intel's Software Developer's Manual, volume 2, CPUID; `lzcnt` from AMD's manual. */
 constexpr Feature kFeatures[] = {
     {"sse3", 1, 0, Register::ecx, 0, State::none},
     {"ssse3", 1, 0, Register::ecx, 9, State::none},
@@ -71,14 +71,14 @@ constexpr Feature kFeatures[] = {
     {"lzcnt", 0x80000001, 0, Register::ecx, 5, State::none},
 };
 
-/** eax, ebx, ecx, edx; zeros where the processor does not know the leaf. */
+/** eax, ebx, ecx, edx; zeros if the processor does not know the leaf. */
 std::array<uint32_t, 4> cpuid(uint32_t leaf, uint32_t subleaf) {
   std::array<uint32_t, 4> parts{};
   __get_cpuid_count(leaf, subleaf, &parts[0], &parts[1], &parts[2], &parts[3]);
   return parts;
 }
 
-/** What the operating system saves; nothing beyond SSE where it has not turned XSAVE on. */
+/** Register states that the operating system saves; 0 if XSAVE is off. */
 uint64_t saved_state() {
   if ((cpuid(1, 0)[2] & (1u << 27)) == 0) return 0;
   uint32_t low = 0, high = 0;
@@ -145,7 +145,7 @@ std::set<std::string> missing_features(const std::set<std::string>& wanted) {
 
 #else
 
-// On other kinds of processors packages do not say which features they use.
+// On other architectures, packages do not state their features.
 bool is_known_feature(std::string_view) { return false; }
 std::set<std::string> missing_features(const std::set<std::string>&) { return {}; }
 

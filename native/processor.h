@@ -1,4 +1,4 @@
-// What the processor of this machine can do, in the words of GCC's -m flags: compiled code asks for it and does not check.
+// Features of this machine's processor, by the names of GCC's -m flags. Compiled code uses them without a check.
 #pragma once
 
 #include <set>
@@ -7,16 +7,16 @@
 
 namespace sconce {
 
-/** As Python's platform.machine() says on Linux: "x86_64", "aarch64"; empty on kinds that are not told apart. */
+/** Architecture as in Python's platform.machine() on Linux: "x86_64", "aarch64"; empty for any other. */
 std::string machine_name();
 
-/** The name that the processor gives itself; "processor" where it gives none. */
+/** The processor's own name; "processor" if it has none. */
 std::string processor_name();
 
-/** Features that a compiler uses unasked and that can be looked for here; others say nothing about compiled code. */
+/** Whether compilers may use the feature unasked, and this machine can check for it. */
 bool is_known_feature(std::string_view feature);
 
-/** Those that this processor lacks, or its operating system did not turn on; only known ones are looked for. */
+/** Known features that this processor lacks or its operating system has not enabled. */
 std::set<std::string> missing_features(const std::set<std::string>& wanted);
 
 }  // namespace sconce

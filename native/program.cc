@@ -14,7 +14,10 @@
 namespace sconce {
 namespace {
 
-/** `_op0` and on for the operators of the program, `_ops_aten` and the like for arithmetic of sizes, `_annotate` for the type of a list. */
+/**
+ * Resolves names in a program's text: `_op0` and so on for its operators, `_ops_aten` and similar for size arithmetic,
+ * `_annotate` for list types.
+ */
 class ProgramNames final : public torch::jit::Resolver {
  public:
   explicit ProgramNames(std::vector<std::string> operators) : operators_(std::move(operators)) {}
@@ -41,7 +44,7 @@ std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> ope
 torch::jit::Module load_program(const std::string& path, const Program& program, c10::Device device) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   torch::jit::Module module("Program");
-  // Weights may be views of one record.
+  // Several weights may be views of one record.
   std::unordered_map<std::string, c10::Storage> records;
   for (size_t i = 0; i < program.weights.size(); ++i) {
     const auto& weight = program.weights[i];

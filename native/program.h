@@ -1,4 +1,4 @@
-// Exported programs (.pt2 of torch.export.save): src/native/program.ts writes their graphs as a method.
+// Exported programs (.pt2 of torch.export.save). src/native/program.ts translates their graphs to a TorchScript method.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,7 +16,7 @@ struct Resolver;
 
 namespace sconce {
 
-/** A tensor in the archive: the bytes of a record, read as `dtype`, a c10::ScalarType. */
+/** A tensor in the archive: a view of a record's bytes as `dtype`, a c10::ScalarType. */
 struct ProgramWeight {
   std::string record;
   int dtype = 0;
@@ -26,26 +26,26 @@ struct ProgramWeight {
 };
 
 struct Program {
-  /** `forward`, which reads the weights as self.w0 and on and calls the operators as _op0 and on. */
+  /** `forward`, which reads the weights as self.w0, self.w1, … and calls the operators as _op0, _op1, …. */
   std::string source;
-  /** `aten::add.Tensor` */
+  /** For example `aten::add.Tensor`. */
   std::vector<std::string> operators;
   std::vector<ProgramWeight> weights;
 };
 
-/** Which sizes of inputs a program takes. */
+/** Guards: the input sizes that a program accepts. */
 struct GuardText {
-  /** `guards(self, ...) -> str`: the message of a guard that fails, or an empty text. */
+  /** `guards(self, ...) -> str`: returns the message of a failed guard, or "". */
   std::string source;
   std::vector<std::string> inputs;
-  /** Nothing where the program sets no limit. */
+  /** None if the program sets no limit. */
   std::optional<int64_t> most_rows;
 };
 
-/** The names in such texts that are neither arguments nor assigned. */
+/** Resolver of the special names in such texts. */
 std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> operators);
 
-/** Throws whatever libtorch throws where the method calls what it does not know, or a weight does not fit its record. */
+/** Throws libtorch's errors, if the method uses unknown names or a weight exceeds its record. */
 torch::jit::Module load_program(const std::string& path, const Program& program, c10::Device device);
 
 }  // namespace sconce

@@ -1,4 +1,4 @@
-// How many dimensions the tensors of a graph have.
+// Derives the ranks (numbers of dimensions) of tensors in a graph.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -12,10 +12,10 @@ namespace sconce {
 
 class Ranks {
  public:
-  /** @param inputs of the graph's inputs, in their order; none where any rank may be given */
+  /** @param inputs ranks of the graph's inputs, in order; none for an unknown rank */
   Ranks(torch::jit::Graph& graph, const std::vector<std::optional<int64_t>>& inputs);
 
-  /** Nothing if the graph does not prove the rank. */
+  /** None if the graph does not prove the rank. */
   std::optional<int64_t> of(const torch::jit::Value* value);
 
  private:

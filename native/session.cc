@@ -16,12 +16,13 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 }
 
 void use_threads(int threads) {
-  // At its first use of the pool a thread takes the count that was set last anywhere: let it do so before setting its own.
+  // On first use of the pool, a thread adopts the most recently set count of any thread. This call triggers that before
+  // the own count is set.
   at::get_num_threads();
   at::set_num_threads(threads);
 }
 
-/** What a job had in host memory. What methods take and give is not measured: of calls it is known that they were there. */
+/** Host memory of a job. Arguments and results of method calls are not measured; a call counts as 1 byte. */
 size_t bytes_of(const Job& job) {
   size_t bytes = 1;
   for (const auto& input : job.batch.inputs) bytes += input.storage.nbytes();
@@ -98,7 +99,7 @@ void Session::work() {
     need_.ran(bytes_of(*job));
     transport_->deliver(std::move(job));
   }
-  transport_.reset();  // what is under way ends
+  transport_.reset();  // waits for pending work
   std::shared_ptr<Weights> weights;
   std::unique_ptr<Job> job;
   {
@@ -126,7 +127,7 @@ std::unique_ptr<Job> Session::next() {
       wake_.wait(lock, is_awaited);
     }
   } while (!is_awaited());
-  if (queue_.empty()) return nullptr;  // closing: what was queued is gone already
+  if (queue_.empty()) return nullptr;  // closing: the queue was already taken
   auto job = std::move(queue_.front());
   queue_.pop_front();
   return job;
@@ -180,7 +181,7 @@ void Session::load() {
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     give_back_free_memory();
-    // Sessions that share the weights have streams of their own, which do not wait for this one.
+    // Sessions that share the weights use other streams, which do not wait for this one.
     if (!device.is_cpu()) stream_.synchronize();
   }
   const std::lock_guard lock(mutex_);
@@ -190,7 +191,7 @@ void Session::load() {
 void Session::run(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
-  // Only this thread writes weights_, so it may read it without the lock.
+  // Only this thread writes weights_, so it reads without the lock.
   auto outputs = weights_->run(transport_->send(job));
   if (outputs.size() != options_.outputs.size()) require_output_count(names_of(options_.outputs), outputs.size());
   job.outputs.reserve(outputs.size());

@@ -1,4 +1,4 @@
-// A session: weights on a device, and the one thread that loads, runs and frees them.
+// A session: weights on a device, and the thread that loads, runs and frees them.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -19,7 +19,8 @@
 #include "weights.h"
 
 #ifdef __GLIBCXX__
-// GCC 12 gave std::condition_variable::wait a second version, which the libstdc++ of RHEL 9 lacks; the first one does the same.
+// GCC 12 added a second version of std::condition_variable::wait, which the libstdc++ of RHEL 9 lacks. The first
+// version is equivalent.
 __asm__(
     ".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE,"
     "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
@@ -35,18 +36,18 @@ struct SessionOptions {
   int threads = 1;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  /** For calls of methods: no inputs and outputs are declared. */
+  /** For method calls: no inputs and outputs are declared. */
   bool callable = false;
   size_t instances = 1;
-  /** Weights to share instead of loading `path`. */
+  /** Session whose weights are shared; `path` is then not loaded. */
   std::shared_ptr<Session> share;
-  /** How long memory is kept that batches no longer need. */
+  /** Time that unused batch memory is kept. */
   std::chrono::milliseconds keep{0};
-  /** Whether layers may get their weights as oneDNN reads them. */
+  /** Whether layers may pack their weights for oneDNN. */
   bool pack = true;
 };
 
-/** Its methods are called on the JS thread; `done` is not. */
+/** Methods are called on the JS thread, `done` on the session's threads. */
 class Session {
  public:
   Session(SessionOptions options, Done done);
@@ -57,23 +58,23 @@ class Session {
   /** Throws `session_closed` after `close`. */
   void submit(std::unique_ptr<Job> job);
   /**
-   * Lets the running jobs end, frees the weights on the session's thread, and ends with `job`.
-   * Gives the jobs that had not begun, and `job` itself where the session was closed before.
+   * Finishes running jobs, frees the weights on the session's thread, and then completes `job`. Returns the jobs that
+   * had not begun, and `job` itself if the session was already closing.
    */
   std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
-  /** Waits for the thread to end; `close` comes first. */
+  /** Waits for the thread to end; call `close` first. */
   void join();
 
   Stacker& stacker() { return stacker_; }
   BufferPool& pool() { return pool_; }
   const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
-  /** Throws `session_closed` where the weights are gone. */
+  /** Throws `session_closed` if the session is closing. */
   void require_open() const;
   std::shared_ptr<Weights> weights() const;
 
  private:
   void work();
-  /** The next job, when it is there; none once the session is closing. */
+  /** Waits for the next job; null once the session is closing. */
   std::unique_ptr<Job> next();
   void let_go_of_memory();
   void perform(Job& job);
@@ -85,10 +86,10 @@ class Session {
   Done done_;
   Stacker stacker_;
   BufferPool pool_;
-  /** One for as long as the session lives, so that instances on one device overlap; taken by `load`. */
+  /** Kept for the session's lifetime, so that instances on one device overlap. Set by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
-  std::unique_ptr<Transport> transport_;  // gone when the thread has ended
-  BatchNeed need_;                        // the session's thread's own
+  std::unique_ptr<Transport> transport_;  // null after the thread has ended
+  BatchNeed need_;                        // for the session's thread only
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

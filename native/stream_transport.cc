@@ -1,6 +1,6 @@
-// Batches to and from a device with streams, beside its forward passes: while one batch is computed the next one's
-// inputs are copied to the device, and the last one's outputs back. Copies go between pinned host memory and the device
-// on streams of their own, which wait for each other by events; the one thread that waits is not the session's.
+// The transport for devices with streams. While one batch is computed, the next batch's inputs are copied to the device
+// and the last batch's outputs back. Copies between pinned host memory and the device run on separate streams,
+// synchronized by events. A separate thread waits for results, not the session's thread.
 #include <ATen/ops/empty.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
@@ -20,13 +20,13 @@
 namespace sconce {
 namespace {
 
-/** One that computes, and one that is there when it ends: more would hold the device's memory for nothing. */
+/** One batch computes and one waits. More would only occupy device memory. */
 constexpr size_t kDepth = 2;
 
-/** A job whose work was started, and what tells that it has been done. */
+/** A started job, and the event that marks its end. */
 struct Started {
   std::unique_ptr<Job> job;
-  /** Pinned memory into which the outputs are being copied. */
+  /** Pinned memory for the outputs that are being copied. */
   std::vector<HostTensor> arriving;
   std::optional<c10::Event> arrived;
 };
@@ -58,8 +58,8 @@ class StreamTransport final : public Transport {
     wait_for_room();
     const auto options = at::TensorOptions().device(compute_.device());
     {
-      // The allocator keeps memory by the stream that is current, and hands it out again as if all its uses were on that
-      // one. The inputs are read on another, so the job holds them until that has been done.
+      // The allocator assigns memory to the current stream and reuses it as if all work ran on that stream. Another
+      // stream reads the inputs, so the job holds them until that has finished.
       const c10::StreamGuard guard(in_);
       for (const auto& input : job.batch.inputs) job.sent.push_back(input.tensor().to(options, /*non_blocking=*/true));
     }
@@ -85,7 +85,7 @@ class StreamTransport final : public Transport {
     changed_.wait(lock, [this] { return started_.size() < kDepth; });
   }
 
-  /** Also after an error: what was begun of the batch may still run, and read and write its memory. */
+  /** Also called after an error, since already started work of the batch may still access its memory. */
   void start_return(Started& started) noexcept {
     Job& job = *started.job;
     try {
@@ -105,7 +105,7 @@ class StreamTransport final : public Transport {
     }
   }
 
-  /** Weights that keep an input let go of it at some later batch, when the job that held it has long ended. */
+  /** Weights that keep an input release it at a later batch, after the job has ended. */
   void keep_shared(const std::vector<at::Tensor>& inputs) const {
     const c10::impl::VirtualGuardImpl device(compute_.device_type());
     for (const auto& input : inputs) {
@@ -123,12 +123,12 @@ class StreamTransport final : public Transport {
   }
 
   void finish_all() {
-    // A thread that frees what belongs to a device is on that device: else CUDA would set up the first one for it.
+    // A thread that frees device memory must have that device current, or CUDA initializes the first device for it.
     std::optional<DeviceScope> scope;
     try {
       scope.emplace(compute_);
     } catch (...) {
-      // The device has failed before, as each job will find out for itself.
+      // The device has already failed; each job will report the error itself.
     }
     while (true) {
       Started* started = nullptr;
@@ -136,7 +136,7 @@ class StreamTransport final : public Transport {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closing_ || !started_.empty(); });
         if (started_.empty()) return;
-        started = &started_.front();  // stays where it is while others are added behind it
+        started = &started_.front();  // stable while others are appended
       }
       auto job = finish(*started);
       {
@@ -161,8 +161,8 @@ class StreamTransport final : public Transport {
 
   void take_outputs(Started& started) {
     Job& job = *started.job;
-    // Here a fault of the device comes to light, in the batch that caused it or in one that was started after that. The
-    // buffers are not used again then: who knows what still writes into them.
+    // A device fault surfaces here, in the batch that caused it or a later one. Its buffers are not reused, because the
+    // device may still write to them.
     started.arrived->synchronize();
     if (!job.error) {
       for (size_t i = 0; i < job.outputs.size(); ++i) job.outputs[i] = copy_of(started.arriving[i]);
@@ -171,7 +171,7 @@ class StreamTransport final : public Transport {
     for (auto& host : started.arriving) pool_.give(std::move(host.storage));
   }
 
-  /** In memory that JS may keep for as long as it likes, which pinned memory is too scarce for. */
+  /** Copies to pageable memory, which JS may keep; pinned memory is too scarce. */
   static at::Tensor copy_of(const HostTensor& host) {
     auto tensor = at::empty(host.shape, at::TensorOptions().dtype(host.type));
     if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), host.storage.data(), tensor.nbytes());
@@ -194,9 +194,9 @@ class StreamTransport final : public Transport {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Started> started_;  // the oldest first; it is out of here once it has ended
+  std::deque<Started> started_;  // oldest first; removed when finished
   bool closing_ = false;
-  std::thread finisher_;  // the last member: it uses the others
+  std::thread finisher_;  // declared last, because it uses the other members
 };
 
 }  // namespace

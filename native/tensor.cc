@@ -26,7 +26,7 @@ template <typename T>
 std::array<char, 8> bytes_of(double value, const TensorSpec& spec, const Dim& dim) {
   bool fits = true;
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    // The largest int64 is no double: 2^63 itself must be refused, so the upper end is exclusive.
+    // The largest int64 is not a double. The upper bound is exclusive, so 2^63 is refused.
     const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
     fits = std::trunc(value) == value && value >= static_cast<double>(std::numeric_limits<T>::min()) && value < end;
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -130,7 +130,7 @@ at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c
                                             (sizes[0] == 1 ? " row" : " rows") + " for a batch of " +
                                             std::to_string(rows));
   }
-  // Negated and conjugated views are lazy: their memory does not hold their values until they are resolved.
+  // Negated and conjugated views are lazy: their memory only has the right values after resolving.
   tensor = tensor.resolve_neg().contiguous();
   if (tensor.device() != device) tensor = tensor.to(device);
   return is_shared(tensor) ? tensor.clone(at::MemoryFormat::Contiguous) : tensor;

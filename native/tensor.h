@@ -1,4 +1,4 @@
-// Declarations of tensors, the one table of dtypes, and the checks of what weights give.
+// Tensor declarations, the table of dtypes, and checks of outputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ struct DTypeInfo {
   size_t bytes;
 };
 
-/** Every dtype; its index is the code by which the binding names it. */
+/** All dtypes; the index is the code that JS uses. */
 inline constexpr std::array<DTypeInfo, 10> kDTypes{{
     {"float32", c10::ScalarType::Float, napi_float32_array, "Float32Array", 4},
     {"float64", c10::ScalarType::Double, napi_float64_array, "Float64Array", 8},
@@ -34,7 +34,7 @@ inline constexpr std::array<DTypeInfo, 10> kDTypes{{
     {"bool", c10::ScalarType::Bool, napi_uint8_array, "Uint8Array", 1},
 }};
 
-/** One dimension: fixed (`size` ≥ 0), or named; the sizes of one name (`symbol`) must agree within a batch. */
+/** A dimension: fixed (`size` ≥ 0), or named. Equal names share a `symbol`, whose sizes must agree within a batch. */
 struct Dim {
   int64_t size = -1;
   int symbol = -1;
@@ -43,47 +43,47 @@ struct Dim {
   std::string name;
 };
 
-/** One declared tensor of one item: there is no batch dimension. */
+/** A declared tensor of one item, without the batch dimension. */
 struct TensorSpec {
   std::string name;
   uint8_t dtype = 0;
   std::vector<Dim> dims;
 
   const DTypeInfo& info() const { return kDTypes[dtype]; }
-  /** As an author writes it: `float32(3, "height", "width")`. */
+  /** The author's notation: `float32(3, "height", "width")`. */
   std::string text() const;
-  /** The bytes of one element of a padded dimension; throws `tensor_invalid` where the dtype cannot hold the value. */
+  /** Bytes of the fill value of a padded dimension; throws `tensor_invalid` if the dtype cannot hold the value. */
   std::array<char, 8> fill_bytes(const Dim& dim) const;
 };
 
-/** Gives every dimension of the same name and kind the same symbol; returns how many symbols there are. */
+/** Assigns a symbol to each distinct name and kind of dimension; returns the number of symbols. */
 int number_symbols(std::vector<TensorSpec>& specs);
 
-/** The size of a dimension: a whole number from 0 to where numbers are no longer whole; false also for NaN. */
+/** Whether a number is a valid size: an integer from 0 to 2^53 - 1. False for NaN. */
 inline bool is_size(double number) { return number >= 0 && number <= 9007199254740991.0 && std::trunc(number) == number; }
 
-/** `float32(10)`; a dtype that sconce lacks is named as PyTorch names it. */
+/** For example `float32(10)`; unsupported dtypes have PyTorch's name. */
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
 
-/** As JavaScript writes it: whole numbers without a point. */
+/** JavaScript's notation: integers without a decimal point. */
 std::string number_text(double value);
 
-/** Nothing for a dtype that sconce lacks. */
+/** Null for an unsupported dtype. */
 const DTypeInfo* info_of(c10::ScalarType type);
 
-/** Names, or anything else, in parentheses: `(ids, mask)`. */
+/** A list in parentheses: `(ids, mask)`. */
 std::string names_text(const std::vector<std::string>& names);
 
-/** Throws `weights_invalid` for a tensor whose elements do not lie side by side: "`giver` gave …". */
+/** Throws `weights_invalid` for sparse and quantized tensors: "`giver` gave …". */
 void require_plain(const at::Tensor& tensor, const std::string& giver);
 
-/** Whether anything beside this tensor refers to its memory. */
+/** Whether other references to the tensor's memory exist. */
 bool is_shared(const at::Tensor& tensor);
 
 /**
- * The tensor after checking it, as contiguous memory of `device` that nothing else refers to: what the weights keep they
- * may write into at the next batch. Dim 0 must be `rows`, and dtype, rank and fixed sizes as declared. Throws
- * `weights_invalid`, naming the output, what was declared and what the weights gave.
+ * Checks an output and returns it as unshared, contiguous memory of `device`; weights may overwrite shared memory at
+ * the next batch. Dimension 0 must be `rows`; dtype, rank and fixed sizes must match the declaration. Throws
+ * `weights_invalid`, naming the output, the declaration and the actual tensor.
  */
 at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c10::Device device);
 

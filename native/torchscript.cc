@@ -1,4 +1,4 @@
-// TorchScript modules (.pt), and exported programs as such: arguments by name, results by name or order.
+// TorchScript modules (.pt) and uncompiled exported programs. Arguments are matched by name, results by name or order.
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>
@@ -22,7 +22,7 @@
 namespace sconce {
 namespace {
 
-/** An argument of forward: a declared input, or the default value of one that is not declared. */
+/** An argument of forward: a declared input, or the default value of an undeclared one. */
 struct Argument {
   std::optional<size_t> input;
   c10::IValue value;
@@ -61,7 +61,9 @@ bool is_no_scalar(const c10::TypePtr& type) {
          !type->isSubtypeOf(*c10::BoolType::get());
 }
 
-/** Takes out what is done while training only, such as batch norms counting their batches: every module was told eval(). */
+/**
+ * Removes work done only in training, such as batch norms counting their batches. eval() was called on every module.
+ */
 void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
   auto* const no = graph->insertConstant(false);
@@ -72,7 +74,7 @@ void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   torch::jit::ConstantPropagation(graph);
 }
 
-/** Whether a method may leave something in an attribute of the module: rather a yes too many, which costs memory, than a no. */
+/** Whether a method may modify an attribute of the module. When unsure it returns true, which only costs memory. */
 bool writes_attributes(const torch::jit::Method& method) {
   const auto graph = method.graph()->copy();
   torch::jit::Inline(*graph);
@@ -82,12 +84,12 @@ bool writes_attributes(const torch::jit::Method& method) {
   return any_node(graph->block(), [&](torch::jit::Node* node) {
     switch (node->kind()) {
       case c10::prim::SetAttr:
-      // Whatever these call is not looked into.
+      // Callees are not analysed.
       case c10::prim::CallMethod:
       case c10::prim::fork: return true;
       case c10::prim::GetAttr: {
         auto type = node->output()->type();
-        // Such as the bias that a convolution does without: followed as a tensor is.
+        // For example an optional bias of a convolution, tracked like a tensor.
         if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
         if (const auto object = type->cast<c10::ClassType>()) return has_writes && !object->is_module();
         const auto inner = type->containedTypes();
@@ -100,14 +102,14 @@ bool writes_attributes(const torch::jit::Method& method) {
 }
 
 bool writes_attributes(const torch::jit::Module& module, bool callable) {
-  // Each method holds the module, and so the weights: none may outlive this.
+  // Each method holds the module and so the weights, so no method may outlive this function.
   const auto methods = module.get_methods();
   return std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
     return (callable || method.name() == "forward") && writes_attributes(method);
   });
 }
 
-/** Whether a module that is called has nothing but weights and a `forward` that leaves them as they are. */
+/** Whether a module for `call` has only a `forward` that does not modify its attributes. */
 bool is_all_constant(const torch::jit::Module& module) {
   const auto methods = module.get_methods();
   return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
@@ -115,7 +117,7 @@ bool is_all_constant(const torch::jit::Module& module) {
 
 using InputRanks = std::vector<std::optional<int64_t>>;
 
-/** How many dimensions the arguments of `forward` have; none for an argument that may have any. */
+/** Ranks of the arguments of `forward`; none for an argument of any rank. */
 InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& options) {
   InputRanks ranks = {std::nullopt};  // self
   if (options.callable) return ranks;
@@ -132,7 +134,7 @@ struct Loaded {
   InputRanks ranks;
 };
 
-/** Whatever makes `forward` faster and gives the same. */
+/** Applies the optimizations of `forward` that do not change its results. */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
   if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0, {}};
   auto frozen = freeze_weights(module);
@@ -156,8 +158,9 @@ class TorchScript final : public Weights {
         outputs_(options.outputs),
         ranks_(std::move(loaded.ranks)) {
     if (!options.callable) arguments_ = match_arguments(*schema_, options.inputs);
-    // The passes of libtorch's executor change values: they add up matrix products of different shapes, take -0.0 for 0.0, and turn tensors
-    // without dimensions into numbers. On GPUs they also fuse the small kernels of TorchScript files.
+    // Runs the interpreter directly, because passes of libtorch's executor change values: they add up matrix products
+    // of different shapes, treat -0.0 as 0.0, and turn zero-dimensional tensors into numbers. On GPUs TorchScript files
+    // still use the executor, which fuses small kernels.
     if (options.program || (loaded.is_frozen && options.device.is_cpu())) code_.emplace(forward_->graph(), "forward");
   }
 
@@ -180,7 +183,7 @@ class TorchScript final : public Weights {
     const auto method = module_.find_method(name);
     if (!method) throw CodedError("run_failed", "the weights have no method " + name + "; they have " + methods_text());
     const auto& schema = schema_ && name == "forward" ? *schema_ : method->function().getSchema();
-    const auto& wanted = schema.arguments();  // with self
+    const auto& wanted = schema.arguments();  // including self
     if (given.size() >= wanted.size()) throw CodedError("tensor_invalid", counted(schema, given.size()));
     torch::jit::Stack stack;
     stack.emplace_back(module_._ivalue());
@@ -215,7 +218,7 @@ class TorchScript final : public Weights {
     }
   }
 
-  /** `forward` may have been changed in a way that holds for these alone. */
+  /** Optimizations of `forward` may be valid only for these ranks. */
   void require_ranks(const torch::jit::Stack& stack) const {
     for (size_t i = 0; i < ranks_.size() && i < stack.size(); ++i) {
       if (!ranks_[i] || !stack[i].isTensor() || stack[i].toTensor().dim() == *ranks_[i]) continue;
@@ -240,7 +243,7 @@ class TorchScript final : public Weights {
            (given == 1 ? " argument" : " arguments");
   }
 
-  /** What is None is no output: many networks have some for training alone. */
+  /** None outputs are dropped: many networks return some only in training. */
   std::vector<at::Tensor> tensors_of(c10::IValue& result) const {
     if (result.isTensor()) {
       require_output_count(outputs_, 1);
@@ -304,13 +307,13 @@ class TorchScript final : public Weights {
   bool keeps_state_;
   size_t packed_layers_;
   std::optional<torch::jit::Method> forward_;
-  /** Of `forward` as it was loaded. */
+  /** Schema of `forward` before freezing. */
   std::optional<c10::FunctionSchema> schema_;
-  /** The graph of `forward` as it is. */
+  /** Code of `forward`, run without the executor's passes. */
   std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;
-  /** Of what `forward` is given, with the module itself. */
+  /** Ranks of the arguments of `forward`, including self. */
   InputRanks ranks_;
   std::vector<Argument> arguments_;
 };
@@ -322,9 +325,9 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   torch::jit::Module module = options.program ? load_program(options.path, *options.program, options.device)
                                               : torch::jit::load(options.path, options.device);
   module.eval();
-  // Asked before freezing, which takes lists of tensors for constants, also those that are written.
+  // Must run before freezing, which turns lists of tensors into constants, even lists that are written to.
   const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
-  // Checked before freezing as well: it may drop arguments' defaults, and its errors speak of other things.
+  // Must also run before freezing, which may drop default values and has less clear errors.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);

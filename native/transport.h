@@ -1,4 +1,4 @@
-// The way of batches to a session's device and back.
+// Moves batches to a session's device and back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,26 +12,25 @@
 namespace sconce {
 
 /**
- * On the CPU nothing is transferred, and a job ends when its forward pass returns. Another device works on its own: a job is
- * under way until its outputs are in host memory, and meanwhile the thread may start the next batch.
- *
- * Used on the session's thread. Its end waits for all that is under way.
+ * On the CPU nothing is copied, and a job ends when its forward pass returns. Other devices work asynchronously: a job
+ * ends when its outputs are in host memory, and meanwhile the thread may start the next batch. For the session's thread
+ * only. The destructor waits for all pending jobs.
  */
 class Transport {
  public:
   virtual ~Transport() = default;
-  /** How many batches may be under way at once. */
+  /** Maximum number of pending batches. */
   virtual size_t depth() const = 0;
-  /** The batch's inputs on the device. Its memory is the job's until the job has been delivered. */
+  /** Copies the batch's inputs to the device. Their memory belongs to the job until the job is delivered. */
   virtual std::vector<at::Tensor> send(Job& job) = 0;
-  /** Sees that the job ends, in order: `done` is called once its outputs, if any, are in host memory, or with its error. */
+  /** Ends the job, in order: calls `done` once its outputs are in host memory, or with its error. */
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;
 };
 
 /** For sessions on the CPU. */
 std::unique_ptr<Transport> direct_transport(BufferPool& pool, Done done);
 
-/** For sessions on a device with streams: forward passes go on `compute`. Batches must lie in pinned memory. */
+/** For sessions on a device with streams; forward passes run on `compute`. Batches must be in pinned memory. */
 std::unique_ptr<Transport> stream_transport(c10::Stream compute, BufferPool& pool, Done done);
 
 }  // namespace sconce

@@ -8,7 +8,7 @@
 namespace sconce {
 namespace {
 
-/** Below this a copy is cheaper than a finalizer and its accounting. */
+/** For smaller tensors, copying is cheaper than a finalizer. */
 constexpr size_t kMinExternalBytes = 256 * 1024;
 
 struct SessionHandle {
@@ -16,12 +16,12 @@ struct SessionHandle {
   std::shared_ptr<Session> session;
 };
 
-/** Marks our externals, so that another addon's is refused instead of misread. */
+/** Marks our externals, so that another addon's external is refused. */
 constexpr napi_type_tag kSessionTag{0x5c0ce5e551015c0c, 0x8d3f2a6b7e914f05};
 
 /**
- * Whether the memory may become JS's own: nobody else (weights that give a constant, a second output) may refer to it,
- * it must be the allocator's, and no small view of something large.
+ * Whether JS may own the memory: nothing else refers to it (such as weights or a second output), it comes from the CPU
+ * allocator, and it is not a small view of a large storage.
  */
 bool may_hand_over(const at::Tensor& tensor) {
   const auto& storage = tensor.storage();
@@ -43,7 +43,7 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
     return nullptr;
   }
   owner.release();
-  // Without this the collector sees a few bytes and lets gigabytes wait.
+  // Without this, the garbage collector sees only a few bytes and keeps gigabytes waiting.
   int64_t total;
   napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
   return buffer;
@@ -62,7 +62,7 @@ napi_value typed_array(napi_env env, size_t elements, napi_value buffer, napi_ty
   return array;
 }
 
-/** The tensor's own memory where it is large and nobody else refers to it, else a copy. */
+/** Hands over the tensor's memory if it is large and unshared; otherwise copies. */
 napi_value output_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type) {
   const size_t elements = tensor.numel();
   napi_value buffer = nullptr;
@@ -71,7 +71,7 @@ napi_value output_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type t
   return typed_array(env, elements, buffer, type);
 }
 
-/** Puts the sizes of each tensor that has named ones behind the typed arrays. */
+/** Appends the sizes of each tensor with named dimensions after the typed arrays. */
 template <typename SizesOf>
 void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& specs, const SizesOf& sizes_of) {
   auto place = static_cast<uint32_t>(specs.size());
@@ -88,7 +88,7 @@ void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& s
 napi_value new_buffer(napi_env env, size_t bytes, void** data) {
   napi_value buffer;
   if (napi_create_arraybuffer(env, bytes, data, &buffer) == napi_ok) return buffer;
-  napi_value thrown;  // our own error goes in its place
+  napi_value thrown;  // replaced by our own error
   napi_get_and_clear_last_exception(env, &thrown);
   throw CodedError("out_of_memory", "a tensor of the batch does not fit in memory");
 }

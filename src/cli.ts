@@ -16,11 +16,11 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
   init: lazyCommand("Write a model folder to start from", async () => (await import("./commands/init.ts")).init),
   build: lazyCommand("Package a model folder as repo:tag", async () => (await import("./commands/build.ts")).build),
   check: lazyCommand(
-    "Run a model's example through every stage, and say what is wrong with its export",
+    "Run a model's example through every stage, and find mistakes in its export",
     async () => (await import("./commands/check.ts")).check,
   ),
   dev: lazyCommand(
-    "Serve a model folder, and again whenever it changes",
+    "Serve a model folder, and reload it whenever it changes",
     async () => (await import("./commands/dev.ts")).dev,
   ),
   compile: lazyCommand(
@@ -33,22 +33,19 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
   ),
   models: lazyCommand("List the models of the store", async () => (await import("./commands/models.ts")).models),
   inspect: lazyCommand(
-    "Print what a packaged model is made of, as JSON",
+    "Print a packaged model's config and layers as JSON",
     async () => (await import("./commands/inspect.ts")).inspect,
   ),
   push: lazyCommand("Copy a model to a registry", async () => (await import("./commands/push.ts")).push),
   pull: lazyCommand("Copy a model from a registry", async () => (await import("./commands/pull.ts")).pull),
-  tag: lazyCommand("Give a packaged model one more tag", async () => (await import("./commands/tag.ts")).tag),
-  rm: lazyCommand(
-    "Remove tags, and the models that no tag is left of",
-    async () => (await import("./commands/rm.ts")).rm,
-  ),
+  tag: lazyCommand("Add a tag to a packaged model", async () => (await import("./commands/tag.ts")).tag),
+  rm: lazyCommand("Remove tags, and models without remaining tags", async () => (await import("./commands/rm.ts")).rm),
   libtorch: lazyCommand(
     "Install PyTorch's libraries without Python, list or remove them",
     async () => (await import("./commands/libtorch.ts")).libtorch,
   ),
   doctor: lazyCommand(
-    "Say what serving finds on this machine, and what to mend",
+    "Check whether this machine can serve models",
     async () => (await import("./commands/doctor.ts")).doctor,
   ),
   completions: lazyCommand("Print a script that completes commands in a shell", async () =>

@@ -1,4 +1,5 @@
-// The addon's exports, which need no libtorch. src/native/pixels.ts types them; nothing else calls them.
+// Exports of the image addon, which needs no libtorch. src/native/pixels.ts types them and is the only file that loads
+// the addon.
 #include <napi.h>
 
 #include <array>
@@ -16,10 +17,10 @@
 namespace pixels {
 namespace {
 
-/** Whether it was done. */
+/** Returns whether the picture was handled. */
 using Task = std::function<bool()>;
 
-/** Work on the memory of two arrays, which it holds, on another thread; its promise gives what the task does. */
+/** Runs a task on another thread and keeps its two arrays alive. The promise resolves to the task's result. */
 class Work {
  public:
   static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
@@ -49,7 +50,7 @@ class Work {
     }
   }
 
-  /** Throws nothing: where a Worker is being terminated a promise can't be settled, and nobody waits for it. */
+  /** Never throws: in a terminating Worker the promise cannot be settled, and no JS code waits for it. */
   static void end(napi_env env, napi_status, void* data) {
     const std::unique_ptr<Work> work(static_cast<Work*>(data));
     napi_delete_async_work(env, work->work_);
@@ -68,7 +69,7 @@ class Work {
   napi_deferred promise_ = nullptr;
   napi_async_work work_ = nullptr;
   bool done_ = false;
-  /** What the task threw. */
+  /** Message of the task's exception. */
   std::string error_;
 };
 
@@ -95,7 +96,7 @@ void require_length(const Napi::TypedArray& array, int64_t expected) {
   throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
 }
 
-/** Lays out a picture as `target` says, in a size of `width` × `height`. */
+/** Scales a picture to `width` × `height` and writes it to the target. */
 void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Filter filter, const Target& target,
              std::variant<uint8_t*, float*> to) {
   const bool is_scaled = whole.width != width || whole.height != height;
@@ -103,7 +104,7 @@ void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Fi
   write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
 }
 
-/** toTensor(file, result, target) → Promise; a PNG is written over, a JPEG copied at once. */
+/** toTensor(file, result, target) → Promise. A PNG is overwritten; a JPEG is copied before this returns. */
 Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   auto file = info[0].As<Napi::Uint8Array>();
   const auto result = info[1].As<Napi::TypedArray>();
@@ -142,7 +143,7 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
       return true;
     });
   }
-  // The author's code may change or transfer it meanwhile.
+  // Copied, because the author's code may change or transfer the array meanwhile.
   std::vector<uint8_t> jpeg(file.Data(), file.Data() + file.ByteLength());
   const int64_t source_width = number(given, "sourceWidth");
   const int64_t source_height = number(given, "sourceHeight");
@@ -154,7 +155,10 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   });
 }
 
-/** toBitmap(pixels, file, picture) → Promise; the pixels are copied at once, since their array may be transferred meanwhile. */
+/**
+ * toBitmap(pixels, file, picture) → Promise. The pixels are copied before this returns, because their array may be
+ * transferred meanwhile.
+ */
 Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
   const auto pixels = info[0].As<Napi::Uint8Array>();
   auto file = info[1].As<Napi::Uint8Array>();
@@ -175,7 +179,7 @@ Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
   });
 }
 
-/** A function for JS, from which nothing is thrown through JS's own frames: that would end the process. */
+/** Wraps a function for JS and catches all C++ exceptions: one that passes through JS frames would end the process. */
 template <Napi::Value (*body)(const Napi::CallbackInfo&)>
 napi_value guarded(napi_env env, napi_callback_info info) noexcept {
   try {
@@ -187,7 +191,7 @@ napi_value guarded(napi_env env, napi_callback_info info) noexcept {
       napi_throw_error(env, nullptr, error.what());
     }
   } catch (...) {
-    // A Worker that is being terminated takes no exception, and nobody waits for it.
+    // A terminating Worker accepts no exceptions.
   }
   return nullptr;
 }

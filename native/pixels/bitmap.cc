@@ -21,11 +21,11 @@ void write_bitmap(const Picture& picture, uint8_t* file) {
   put(file + 10, kBitmapHeader);
   put(file + 14, kBitmapHeader - 14);
   put(file + 18, width);
-  // Negative: the first row is the upper one.
+  // Negative: rows are stored from top to bottom.
   put(file + 22, -height);
   put(file + 26, 1 | 32 << 16);
   put(file + 30, 3);
-  // The places of red, green, blue and alpha.
+  // Bit masks of red, green, blue and alpha.
   for (int channel = 0; channel < 4; ++channel) put(file + 54 + channel * 4, 0xffU << (8 * channel));
   uint8_t* to = file + kBitmapHeader;
   const Strides strides(width, height, channels, is_planar);

@@ -1,4 +1,4 @@
-// BMP files: how raw pixels get into Bun.Image, which reads only files. Format: BITMAPV4HEADER, 32 bits a pixel.
+// BMP files, to pass raw pixels to Bun.Image, which reads only files. Format: BITMAPV4HEADER, 32 bits per pixel.
 #pragma once
 
 #include "target.h"
@@ -11,10 +11,10 @@ struct Picture {
   std::vector<uint8_t> data;
   int64_t width;
   int64_t height;
-  /** 1: grey, 3 or 4. */
+  /** 1 (grey), 3 or 4. */
   int channels;
   bool is_planar;
-  /** Laid over white: for formats without transparency. */
+  /** Blends over white, for formats without transparency. */
   bool is_opaque;
 };
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-// The library as a file within this one, so that there is one file to be put into packages, executables and images, and no second one to be found.
+// Embeds the TurboJPEG library, so that packages, executables and images need only one file.
 asm(".pushsection .rodata\n"
     ".hidden sconce_turbojpeg\n"
     ".hidden sconce_turbojpeg_end\n"
@@ -23,7 +23,8 @@ extern "C" const char sconce_turbojpeg_end[];
 namespace pixels {
 namespace {
 
-// Of turbojpeg.h, libjpeg-turbo 3: TJINIT_DECOMPRESS, TJPARAM_STOPONWARNING, TJPARAM_JPEGWIDTH, TJPARAM_JPEGHEIGHT, TJPF_RGBA.
+// Constants of turbojpeg.h, libjpeg-turbo 3: TJINIT_DECOMPRESS, TJPARAM_STOPONWARNING, TJPARAM_JPEGWIDTH,
+// TJPARAM_JPEGHEIGHT, TJPF_RGBA.
 constexpr int kDecompress = 1;
 constexpr int kStopOnWarning = 0;
 constexpr int kWidth = 5;
@@ -39,21 +40,21 @@ bool write_all(int file, const char* from, const char* end) {
   return true;
 }
 
-/** Null where the system refuses it. It is never unloaded. */
+/** Null on failure. The library is never unloaded. */
 void* load_library() {
   const int file = memfd_create("turbojpeg", MFD_CLOEXEC);
   if (file < 0) return nullptr;
   void* library = nullptr;
   if (write_all(file, sconce_turbojpeg, sconce_turbojpeg_end)) {
-    // Not as the addons are named that lie in memory (src/native/pixels.ts): a name of a library that is there gives that one, and numbers of
-    // files come again.
+    // The extra "./" makes the path differ from the in-memory addons' paths (src/native/pixels.ts). File descriptors
+    // are reused, and dlopen returns an already loaded library for an equal path.
     library = dlopen(("/proc/self/fd/./" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   close(file);
   return library;
 }
 
-/** TurboJPEG's functions. */
+/** Functions of TurboJPEG. */
 class Turbo {
  public:
   static const Turbo& instance() {
@@ -96,7 +97,7 @@ Decoded decode_jpeg(const std::vector<uint8_t>& file, int64_t width, int64_t hei
   if (!decoder) return {};
   turbo.set(decoder.get(), kStopOnWarning, 1);
   if (turbo.header(decoder.get(), file.data(), file.size()) != 0) return {};
-  // There is memory for the size that was checked alone.
+  // Memory was reserved only for the checked size.
   if (turbo.get(decoder.get(), kWidth) != width || turbo.get(decoder.get(), kHeight) != height) return {};
   const size_t row_bytes = static_cast<size_t>(width) * 4;
   std::unique_ptr<uint8_t[]> memory(new uint8_t[row_bytes * height]);

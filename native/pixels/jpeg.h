@@ -1,4 +1,4 @@
-// JPEG files, decoded by libjpeg-turbo.
+// JPEG decoding by libjpeg-turbo.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,17 @@
 
 namespace pixels {
 
-/** The pixels of a file, 8-bit RGBA. */
+/** Decoded pixels, 8-bit RGBA. */
 struct Decoded {
   std::unique_ptr<uint8_t[]> memory;
   Raster raster;
 };
 
 /**
- * Decodes as libjpeg does by default: the exact transform, smooth chrominance.
- * @param width of the file, and `height`: with others nothing is decoded
- * @returns nothing of a file that is corrupt or of an unusual kind (four colours, 12 bits, without loss), and where the system runs no
- *   library from memory
+ * Decodes with libjpeg's defaults: exact transform, smooth chroma upsampling.
+ * @param width expected size, with `height`; a file of another size is not decoded
+ * @returns nothing for corrupt and unusual files (four colours, 12 bits, lossless), and on systems that cannot load a
+ * library from memory
  */
 Decoded decode_jpeg(const std::vector<uint8_t>& file, int64_t width, int64_t height);
 

@@ -9,14 +9,14 @@
 namespace pixels {
 namespace {
 
-/** Weights are whole numbers, of which this many bits are behind the point. */
+/** Weights are fixed-point numbers with this many fractional bits. */
 constexpr int kPrecision = 22;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
-/** Values of rows that several target rows need are kept up to this; those of absurd shapes are made again. */
+/** Memory limit for resampled rows kept for reuse. Extreme shapes exceed it and compute rows again. */
 constexpr size_t kMaxKept = size_t{8} << 20;
 
 struct Kernel {
-  /** Distance from the centre, in source pixels of an unscaled picture, beyond which the weight is 0. */
+  /** Radius of the kernel in source pixels, without scaling. */
   double support;
   double (*weight)(double);
 };
@@ -45,12 +45,15 @@ Kernel kernel_of(Filter filter) {
   }
 }
 
-/** Which source pixels make each target pixel: as many for all, since processors foresee a loop of one length; some weights are 0. */
+/**
+ * Source pixels and weights of each target pixel. All have the same count, because loops of constant length predict
+ * well; surplus weights are 0.
+ */
 struct Axis {
-  /** The first source pixel of each. */
+  /** First source pixel of each target pixel. */
   std::vector<int64_t> first;
   int64_t count = 1;
-  /** `count` of each. */
+  /** `count` weights per target pixel. */
   std::vector<int32_t> weights;
 };
 
@@ -81,14 +84,14 @@ Axis axis_of(int64_t size, int64_t target_size, const Kernel& kernel) {
   return axis;
 }
 
-/** The four values of a pixel. */
+/** The four channels of a pixel. */
 typedef int32_t Ints4 __attribute__((vector_size(16)));
 
 WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
   for (size_t i = 0; i < count; ++i) result[i] = row[i];
 }
 
-/** @param known the count, where it is one that loops are unrolled for; else 0 */
+/** @param known the count if its loop is unrolled, else 0 */
 template <int known>
 [[gnu::always_inline]] inline void resample_row_of(const int32_t* row, const Axis& axis, int32_t* result) {
   const int64_t count = known == 0 ? axis.count : known;
@@ -118,7 +121,7 @@ WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* resul
   }
 }
 
-/** So many rows are added at once: sums are read and written for each time. */
+/** Rows added per pass, since each pass reads and writes all sums. */
 constexpr int kTogether = 4;
 
 struct Weighted {
@@ -126,7 +129,7 @@ struct Weighted {
   std::array<int32_t, kTogether> weights;
 };
 
-/** `store(i, sum)` is given what becomes of each sum. */
+/** Calls `store(i, sum)` with each new sum. */
 template <typename Store>
 [[gnu::always_inline]] inline void add_rows(const int32_t* sums, const Weighted& added, size_t count, const Store& store) {
   const auto [a, b, c, d] = added.rows;
@@ -154,7 +157,7 @@ void premultiply(const uint8_t* row, int64_t width, int32_t* result) {
   }
 }
 
-/** Makes the rows of a picture of those of its source, each of which it resamples along its length first. */
+/** Produces rows of the resized picture: resamples source rows horizontally, then combines them vertically. */
 class Resampler {
  public:
   Resampler(const Raster& source, int64_t width, int64_t height, const Kernel& kernel, bool is_opaque)
@@ -178,7 +181,7 @@ class Resampler {
   }
 
  private:
-  /** What makes a part of a row: source rows from the `i`th on. */
+  /** Source rows and weights for a part of target row `y`, from the `i`th on. */
   Weighted weighted(int64_t y, int64_t i) {
     Weighted part;
     for (int64_t j = 0; j < kTogether; ++j) {
@@ -204,7 +207,7 @@ class Resampler {
   const Axis rows_;
   const size_t row_size_;
   const bool is_opaque_;
-  /** Which source row is in which place of `kept_`. */
+  /** Source row in each slot of `kept_`. */
   std::vector<int64_t> held_;
   std::vector<int32_t> kept_;
   std::vector<int32_t> wide_;

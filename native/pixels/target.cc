@@ -6,10 +6,10 @@
 namespace pixels {
 namespace {
 
-/** ITU-R BT.601 in 16-bit fixed point, as Pillow converts to "L". */
+/** ITU-R BT.601 in 16-bit fixed point, like Pillow's conversion to "L". */
 uint8_t luma(const uint8_t* pixel) { return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16; }
 
-/** What shows of a row of pixels: laid over the background, or with the colours as they were before they were multiplied. */
+/** Blends a row over the background, or for 4 channels undoes the premultiplication. */
 void show_row(const uint8_t* row, int64_t count, const Target& target, bool is_premultiplied, uint8_t* result) {
   std::memcpy(result, row, count * 4);
   for (uint8_t* pixel = result; pixel < result + count * 4; pixel += 4) {
@@ -25,7 +25,7 @@ void show_row(const uint8_t* row, int64_t count, const Target& target, bool is_p
   }
 }
 
-/** What each of the 256 values of a channel becomes; rounded to float32 at every step, as there. */
+/** Normalized value of each of the 256 channel values; rounded to float32 at every step, like torchvision. */
 std::array<float, 256> table_of(float mean, float std) {
   std::array<float, 256> table;
   for (int value = 0; value < 256; ++value) {
@@ -34,15 +34,15 @@ std::array<float, 256> table_of(float mean, float std) {
   return table;
 }
 
-/** One channel of a row of pixels, of many at once. */
+/** Copies one channel of a row; a loop that compilers vectorize. */
 WITH_AVX2 void write_plane(const uint8_t* __restrict from, int64_t count, uint8_t* __restrict result) {
   for (int64_t x = 0; x < count; ++x) result[x] = from[x * 4];
 }
 
-/** `store(channel, value)` is what becomes of a value. */
+/** `store(channel, value)` converts a value. */
 template <typename Value, typename Store>
 void write_rows(const Rows& rows, const Target& target, Value* result, const Store& store) {
-  // Copies: what is written could else be any of them.
+  // Local copies: the compiler must otherwise assume that each write changes them.
   const int64_t width = target.width;
   const auto [pixel_stride, channel_stride] = Strides(width, target.height, target.channels, target.is_planar);
   const int64_t first = std::max<int64_t>(0, target.x);

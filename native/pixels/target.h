@@ -1,4 +1,4 @@
-// Pixels as a network takes them: which of them, over which background, in which order, as bytes or as floats.
+// Writes pixels in the form that networks take: crop, background, channel order, bytes or floats.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace pixels {
 
-/** The rows of a picture one after the other: pixel after pixel, or one plane a channel. */
+/** Distances of pixels and channels: interleaved, or one plane per channel. */
 struct Strides {
   Strides(int64_t width, int64_t height, int64_t channels, bool is_planar)
       : pixel(is_planar ? 1 : channels), channel(is_planar ? width * height : 1) {}
@@ -21,16 +21,16 @@ struct Strides {
 struct Target {
   int64_t width;
   int64_t height;
-  /** Where the top left corner of the picture lies: negative cuts off, positive leaves a bar. */
+  /** Position of the picture's top left corner: negative crops, positive leaves a bar. */
   int64_t x;
   int64_t y;
-  /** 1: grey, 3 or 4. */
+  /** 1 (grey), 3 or 4. */
   int channels;
   bool is_bgr;
   bool is_planar;
   /** Red, green, blue. */
   std::array<uint8_t, 3> background;
-  /** One a channel; with them come floats, as those of torchvision's `ToTensor` and `Normalize`. */
+  /** One per channel, for floats like torchvision's `ToTensor` and `Normalize`. */
   std::vector<float> mean;
   std::vector<float> std;
 };

@@ -1,7 +1,7 @@
-/** Work of a command that Ctrl-C ends in order. */
+/** Lets Ctrl-C abort a command's work in an orderly way. */
 import { SconceError } from "../errors.ts";
 
-/** @param what the message of the error, with code `canceled`, that the signal is aborted with at SIGINT or SIGTERM */
+/** @param what message of the `canceled` error, with which SIGINT or SIGTERM aborts the signal */
 export async function abortable<T>(what: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const abort = () => controller.abort(new SconceError("canceled", what));

@@ -1,4 +1,4 @@
-/** Between a table of options and citty: what citty reads and shows of them, and checked values of what it has read. */
+/** Translates option tables to citty's definitions, and checks the values that citty parsed. */
 import { parseArgs as parseTokens } from "node:util";
 import { type ArgsDef, parseArgs } from "citty";
 import { closest } from "../closest.ts";
@@ -9,9 +9,9 @@ export interface Positional {
   readonly name: string;
   readonly description: string;
   readonly required: boolean;
-  /** Takes all that follow; the last of a command's positionals. */
+  /** Takes all remaining arguments; only allowed for the last positional. */
   readonly isVariadic?: boolean;
-  /** All that it can be; completions offer those of a first argument. */
+  /** All allowed values; shell completions offer them for a command's first argument. */
   readonly values?: readonly string[];
 }
 
@@ -20,28 +20,28 @@ export interface Parsed<O extends OptionTable> {
   readonly positionals: readonly string[];
 }
 
-/** What citty gives a command. */
+/** citty's context of a running command. */
 export interface Given {
   readonly args: Readonly<Record<string, unknown>> & { readonly _: readonly string[] };
   readonly rawArgs: readonly string[];
 }
 
-/** `batchSize` as `batch-size`. */
+/** Converts `batchSize` to `batch-size`. */
 export function flagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** `batchSize` as `SCONCE_BATCH_SIZE`. */
+/** Converts `batchSize` to `SCONCE_BATCH_SIZE`. */
 export function variableName(key: string, option?: Option<unknown>): string {
   return option?.variable ?? `SCONCE_${flagName(key).toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** Whether the option is a switch, which takes no value. */
+/** Whether the option is a switch without a value. */
 export function isSwitch(option: Option<unknown>): boolean {
   return typeof option.default === "boolean";
 }
 
-/** What help says of an option's default; undefined when it has none. */
+/** The default as shown in help; undefined if there is none. */
 export function defaultOf(option: Option<unknown>): string | undefined {
   if (option.described !== undefined) return option.described;
   if (option.isList) return "none";
@@ -50,11 +50,14 @@ export function defaultOf(option: Option<unknown>): string | undefined {
   return String(option.default);
 }
 
-/** Citty's definitions. Defaults are in the descriptions only: citty does not tell a default from what was given. */
+/**
+ * citty's argument definitions. Defaults appear only in the descriptions, because citty does not distinguish a default
+ * from a given value.
+ */
 export function toArgs(table: OptionTable, positionals: readonly Positional[] = []): ArgsDef {
   const args: ArgsDef = {};
   for (const { name, isVariadic, description, required } of positionals) {
-    // In capitals, or an option of that name would get lost.
+    // In capitals, so that a positional never hides an option of the same name.
     args[`${name.toUpperCase()}${isVariadic ? "…" : ""}`] = { type: "positional", description, required };
   }
   for (const [key, option] of Object.entries(table)) {
@@ -73,13 +76,13 @@ export function toArgs(table: OptionTable, positionals: readonly Positional[] = 
   return args;
 }
 
-/** @throws SconceError `usage` that says what was given and what is allowed */
+/** @throws SconceError `usage` with the given text and the allowed values */
 export function checkArguments<O extends OptionTable>(
   { args, rawArgs }: Given,
   table: O,
   positionals: readonly Positional[] = [],
 ): Parsed<O> {
-  // Citty takes every option, and `--no-…` of those that have a value.
+  // citty accepts unknown options, and `--no-…` for options with a value, so both are refused here.
   const known = new Map<string, Option<unknown>>();
   for (const [key, one] of Object.entries(table))
     for (const name of [key, flagName(key), one.alias ?? key]) known.set(name, one);
@@ -97,12 +100,12 @@ export function checkArguments<O extends OptionTable>(
   return { options: readOptions({ args, rawArgs }, table), positionals: args._ };
 }
 
-/** Reads some options as far as they can be read, whatever else is wrong with the call; defaults for the rest. */
+/** Reads some options and ignores all faults of the call; a faulty option gets its default. */
 export function peekOptions<O extends OptionTable>(rawArgs: readonly string[], table: O): OptionValues<O> {
   return readOptions({ args: parseArgs([...rawArgs], toArgs(table)), rawArgs }, table, () => {});
 }
 
-/** From flags, then `SCONCE_…` variables, then defaults. */
+/** Precedence: flags, then `SCONCE_…` variables, then defaults. */
 function readOptions<O extends OptionTable>(
   given: Given,
   table: O,
@@ -120,16 +123,16 @@ function readOptions<O extends OptionTable>(
     onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
     return [key, option.default];
   });
-  // Every key of the table was read by its own schema.
+  // Each key of the table was parsed by the schema of its option.
   return Object.fromEntries(values) as OptionValues<O>;
 }
 
-/** The first variable that is set and not empty. */
+/** Name of the first variable that is set and not empty. */
 function setVariable(names: readonly (string | undefined)[]): string | undefined {
   return names.find((name) => name !== undefined && (process.env[name] ?? "") !== "");
 }
 
-/** Citty takes any value of a switch for true, and keeps the last of a list only. */
+/** citty treats any value of a switch as true and keeps only the last value of a list, so these are parsed again. */
 function flagText({ args, rawArgs }: Given, name: string, option: Option<unknown>): string | undefined {
   if (option.isList) {
     const short = option.alias === undefined ? {} : { short: option.alias };

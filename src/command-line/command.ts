@@ -1,4 +1,4 @@
-/** What every command has in common: a table of options, checked values, help with an example. */
+/** Common base of all commands: an option table, checked values, and help with an example. */
 import { type ArgsDef, type CommandContext, type CommandDef, type CommandMeta, defineCommand } from "citty";
 import { commonOptions } from "../config.ts";
 import { checkArguments, type Parsed, type Positional, toArgs } from "./arguments.ts";
@@ -13,7 +13,7 @@ export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   run(parsed: Parsed<O & typeof commonOptions>): Promise<void>;
 }
 
-/** A command as citty takes it. */
+/** A command in citty's form. */
 export interface Command extends HelpTexts, CommandDef {
   readonly meta: CommandMeta;
   readonly args: ArgsDef;
@@ -22,7 +22,7 @@ export interface Command extends HelpTexts, CommandDef {
   run(context: CommandContext): Promise<void>;
 }
 
-/** A command that is loaded when it is called or asked for help, and not for the list of all. */
+/** A command that is loaded only to run or to show its help, not for the list of commands. */
 export interface LazyCommand extends CommandDef {
   readonly meta: CommandMeta;
   load(): Promise<Command>;

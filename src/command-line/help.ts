@@ -1,29 +1,29 @@
-/** Help: what citty says of a command, in groups, with details and an example, fitted into the width of a terminal. */
+/** Renders help: citty's usage text, plus option groups, details and an example, wrapped to the terminal's width. */
 import { type CommandDef, renderUsage } from "citty";
 import { flagName } from "./arguments.ts";
 import { programName } from "./program-name.ts";
 
-/** What help says that citty has no place for. */
+/** Help texts beyond citty's. */
 export interface HelpTexts {
-  /** What a sentence cannot say; paragraphs, with an empty line between them. */
+  /** Paragraphs, separated by empty lines. */
   readonly details?: string;
-  /** Calls of it, a line each. */
+  /** Example calls, one per line. */
   readonly example?: string;
-  /** Names of groups of options, by the key of the option that begins each. */
+  /** Group headings, by the key of the first option in each group. */
   readonly groups?: Readonly<Record<string, string>>;
-  /** Paragraphs and sections for the end. */
+  /** Paragraphs and sections at the end. */
   readonly notes?: string;
 }
 
-/** Width of help that no terminal shows. */
+/** Width when the output is not a terminal. */
 const DEFAULT_WIDTH = 100;
 
-/** The columns to fill of an output: what is hard to read is neither very narrow nor very wide. */
+/** Text width for an output, within readable bounds. */
 export function helpWidth(output: { readonly isTTY?: boolean; readonly columns?: number }): number {
   return output.isTTY && output.columns ? Math.min(Math.max(output.columns, 60), DEFAULT_WIDTH) : DEFAULT_WIDTH;
 }
 
-/** @param parent the program, for one of its commands */
+/** @param parent the program, when `command` is one of its commands */
 export async function helpOf(command: CommandDef & HelpTexts, width: number, parent?: CommandDef): Promise<string> {
   const { details = "", example = "", groups = {}, notes = "" } = command;
   const usage = await renderUsage(command, parent);
@@ -46,7 +46,7 @@ export async function helpOf(command: CommandDef & HelpTexts, width: number, par
   return texts.filter(Boolean).join("\n\n");
 }
 
-/** Puts names between options. */
+/** Inserts group headings between options. */
 function grouped(rows: string, groups: Readonly<Record<string, string>>): string {
   const names = new Map(Object.entries(groups).map(([key, name]) => [flagName(key), name]));
   return rows
@@ -57,7 +57,7 @@ function grouped(rows: string, groups: Readonly<Record<string, string>>): string
     .replace(/^\n/, "");
 }
 
-/** Wraps lines; in rows, which citty lines up on the right, only the text on the right of the name. */
+/** Wraps lines. In rows, which citty aligns to the right, only the description is wrapped. */
 function fitted(block: string, width: number): string {
   return block
     .split("\n")
@@ -70,7 +70,7 @@ function fitted(block: string, width: number): string {
     .join("\n");
 }
 
-/** As citty has them; who prints it elsewhere than to a terminal takes the colours away. */
+/** Bold and underlined, as citty's headings. `print` strips this unless the output is a terminal. */
 function heading(text: string): string {
   return `\u001b[1m\u001b[4m${text}\u001b[24m\u001b[22m`;
 }

@@ -1,4 +1,4 @@
-/** The message for a path where no file is: it suggests a near name of the folder. */
+/** Message for a missing file, with a similar name from the same folder. */
 import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { closest } from "../closest.ts";

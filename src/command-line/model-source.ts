@@ -1,4 +1,4 @@
-/** Where the commands that run a model get it from: the store, or the executable that they are part of. */
+/** Source of the models that a command runs: the model store, or the executable itself. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { codedError, SconceError } from "../errors.ts";
@@ -11,50 +11,50 @@ import { programName } from "./program-name.ts";
 import { Progress } from "./progress.ts";
 
 export interface ModelSource {
-  /** Names the model on a command line; undefined where there is only one. */
+  /** The positional that names a model; undefined when there is only one model. */
   readonly reference: Positional | undefined;
-  /** Options that every command takes which loads libtorch. */
+  /** Options of every command that loads libtorch. */
   readonly libraryOptions: OptionTable;
   /**
-   * @param options.weights whether they must be there: a front does without
-   * @throws SconceError when there is no such model, or it cannot be read
+   * @param options.weights false accepts a model without weights, for a front
+   * @throws SconceError when the model does not exist or cannot be read
    */
   resolve(reference: string | undefined, options?: { weights?: boolean }): Promise<PackagedModel>;
-  /** Every tag that stands for the model. */
+  /** All tags of the model. */
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
   /**
    * Checks all files of the model against their digests.
-   * @param known of files that another process has checked
+   * @param known stamps of files that another process has checked
    * @throws SconceError `store_corrupt`
    */
   verify(model: PackagedModel, known?: Stamps): Promise<Stamps>;
-  /** Gets what a process of its own will load onto the disk; this one loads nothing. */
+  /** Unpacks the libraries for a child process, without loading them. */
   unpackLibraries(): Promise<void>;
-  /** Gets the addon and libtorch to where they can be loaded; to be awaited before they are. */
+  /** Makes the addon and libtorch loadable; await this before loading them. */
   prepareLibraries(): Promise<void>;
 }
 
 type Libraries = Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
 
-/** Those of the set-up lie where they are. */
+/** Default: the libraries of an installation are already in place. */
 let libraries: Libraries = {
   async unpackLibraries() {},
   async prepareLibraries() {},
 };
 
-/** For an executable with the whole command line, which has them inside. */
+/** Called by an executable that contains the libraries. */
 export function setLibraries(own: Libraries): void {
   libraries = own;
 }
 
-/** What is served is what was built; folders are, where nothing else has their name. */
+/** A folder was given instead of a packaged model: the message suggests `build` and `dev`. */
 function folderGiven(dir: string, cause: unknown): SconceError {
   const { code, message } = codedError(cause);
   const fix = `${dir} is a folder: ${programName} build ${dir} packages it, ${programName} dev ${dir} serves it as it is`;
   return new SconceError(code, `${message}; ${fix}`, { cause });
 }
 
-/** The model store of this user, and the addon and libtorch of this program. */
+/** The user's model store, with the addon and libtorch of this installation. */
 export const modelStore: ModelSource = {
   reference: {
     name: "model",

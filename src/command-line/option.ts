@@ -1,44 +1,44 @@
-/** One option of a command: what help says of it, its default, and how its text is read. */
+/** Declares options of commands: help text, default and parser. */
 import { z } from "zod";
 
 export interface Option<T> {
   readonly description: string;
   readonly valueHint?: string;
   readonly alias?: string;
-  /** What applies when neither flag nor variable is given. */
+  /** Value when neither flag nor variable is given. */
   readonly default: T;
-  /** How help states the default, where its value does not say it or it is decided elsewhere. */
+  /** The default as shown in help, if it is not simply the value. */
   readonly described?: string;
-  /** May be given several times; `parse` gets one text with a line each. */
+  /** Allows several uses of the flag; `parse` then receives one text with a value per line. */
   readonly isList?: boolean;
-  /** Its text is not repeated, as logs keep what is. */
+  /** Never printed in messages, which may end up in logs. */
   readonly isSecret?: boolean;
-  /** Its variable, where that of its name means something else for another command. */
+  /** Overrides the variable's name, when another command already uses the default name. */
   readonly variable?: string;
-  /** A variable that others set too. It counts where the option's variable is not set. */
+  /** A variable shared with other programs, read if the option's own variable is not set. */
   readonly otherVariable?: string;
-  /** Reads the text of a flag or variable. */
+  /** Parses the text of a flag or variable. */
   readonly parse: z.ZodType<Exclude<T, undefined>, string>;
 }
 
 export type OptionTable = Readonly<Record<string, Option<unknown>>>;
 
-/** What the options of a table are read into. */
+/** Parsed values of an option table. */
 export type OptionValues<O extends OptionTable> = {
   readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never;
 };
 
-/** An option with a default of its own. */
+/** Declares an option with a default value. */
 export function option<T>(declared: Option<T>): Option<T> {
   return declared;
 }
 
-/** An option that is undefined unless given; `described` says what applies then. */
+/** Declares an option that is undefined unless given; `described` explains the default behaviour. */
 export function openOption<T>(declared: Omit<Option<T | undefined>, "default">): Option<T | undefined> {
   return { ...declared, default: undefined };
 }
 
-/** An option that may be given several times, in a variable with a line each; none by default. */
+/** Declares a repeatable option, empty by default. Its variable has one value per line. */
 export function listOption<T>(
   declared: Omit<Option<T>, "default" | "isList" | "parse"> & { readonly parse: z.ZodType<T, string> },
 ): Option<readonly T[]> {
@@ -51,7 +51,7 @@ export function listOption<T>(
 
 const text = (pattern: RegExp, allowed: string) => z.string().regex(pattern, `must be ${allowed}`);
 
-/** A whole number. */
+/** An integer. */
 export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   const allowed = `a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}`;
   const parse = text(/^\d{1,15}$/, allowed)
@@ -60,12 +60,12 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   return { valueHint: "n", parse };
 }
 
-/** A timer that is set for longer fires at once. */
+/** Longest delay of a JavaScript timer; a longer delay fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * A time, with or without a fraction.
- * @param max in the unit of `valueHint`; by default what a timer takes, 24 days
+ * A time in the unit of `valueHint`, with optional fraction.
+ * @param max by default the longest timer, 24 days
  */
 export function duration(
   valueHint: "seconds" | "ms",
@@ -79,11 +79,11 @@ export function duration(
   return { valueHint, parse };
 }
 
-/** A part of the whole, and not nothing of it. */
+/** A fraction from 0.01 to 1. */
 export const share = { ...duration("seconds", 0.01, 1), valueHint: "share" };
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
-/** Also none. */
+/** A byte count, including 0. */
 export const anyBytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m or g for KiB, MiB or GiB").transform(
   (given) => {
     const unit = given.slice(-1).toLowerCase();
@@ -91,18 +91,18 @@ export const anyBytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m 
   },
 );
 
-/** A limit of 0 bytes would let nothing through. */
+/** A positive byte count: a limit of 0 bytes would block everything. */
 export const someBytes = {
   valueHint: "bytes",
   parse: anyBytes.refine((given) => given > 0, "must be at least 1"),
 };
 
-/** Bytes, by default so many as `described` says: "64m". */
+/** A byte count; `described` is its default, e.g. "64m". */
 export function bytes(described: string, parse: z.ZodType<number, string> = someBytes.parse) {
   return { valueHint: "bytes", default: anyBytes.parse(described), described, parse };
 }
 
-/** Origins as browsers send them: scheme, host and a port that is not the scheme's. */
+/** Origins in the browsers' form: scheme, host, and the port unless it is the scheme's default. */
 export const origins = {
   valueHint: "origin,…",
   parse: z
@@ -118,7 +118,7 @@ export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");
 
-/** One of some words. */
+/** One of several words. */
 export function choice<const V extends readonly string[]>(values: V) {
   return { valueHint: values.join("|"), parse: z.enum(values, `must be one of ${values.join(", ")}`) };
 }

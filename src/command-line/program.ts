@@ -1,4 +1,7 @@
-/** A command line with subcommands: finds the command, shows help, and turns every error into one line and an exit code. */
+/**
+ * A command line with subcommands: finds the command, prints help, and turns every error into one line and an exit
+ * code.
+ */
 import { resolve } from "node:path";
 import { type CommandDef, runCommand } from "citty";
 import { closest } from "../closest.ts";
@@ -14,21 +17,21 @@ import { type HelpTexts, helpOf, helpWidth } from "./help.ts";
 
 export interface Program extends HelpTexts, CommandDef {
   readonly subCommands: Record<string, Command | LazyCommand>;
-  /** The command that is meant where none is named, not even with options; without one that asks for help. */
+  /** Command that runs when none is named, even if options are given. Without a default, the program prints help. */
   readonly default?: string;
-  /** What `--version` prints. */
+  /** Output of `--version`. */
   version(): string | Promise<string>;
-  /** What it does as a child process of itself, which no help mentions. */
+  /** Internal roles of child processes, which help does not list. */
   readonly roles: Roles;
 }
 
 export const exitCodes =
   "Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. Results go to standard output, the rest to standard error.";
 
-/** How long a command that failed is given for what it has begun to write. */
+/** Time that a failed command has to flush its output. */
 const FAILED_MS = 1000;
 
-/** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call. */
+/** Runs a command line without the program's name. Sets the exit code: 0, 1 for a failure, 2 for wrong usage. */
 export async function runProgram(program: Program, argv: readonly string[]): Promise<void> {
   resolveFolders(process.env);
   const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
@@ -37,14 +40,17 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
     await run(program, argv);
   } catch (error) {
     process.exitCode = fail(error);
-    // What a model's code has left running, a timer or a connection, keeps no process that has failed.
+    // Timers or connections left open by model code must not keep a failed process alive.
     setTimeout(() => exitProcess(), FAILED_MS).unref();
   }
 }
 
 const folderVariables = ["LIBTORCH", "SCONCE_HOME", "SCONCE_CACHE_DIR"] as const;
 
-/** Makes relative folders absolute: commands change the working folder, and child processes may have another one. */
+/**
+ * Makes relative folders absolute, because commands change the working directory, and child processes may start in
+ * another.
+ */
 function resolveFolders(env: NodeJS.ProcessEnv): void {
   for (const name of folderVariables) {
     const folder = env[name];
@@ -62,7 +68,7 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
       program,
       rest.find((arg) => !arg.startsWith("-")),
     );
-  // Citty would take the value of an unknown option for the name of a command.
+  // citty would treat the value of an unknown option as a command's name.
   const rawArgs =
     first.startsWith("-") && program.default !== undefined ? [program.default, ...argv] : [first, ...rest];
   commandOf(program, rawArgs[0] ?? first);
@@ -75,7 +81,7 @@ function isHelp(arg: string): boolean {
   return arg === "--help" || arg === "-h";
 }
 
-/** Of a command; without one, of all. */
+/** Prints the help of a command, or of the program. */
 async function printHelp(program: Program, name: string | undefined): Promise<void> {
   const width = helpWidth(process.stdout);
   if (name === undefined || name === program.default) return print(await helpOf(program, width));
@@ -97,23 +103,23 @@ function commandOf({ subCommands }: Program, name: string): Command | LazyComman
   throw new SconceError("usage", `unknown command ${name}; ${hint}`);
 }
 
-/** Standard output carries results; colours go only to a terminal. */
+/** Prints results to standard output, with colours only on a terminal. */
 function print(text: string): void {
   const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
   console.log(isColoured ? text : Bun.stripANSI(text));
 }
 
-/** One line of what may have come from elsewhere, without what controls a terminal or turns its text around. */
+/** Makes untrusted text safe to print: one line, without control and bidirectional characters. */
 function printable(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, " ").replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, " ");
 }
 
-/** One line on standard error; the stack only for those who asked to debug. */
+/** Prints an error as one line on standard error; the stack only at log level debug. */
 function fail(thrown: unknown): number {
-  // Citty refuses calls without an argument that is required.
+  // citty's error for a missing required argument.
   const missing = thrown instanceof Error && /^Missing required positional argument: (\S+)/.exec(thrown.message)?.[1];
   const error = missing ? new SconceError("usage", `missing argument ${missing} (see --help)`) : thrown;
-  // EPIPE: the reader closed the pipe, as `head` does. Nothing is wrong.
+  // EPIPE: the reader closed the pipe, as `head` does. This is not an error.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;
   if (isLogJson()) {
@@ -124,7 +130,7 @@ function fail(thrown: unknown): number {
     process.stderr.write(`sconce: ${printable(line)}\n`);
     if (log.level >= 4) console.error(error);
   }
-  // Which signal it was makes no difference to a shell: the command was interrupted.
+  // 130 for SIGINT and SIGTERM alike: shells then treat the command as interrupted.
   if (isKnown && error.code === "canceled") return 130;
   return isKnown && error.code === "usage" ? 2 : 1;
 }

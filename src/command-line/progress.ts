@@ -1,28 +1,28 @@
-/** Tells how far a long copy is: a line that is written over on a terminal, a log line now and then for programs. */
+/** Shows the progress of a long copy: a self-overwriting line on a terminal, or a log line now and then. */
 
 import { formatBytes } from "../bytes.ts";
 import { isLogJson, log } from "../log.ts";
 
-/** A copy that takes no longer than this is not worth a word. */
+/** Shorter copies show no progress. */
 const QUIET_MS = 1000;
-/** Between two states of the line on a terminal, and between two lines for programs. */
+/** Intervals between updates on a terminal, and between log lines. */
 const TERMINAL_MS = 100;
 const LINES_MS = 5000;
 
 const clearLine = "\r\u001b[K";
 
 export interface ProgressOptions {
-  /** What is done, e.g. "Copying". */
+  /** The activity, e.g. "Copying". */
   readonly verb: string;
   readonly terminal?: { readonly isTTY?: boolean; write(text: string): unknown };
   readonly isJson?: boolean;
-  /** Takes a line for programs. */
+  /** Writes a log line. */
   readonly writeLine?: (line: string) => void;
   readonly now?: () => number;
 }
 
 export interface ProgressStep {
-  /** Of what, e.g. a file. */
+  /** The object of the copy, e.g. a file. */
   readonly title: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -45,7 +45,7 @@ export class Progress {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** To be called often. */
+  /** May be called often; updates are rate-limited. */
   update({ title, doneBytes, totalBytes }: ProgressStep): void {
     const now = this.#now();
     this.#dueMs ??= now + QUIET_MS;
@@ -61,7 +61,7 @@ export class Progress {
     }
   }
 
-  /** Takes the line away. */
+  /** Clears the line. */
   end(): void {
     if (this.#isShown) this.#terminal.write(clearLine);
     this.#isShown = false;

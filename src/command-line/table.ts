@@ -1,4 +1,4 @@
-/** Tables, JSON and ages for people. */
+/** Formats tables, JSON and ages for people. */
 
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows];
@@ -13,7 +13,7 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
     .join("\n");
 }
 
-/** `3 minutes ago` */
+/** For example `3 minutes ago`. */
 export function formatAge(ms: number): string {
   const steps = [
     [86_400_000, "day"],
@@ -28,7 +28,7 @@ export function formatAge(ms: number): string {
   return "just now";
 }
 
-/** Indented, with lists of numbers on one line. */
+/** Indented JSON with lists of numbers on one line. */
 export function formatJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replaceAll(/\[\s+([-+\d.eE,\s]+?)\s+\]/g, (_, numbers: string) => {
     return `[${numbers.replaceAll(/\s+/g, " ")}]`;

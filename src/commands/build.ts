@@ -20,12 +20,12 @@ import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const build = command({
   name: "build",
-  description: "Package a model folder, or weights alone, as repo:tag, after trying it once",
-  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies all into the model store. Prints repo:tag last, where the tag is made of the content: the same content gets the same tag. The tag latest moves to it; only if the model has no other build with --no-latest, and with --weights, since the folder alone says what latest is.
+  description: "Package a model folder or a weights file as repo:tag, after a trial run",
+  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies everything into the model store. Prints repo:tag at the end. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights it moves only if the model has no other build.
 
-Weights alone make a model that takes and gives arrays. An exported program (torch.export.save) and an AOTInductor package say which tensors they take; of TorchScript, which is older, --input says it.
+A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors; for TorchScript, an older format, give them with --input.
 
-An exported program runs as it is, on any processor or GPU. With --compile it becomes one native library, for this processor or the kind of GPU that it was exported on; that takes a Python with torch and a C++ compiler. What can only run compiled is compiled anyway.`,
+An exported program runs uncompiled on any processor or GPU. --compile turns it into a native library, for this processor or for the kind of GPU that it was exported on. Compiling needs a Python with torch, and a C++ compiler. A program that cannot run uncompiled is always compiled.`,
   example: `sconce build examples/digits --tag v1
 sconce build classifier.pt2 --name classifier
 sconce build traced.pt --input x=float32[N,784]`,
@@ -38,47 +38,46 @@ sconce build traced.pt --input x=float32[N,784]`,
       parse: z.string().min(1, "must be a name"),
     }),
     tag: openOption<string>({
-      description: "A tag beside the generated one and latest",
+      description: "A further tag, besides the generated tag and latest",
       valueHint: "tag",
       alias: "t",
       described: "none",
       parse: z.string().min(1, "must be a tag"),
     }),
     latest: option({
-      description: "Move the tag latest to it; --no-latest only if the model has no other build",
+      description: "Move the tag latest to this build; with --no-latest only if the model has no other build",
       default: true,
       parse: flag,
     }),
     weights: openOption<string>({
-      description: "Weights to package in place of the model's, e.g. compiled for a processor",
+      description: "Weights to package instead of the model's, e.g. compiled for a processor",
       valueHint: "file",
       alias: "w",
       described: "the model's",
       parse: z.string().min(1, "must be a file"),
     }),
     compile: option({
-      description:
-        "Compile exported programs with AOTInductor, for this processor, or the GPU that they were exported on",
+      description: "Compile exported programs with AOTInductor, for this processor or the GPU of the export",
       default: false,
       parse: flag,
     }),
     input: inputOption,
     external: externalOption,
     batchSize: openOption<number>({
-      description: "Most items that go through a model of weights alone together",
-      described: "the most that the file allows, up to 32",
-      // Where that of its name is set, it is meant for serve.
+      description: "Largest batch of a model from a weights file",
+      described: "the largest that the file allows, up to 32",
+      // SCONCE_BATCH_SIZE configures `serve`, so this option has another variable.
       variable: "SCONCE_MODEL_BATCH_SIZE",
       ...count(1, 65536),
     }),
     eject: openOption<string>({
-      description: "Folder to write the model of weights alone into, to go on from",
+      description: "Folder for the generated model of a weights file, to edit it further",
       valueHint: "dir",
       described: "none",
       parse: z.string().min(1, "must be a folder"),
     }),
     allowRandom: option({
-      description: "Package a model whose outputs differ from run to run, or with the other items of a batch",
+      description: "Package a model whose outputs differ between runs, or depend on other items of the batch",
       default: false,
       parse: flag,
     }),
@@ -86,10 +85,10 @@ sconce build traced.pt --input x=float32[N,784]`,
     timeout: timeoutOption,
   },
   positionals: [
-    { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },
+    { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
   ],
   async run({ options, positionals: [given = "."] }) {
-    // What is misspelled is said before the model is tried out, which can take long.
+    // Checks spelling first, because trying the model can take long.
     if (options.name !== undefined) checkRepository(options.name);
     if (options.tag !== undefined) checkTag(options.tag);
     if (options.weights !== undefined && !isFile(options.weights)) {
@@ -132,7 +131,7 @@ sconce build traced.pt --input x=float32[N,784]`,
   },
 });
 
-/** Warns of findings, or refuses the model. @throws SconceError */
+/** Logs warnings, or refuses the model. @throws SconceError */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
   const refused = findings.find(({ effect }) => effect === "refused");
   if (refused !== undefined) throw refused.error;

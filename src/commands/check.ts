@@ -21,12 +21,12 @@ import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const check = command({
   name: "check",
-  description: "Run a model's example through every stage, and say what is wrong with its export",
-  details: `Packages nothing. Checks the types of model.ts by the nearest tsconfig.json, with the package typescript that the folder has, else sconce's. Times each stage and batches of 1, 2, 4 and on, says how much memory they take, which batchSize it proposes, and how far the outputs of the example are apart when it runs again and in a batch. It names the common mistakes of an export, each with the line of Python that mends it: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names: two that are declared in the wrong order are not found.
+  description: "Run a model's example through every stage, and find mistakes in its export",
+  details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.
 
-It tries what build tries: also both ends of the free sizes that an exported program allows, and padding with the example's values negated, scaled and at random. The guards of the program are printed.
+Like build, it also tries both ends of each free size, and padding with the example's values negated, scaled and at random. Prints the guards of an exported program.
 
-Exits with 1 when it found something; in --json "effect" says whether build refuses the model for it ("refused"), refuses it without --allow-random ("unsteady"), warns ("warned"), or does not look ("unseen": types). --json prints times in milliseconds and memory in bytes.`,
+Exits with 1 if there are findings. --json prints times in milliseconds, memory in bytes, and for each finding in "effect" how build reacts: it refuses the model ("refused"), refuses it without --allow-random ("unsteady"), warns ("warned"), or does not check this ("unseen": types).`,
   example: `sconce check examples/digits
 sconce check traced.pt --input x=float32[N,784]
 sconce check . --json | jq '.findings[].python'`,
@@ -38,7 +38,7 @@ sconce check . --json | jq '.findings[].python'`,
     timeout: timeoutOption,
   },
   positionals: [
-    { name: "dir", description: "The model's folder, or a file of weights; default: this folder", required: false },
+    { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
   ],
   async run({ options, positionals: [given = "."] }) {
     const examination = newExamination();

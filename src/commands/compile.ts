@@ -14,22 +14,22 @@ export const compile = command({
   name: "compile",
   description: "Make one executable file of a model, the server and libtorch",
   details:
-    "The file runs on Linux machines with the same processor architecture and nothing but glibc and libstdc++. It takes the options of serve, and has predict and inspect inside. libtorch is unpacked when it first starts, once for all executables that have the same. With --libtorch external it is not in the file and is found at start: for images that have PyTorch, and for GPUs. Prints the file's name.",
+    "The file runs on Linux machines with the same processor architecture, and only needs glibc and libstdc++. It accepts the options of serve, and also has the commands predict and inspect. libtorch is unpacked at the first start, once for all executables with the same libtorch. With --libtorch external, libtorch is not in the file but found at start: for images with PyTorch, and for GPUs. Prints the file's name.",
   example: `sconce compile digits:v1 -o server
 ./server --port 8080`,
   options: {
     output: openOption<string>({
-      description: "The file",
+      description: "The executable file",
       valueHint: "file",
       alias: "o",
       described: "the model's name",
       parse: z.string().min(1, "must be a file"),
     }),
     libtorch: option<(typeof places)[number]>({
-      description: "Whether libtorch is in the file, or found on the machine that serves",
+      description: "Put libtorch into the file, or find it on the serving machine",
       valueHint: places.join("|"),
       default: "embedded",
-      // The executable has an option of that name for where libtorch is.
+      // In the executable, SCONCE_LIBTORCH is the folder of libtorch.
       variable: "SCONCE_LIBTORCH_IN",
       parse: z.enum(places, `must be ${places.join(" or ")}`),
     }),
@@ -42,15 +42,15 @@ export const compile = command({
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
     const progress = new Progress({ verb: "Compressing" });
-    let isTold = false;
+    let isLogged = false;
     const compiled = await compileExecutable({
       outfile,
       model,
       libtorch: options.libtorch,
       onProgress: (title, doneBytes, totalBytes) => {
-        if (!isTold && options.libtorch === "embedded")
+        if (!isLogged && options.libtorch === "embedded")
           log.info(`Compressing ${title} (${formatBytes(totalBytes)}), once for all executables that have them`);
-        isTold = true;
+        isLogged = true;
         progress.update({ title, doneBytes, totalBytes });
       },
     }).finally(() => progress.end());

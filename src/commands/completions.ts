@@ -1,4 +1,4 @@
-/** `sconce completions SHELL`: what bash, zsh and fish complete, made of the commands' own definitions. */
+/** `sconce completions SHELL`: completion scripts for bash, zsh and fish, generated from the command definitions. */
 import { z } from "zod";
 import { flagName, isSwitch } from "../command-line/arguments.ts";
 import { type Command, command, type LazyCommand } from "../command-line/command.ts";
@@ -7,20 +7,20 @@ import { SconceError } from "../errors.ts";
 
 const shells = { bash, zsh, fish } as const;
 
-/** Names of the store, where a command takes a model. */
+/** Shell command that lists model names. */
 const listModels = "sconce models 2>/dev/null | sed '1d;s/ .*//'";
 
 type Completed = ReturnType<typeof completedOf>;
 type Flag = ReturnType<typeof flagsOf>[number];
 
-/** @param commands all that are completed, by name */
+/** @param commands all completed commands, by name */
 export function completionsCommand(commands: Readonly<Record<string, LazyCommand>>): Command {
   const known = Object.keys(shells).join(", ");
   return command({
     name: "completions",
     description: "Print a script that completes commands, options, values and models in a shell",
     details:
-      "It completes the command sconce: put sconce on your PATH, or give its path the alias sconce, and load the script where your shell starts.",
+      "The script completes the command sconce: put sconce on your PATH or define it as an alias, and load the script in your shell's start-up file.",
     example: `echo 'source <(sconce completions bash)' >> ~/.bashrc
 sconce completions zsh > ~/.zfunc/_sconce
 sconce completions fish > ~/.config/fish/completions/sconce.fish`,
@@ -37,14 +37,14 @@ sconce completions fish > ~/.config/fish/completions/sconce.fish`,
   });
 }
 
-/** What there is to complete after a command: its flags, the words that its first argument can be, and whether it takes models. */
+/** Completions of a command: flags, fixed words for its first argument, and whether it takes models. */
 function completedOf(name: string, { meta: { description = "" } }: LazyCommand, { positionals, options }: Command) {
   const flags = Object.entries(options).flatMap(([key, option]) => flagsOf(flagName(key), option));
   const takesModel = positionals.some(({ description }) => description.startsWith("repo[:tag]"));
   return { name, description, flags, words: positionals[0]?.values ?? [], takesModel };
 }
 
-/** Values are those of a list; without one they may be files. */
+/** Allowed values of an option; without them the shell completes files. */
 function flagsOf(name: string, option: Option<unknown>) {
   const { description, alias, parse } = option;
   const values = parse instanceof z.ZodEnum ? parse.options.map(String) : [];
@@ -55,7 +55,7 @@ function flagsOf(name: string, option: Option<unknown>) {
 const names = ({ name, alias }: Flag) => (alias === undefined ? [`--${name}`] : [`-${alias}`, `--${name}`]);
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Whatever it does not know are files, which is bash's own default. */
+/** Without a match, bash completes files by default. */
 function bash(commands: readonly Completed[]): string {
   const cases = commands.map(({ name, flags, words, takesModel }) => {
     const first = words.length > 0 ? `\n          ((COMP_CWORD > 2)) || words='${words.join(" ")}'` : "";
@@ -73,7 +73,7 @@ ${cases.join("")}        *) words="${takesModel ? `$(${listModels})` : ""}"${fir
   return `_sconce() {
   local word=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} words=
   COMPREPLY=()
-  # Bash parts --option=value and field=file into three words.
+  # Bash splits --option=value and field=file into three words.
   if [[ $word == = || $previous == = ]]; then
     if [[ $word == = ]]; then word=; else previous=\${COMP_WORDS[COMP_CWORD-2]}; fi
     [[ $previous == -* ]] || return

@@ -8,12 +8,14 @@ import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/external-option.ts";
 
-/** What makes no sense of a folder that changes: one process more or less, predictions that outlive a build, replicas, packaged files. */
+/**
+ * Options of `serve` without a use for a changing folder: isolation, persistent predictions, replicas, packaged files.
+ */
 const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
-const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...kept } = others;
+const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...shared } = others;
 
-/** By default the author's machine alone reaches a model under work. */
-const options = { ...kept, host: option({ ...host, default: "127.0.0.1" }) };
+/** Listens on loopback by default: a model under development should not be public. */
+const options = { ...shared, host: option({ ...host, default: "127.0.0.1" }) };
 
 const fixed = {
   verify: false,
@@ -33,8 +35,8 @@ const fixed = {
 
 export const dev = command({
   name: "dev",
-  description: "Serve a model folder, and again whenever it changes",
-  details: `Packages nothing. When model.ts, a file that it imports, an asset or the weights change, the new code is loaded in a process of its own and takes over once it is ready; until then the one before answers, and goes on with what it accepted. The port stays open: where nothing works yet it answers with 503. Weights stay loaded when only code changed. An error of the new code is said in one line, with its place in model.ts, and the last one that worked goes on. Takes the options of serve that a folder has a use for.`,
+  description: "Serve a model folder, and reload it whenever it changes",
+  details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
   groups: serveGroups,

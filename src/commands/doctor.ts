@@ -11,9 +11,9 @@ import { cache, credentials, data, models } from "../doctor/storage.ts";
 
 export const doctor = command({
   name: "doctor",
-  description: "Say what serving finds on this machine, and what to do where it would not work",
+  description: "Check whether this machine can serve models, and suggest fixes",
   details:
-    "One line for each thing: ✓ as it should be, ! works but could be better, ✗ serving would not work; what mends it stands behind it. libtorch and the addon are loaded to see whether they can be. Exit code 1 where serving would not work.",
+    "Prints one line per check: ✓ good, ! works but could be better, ✗ serving would not work, with a fix at the end of the line. Loads libtorch and the addon to check them. Exits with 1 if serving would not work.",
   example: `sconce doctor
 sconce doctor --json | jq -r '.checks[] | select(.state != "ok").fix'`,
   options: {

@@ -16,7 +16,7 @@ import { log } from "../log.ts";
 import { hostOf } from "../store/reference.ts";
 import { ModelStore } from "../store/store.ts";
 
-/** What an image layout calls an image (OCI image spec, "Pre-Defined Annotation Keys"). */
+/** Grammar of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
 const refName = new RegExp(`^${component}(?:/${component})*$`);
 const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
@@ -24,14 +24,14 @@ const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or 
 export const image = command({
   name: "image",
   description: "Write a container image that serves a model, as an OCI image layout",
-  details: `Needs no container engine. The image has this machine's C and C++ runtime, libtorch and the server, and the model, a layer each: images in one DIR share the layers that are the same, so a new version of a model adds its own layer only. It listens on port 3000 as a user without rights, has no shell, and takes the options of serve.
+  details: `Needs no container engine. The image has three layers: this machine's C and C++ runtime; libtorch and the server; the model. Images in one DIR share equal layers, so a new version of a model only adds its own layer. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
 
-The bytes depend on nothing but the model, this version of sconce and the libraries of this machine; all times are SOURCE_DATE_EPOCH, or 1970. Prints what skopeo and podman call the image.`,
+Images are reproducible: the bytes depend only on the model, this version of sconce and this machine's libraries. All times are SOURCE_DATE_EPOCH, or 1970. Prints the image's name for skopeo and podman.`,
   example: `sconce image digits:v1 -o images
 skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   options: {
     output: openOption<string>({
-      description: "The layout, which must be given: a new folder, an empty one, or one with images already",
+      description: "Required: folder of the layout, which is new, empty, or has images already",
       valueHint: "dir",
       alias: "o",
       variable: "SCONCE_IMAGE_OUTPUT",
@@ -46,17 +46,17 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       parse: z.string().regex(refName, `must be ${allowed}`),
     }),
     base: openOption<string>({
-      description: "An image that it is put upon, in another layout, in place of this machine's C and C++ runtime",
+      description: "Base image in another layout, instead of this machine's C and C++ runtime",
       valueHint: "dir[:name]",
       described: "none",
       parse: z.string().min(1, "must be a layout"),
     }),
     sourceDateEpoch: option({
-      description: "The time of all that is in the image, in seconds since 1970",
+      description: "Time of all files in the image, in seconds since 1970",
       valueHint: "seconds",
       variable: "SOURCE_DATE_EPOCH",
       default: 0,
-      // What the header of an archive can hold.
+      // Limit of a tar header.
       parse: z
         .string()
         .regex(/^\d{1,10}$/, "must be a whole number of seconds from 0 to 8589934591")
@@ -109,7 +109,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   },
 });
 
-/** What was written and what to do with it for people; standard output has what other tools call the image. */
+/** Prints layers and next steps to standard error; standard output only has the image's name for other tools. */
 function tell(written: WrittenImage, at: string, name: string): void {
   const rows = written.layers.map(({ title, digest, size, isShared }) => [
     title,

@@ -16,15 +16,15 @@ import { linkTypes, typesConfig } from "./init/types-link.ts";
 import { type PlainOptions, type WrittenModel, writePlainModel } from "./plain/plain-model.ts";
 import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
-/** The name of the model in the template. */
+/** Name of the template's model. */
 const templateName = "colours";
 
 export const init = command({
   name: "init",
-  description: "Write a model folder to start from: it type-checks, builds and serves as it is",
-  details: `The folder must be empty, or not be there yet. The model in it names colours; model.ts says, line by line, what to change for a model of your own, and export.py writes its weights. With --from it is a model for weights that you have, with their tensors filled in.
+  description: "Write a model folder to start from, which type-checks, builds and serves unchanged",
+  details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model, and export.py writes the weights. --from generates a model for existing weights, with their tensors filled in.
 
-Its tsconfig.json finds the types in .sconce/types, a link to this sconce that is not committed; check makes it again, and --link, where a colleague has cloned the folder. In a folder that has sconce installed, they are those of node_modules/sconce.`,
+tsconfig.json finds sconce's types in .sconce/types, a link to this sconce that is not committed. In a fresh clone, check or --link restores the link. If the folder has sconce installed, the types come from node_modules/sconce.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,
@@ -37,14 +37,14 @@ sconce init digits --from digits.pt2`,
       parse: z.string().min(1, "must be a name"),
     }),
     from: openOption<string>({
-      description: "Weights to write the model for: an exported program, an AOTInductor package or TorchScript",
+      description: "Existing weights: an exported program, an AOTInductor package or TorchScript",
       valueHint: "file",
-      described: "the colours",
+      described: "the sample model",
       parse: z.string().min(1, "must be a file"),
     }),
     input: inputOption,
     link: option({
-      description: "Write nothing but the link to the types, into a folder that is there",
+      description: "Only write the link to the types, into an existing folder",
       default: false,
       parse: flag,
     }),
@@ -79,7 +79,7 @@ Next:
     if (options.input.length > 0) throw new SconceError("usage", "--input is of weights: name them with --from");
     const files = await filesOf(dir, name);
     await mkdir(dir, { recursive: true });
-    // Never over what came to be there in the meantime.
+    // Never overwrites files created in the meantime.
     for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
     await linkTypes(dir);
     console.log(`Wrote ${given}: ${files.map(([file]) => file).join(", ")}
@@ -94,7 +94,7 @@ Then change model.ts and export.py into your model.${await pathHint()}`);
   },
 });
 
-/** Writes a folder to go on from, for weights alone. */
+/** Writes a model folder for a weights file. */
 export async function writeModelOf(
   weights: string,
   dir: string,
@@ -107,14 +107,14 @@ export async function writeModelOf(
   return { files: [...files, "tsconfig.json", ".gitignore"], fixedRows };
 }
 
-/** How to have the command where it is not on the PATH. */
+/** Hint for checkouts without the command on the PATH. */
 async function pathHint(): Promise<string> {
   const script = join(await sourcesFolder(), "scripts", "sconce");
   if (Bun.which("sconce") !== null || !existsSync(script)) return "";
   return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
 }
 
-/** A repository's name made of that of the folder. */
+/** Derives a repository's name from the folder's name. */
 export function nameFrom(dir: string): string {
   const name = basename(dir)
     .toLowerCase()
@@ -123,7 +123,7 @@ export function nameFrom(dir: string): string {
   return name === "" ? templateName : name;
 }
 
-/** A new repository, and a package in which sconce was installed and nothing else was done. */
+/** Files of a new Git repository, or of a package that only installed sconce. */
 const asGoodAsEmpty = new Set([".git", "package.json", "bun.lock", "node_modules"]);
 
 export async function checkEmpty(dir: string, given: string): Promise<void> {
@@ -156,10 +156,10 @@ async function ofTemplate(file: string): Promise<Buffer> {
   return readFile(join(await sourcesFolder(), "src/commands/init/template", file));
 }
 
-/** Where the template's files name the model, and not the colours that it knows. */
+/** Occurrences of the model's name in the template, not of the word "colours". */
 const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
 
-/** As a shell takes it. */
+/** Quotes a path for the shell. */
 function quoted(path: string): string {
   return /^[\w./~+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

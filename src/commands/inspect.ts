@@ -15,12 +15,12 @@ sconce inspect digits | jq .config.inputSchema`,
 export function inspectCommand(source: ModelSource, example: string): Command {
   return command({
     name: "inspect",
-    description: "Print what a packaged model is made of, as JSON",
+    description: "Print a packaged model's config and layers as JSON",
     details:
-      "Sizes are in bytes. The config holds what is known without loading the model: the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the torch that it was built with, what compiled weights need of a processor, the example. A model that was pulled for a front alone is without weights. Data URIs in the example are cut short.",
+      "Sizes are in bytes. The config holds the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the version of torch at build time, the processor features that compiled weights need, and the example. A model pulled for a front has no weights. Data URIs in the example are shortened.",
     example,
     options: {
-      full: option({ description: "Print the example's data URIs whole", default: false, parse: flag }),
+      full: option({ description: "Print the example's data URIs in full", default: false, parse: flag }),
     },
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ options, positionals: [reference] }) {

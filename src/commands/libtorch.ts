@@ -25,17 +25,17 @@ const actions = ["install", "list", "rm"] as const;
 export const libtorch = command({
   name: "libtorch",
   description: "Install PyTorch's libraries without Python, list or remove them",
-  details: `install fetches the newest torch that this sconce supports and this machine can load from the package index that pip is configured with (pypi.org without a configuration), or the VERSION that is named, and prints its folder. The wheel is checked against the digest of the index, and only the libraries that serving needs are unpacked. With --parts no more than those are fetched, where the server sends parts: each is checked against the wheel's own list of digests, which comes from the same server as the wheel. An install that was cut short goes on with the next one.
+  details: `install fetches VERSION, or the newest torch that this sconce supports and this machine can load, and prints its folder. The package index is pip's (pypi.org if pip has no configuration). The wheel is checked against the index's digest, and only the libraries for serving are unpacked. With --parts only these libraries are fetched, if the server supports range requests. Each file is then checked against the wheel's own list of digests, which comes from the same server. An interrupted install resumes with the next one.
 
-A server takes $LIBTORCH, else the torch of the Python on the PATH, else what was installed here.`,
+A server uses $LIBTORCH, else the torch of the Python on the PATH, else an installed one.`,
   example: `sconce libtorch install
 sconce libtorch install 2.13 --index https://download.pytorch.org/whl/cpu
 sconce libtorch rm 2.13.0`,
   options: {
     index: openOption<string>({
-      description: "Package index, or folder of one, in place of pip's",
+      description: "Package index (URL or folder) instead of pip's",
       valueHint: "url",
-      described: "as pip is configured",
+      described: "pip's",
       variable: "SCONCE_TORCH_INDEX",
       parse: z
         .string()
@@ -43,22 +43,22 @@ sconce libtorch rm 2.13.0`,
         .refine((text) => URL.canParse(asUrl(text)), "must be a URL"),
     }),
     dir: openOption<string>({
-      description: "Folder for it, which servers take only as $LIBTORCH",
+      description: "Folder to install into; servers find it only through $LIBTORCH",
       valueHint: "dir",
       described: "libtorch in your data directory",
       variable: "SCONCE_LIBTORCH_DIR",
       parse: z.string().min(1, "must be a folder"),
     }),
-    cuda: option({ description: "Install all that GPUs need, gigabytes of it", default: false, parse: flag }),
+    cuda: option({ description: "Also install the CUDA libraries, several gigabytes", default: false, parse: flag }),
     parts: option({
-      description: "Fetch only what is needed of a wheel; then its digest in the index is not checked",
+      description: "Fetch only the needed files of a wheel, without checking the index's digest",
       default: false,
       parse: flag,
     }),
   },
   positionals: [
     { name: "action", description: "install, list or rm", required: true, values: actions },
-    { name: "version", description: "2.13.0, or 2.13 for the newest of it", required: false },
+    { name: "version", description: "2.13.0, or 2.13 for its newest release", required: false },
   ],
   async run({ options, positionals: [action = "", version] }) {
     const folder = options.dir === undefined ? installationsFolder() : resolve(options.dir);
@@ -140,15 +140,15 @@ function list(folder: string): void {
 function remove(folder: string, version: string | undefined): void {
   if (version === undefined) throw new SconceError("usage", "missing argument VERSION (see --help)");
   const isMeant = ({ name }: InstalledLibtorch) => name === version || name.split(/[+-]/, 1)[0] === version;
-  const gone = installedLibtorchs(folder).filter(isMeant);
-  if (gone.length === 0) {
+  const matching = installedLibtorchs(folder).filter(isMeant);
+  if (matching.length === 0) {
     const there = installedLibtorchs(folder).map(({ name }) => name);
     throw new SconceError(
       "usage",
       `no libtorch ${version} is installed in ${folder}: there is ${there.join(", ") || "none"}`,
     );
   }
-  for (const { name, folder } of gone) {
+  for (const { name, folder } of matching) {
     const bytes = sizeOf(folder);
     rmSync(folder, { recursive: true });
     console.log(`Removed ${name}: ${formatBytes(bytes)}`);

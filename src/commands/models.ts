@@ -11,7 +11,7 @@ export const models = command({
   name: "models",
   description: "List the models of the store, the most recent build first",
   details:
-    "The first tag of a model is made of its content, the others were given to it. Sizes count all that a model needs, also what it shares with others, and weights that a model is without since it was pulled for a front. --json prints tags, whole digests, sizes in bytes and times; a model that can't be read has a problem.",
+    "A model's first tag is derived from its content; the others were given by users. Sizes include files shared with other models, and weights missing from a model that was pulled for a front. --json prints tags, full digests, sizes in bytes and times; an unreadable model has the field problem.",
   example: `sconce models
 sconce models --json | jq -r '.[].repository'`,
   options: {

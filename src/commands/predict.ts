@@ -25,32 +25,31 @@ export function predictCommand(source: ModelSource, example: string): Command {
   return command({
     name: "predict",
     description: "Run a model once, without a server, and print its output as JSON",
-    details: `A value is read as its field says: numbers, true and false, JSON for arrays and objects, texts as they are. A field that takes an array can also be given once for each element. field=@FILE reads the value from a file, and "-" in the place of a file is standard input.
+    details: `The field's type decides how a value is read: numbers, true and false, JSON for arrays and objects, or plain text. An array field may be repeated, once per element. field=@FILE reads the value from a file; the file "-" is standard input.
 
-A field that takes a file can be given a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
+A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
 
-An ndarray() field, which is what weights alone take, can also be given a path: of FILE.json with lists, of a NumPy file (.npy), or of the bytes of its elements; or a data URI of those bytes.
+An ndarray() field, as in models built from a weights file, also accepts the path of a .json file with lists, of a NumPy file (.npy), or of the raw bytes of its elements; or a data URI of these bytes.
 
-The output goes to standard output, laid out for reading on a terminal and on one line elsewhere; what the model's code writes to the console, and a demo's logs, go to standard error.`,
+The output goes to standard output: indented on a terminal, otherwise on one line. Console output of the model's code, and a demo's logs, go to standard error.`,
     example,
     options: {
       json: openOption<string>({
-        description:
-          'A whole input as JSON, "@" and a file that holds it, or "-" for standard input; fields go before it',
+        description: 'A whole input: JSON, @FILE, or "-" for standard input; single fields override it',
         valueHint: "json",
         described: "{}",
         variable: "SCONCE_INPUT",
         parse: z.string().min(1, 'must be JSON, "@" and a file, or "-"'),
       }),
-      example: option({ description: "Take the model's own example for the input", default: false, parse: flag }),
+      example: option({ description: "Use the model's example as input", default: false, parse: flag }),
       demo: option({
-        description: "Run the model's demo: prints output and demo_output, and logs as they come",
+        description: "Run the model's demo: print output and demo_output, and logs immediately",
         default: false,
         parse: flag,
       }),
       output: listOption({
         description:
-          'Save a file of the output, or what is no file as FILE.json or FILE.npy; "-" is standard output, field=FILE says which where there are several',
+          'Save a file of the output, or another value as FILE.json or FILE.npy; "-" is standard output, field=FILE selects one of several',
         valueHint: "file",
         alias: "o",
         parse: z.string().min(1, "must be FILE or field=FILE"),
@@ -102,7 +101,7 @@ The output goes to standard output, laid out for reading on a terminal and on on
   });
 }
 
-/** Of what is printed. */
+/** Schema of the printed value. */
 function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {
   const { outputSchema: output, demoOutputSchema = output } = config;
   if (!isDemo) return SchemaNode.of(output);

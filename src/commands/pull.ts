@@ -12,14 +12,14 @@ import { type LocalName, localName, pullModel } from "./registry/registry-pull.t
 export const pull = command({
   name: "pull",
   description: "Copy a model from a registry",
-  details: `Fetches what the store lacks and checks the digest of every file before the model has a name; a pull that was cut short, or killed, goes on with the next one. Prints the model's name in the store: its full name in the registry, with the tag. The tag that is made of the content stands for it, too, and latest if the store has no model of that name.
+  details: `Fetches missing files, and checks the digest of every file before the model gets its name. An interrupted pull resumes with the next one. Prints the model's name in the store: its full name in the registry, with the tag. The model also gets its generated tag, and latest if the store has no model of that name.
 
 ${credentialsHelp}`,
   example: `sconce pull registry.example.com/team/digits:v1
 sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
   options: {
     as: openOption<string>({
-      description: "What to call the model in the store",
+      description: "Name of the model in the store",
       valueHint: "repo[:tag]",
       described: "its full name, with the host",
       parse: z.string().min(1, "must be a name"),
@@ -37,7 +37,7 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
   },
 });
 
-/** The name that was given, with the tag of the model where it has none. */
+/** The given name; if it has no tag, the model's tag is added. */
 function nameAs(as: string, { tag }: LocalName): LocalName {
   const name = parseReference(as);
   if (!("tag" in name)) throw new SconceError("usage", `--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);

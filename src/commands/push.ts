@@ -16,7 +16,7 @@ import { credentialsHelp, registryOptions } from "./registry/registry-options.ts
 export const push = command({
   name: "push",
   description: "Copy a model to a registry",
-  details: `Sends what the registry lacks; an upload whose connection breaks goes on where the registry allows it. What arrives is the model byte for byte, with the same digest. Prints the reference by digest, which can be pulled and always stands for this model.
+  details: `Sends only missing files; a broken upload resumes if the registry supports it. The model arrives byte for byte, with the same digest. Prints the reference by digest, which can be pulled and never refers to another model.
 
 ${credentialsHelp}`,
   example: `sconce push digits:v1 registry.example.com/team/digits
@@ -26,7 +26,7 @@ sconce push registry.example.com/team/digits:v1`,
     {
       name: "model",
       description:
-        "repo[:tag] or repo@sha256:… of the store; TARGET alone means the model of that full name, else of its last part",
+        "repo[:tag] or repo@sha256:… of the store; with TARGET alone, the model of that full name, else of its last part",
       required: true,
     },
     { name: "target", description: "HOST[:PORT]/repo[:tag]; no tag means the model's", required: false },
@@ -69,7 +69,7 @@ sconce push registry.example.com/team/digits:v1`,
   },
 });
 
-/** The model of the target's full name, else of its last part. */
+/** The model with the target's full name, else with the last part of its name. */
 async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
   const full = `${host}/${repository}:${tag}`;
   const names = (await store.list()).flatMap((model) => model.tags.map((each) => `${model.repository}:${each}`));

@@ -9,10 +9,10 @@ import { ModelStore } from "../store/store.ts";
 
 export const rm = command({
   name: "rm",
-  description: "Remove tags, and the models that no tag is left of",
-  details: `With the last of the tags that were given, latest too, its generated tag goes and the model with it; while another is left the model stays, and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. What other models share stays.
+  description: "Remove tags, and models without remaining tags",
+  details: `Removing a model's last tag, other than the generated one, also removes the generated tag and the model. While another tag remains, the model stays and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. Files shared with other models stay.
 
-Removes all that it can and then tells what it could not. A server that has the model open keeps it.`,
+Removes as much as possible, then reports the failures. A running server keeps the model that it has open.`,
   example: `sconce rm digits:v1
 sconce rm --all-tags digits:v1 flowers`,
   options: {
@@ -23,7 +23,7 @@ sconce rm --all-tags digits:v1 flowers`,
       parse: flag,
     }),
     force: option({
-      description: "What is not there is no error",
+      description: "Ignore models that do not exist",
       alias: "f",
       default: false,
       parse: flag,
@@ -38,7 +38,7 @@ sconce rm --all-tags digits:v1 flowers`,
     },
   ],
   async run({ options, positionals }) {
-    // Nothing is removed by a call that is spelled wrongly.
+    // Parses all references first: a misspelled one must not leave a partial removal.
     for (const reference of positionals) parseReference(reference);
     const store = new ModelStore();
     const faults: SconceError[] = [];

@@ -1,4 +1,4 @@
-/** `sconce serve [[HOST/]repo[:tag]]`, and what a compiled executable does by itself. */
+/** `sconce serve [[HOST/]repo[:tag]]`, also the default command of compiled executables. */
 
 import { type Command, command } from "../command-line/command.ts";
 import { type ModelSource, modelStore } from "../command-line/model-source.ts";
@@ -28,9 +28,9 @@ export function serveCommand(source: ModelSource, example: string): Command {
   return command({
     name: "serve",
     description: "Serve a model over HTTP",
-    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C lets accepted work finish; another one, a second or more later, ends at once. --tune measures what to set instead of serving. Bytes may be given with k, m or g for KiB, MiB and GiB.
+    details: `The port opens at once; the address is logged when the model is ready. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second one, at least a second later, ends at once. --tune measures the best settings instead of serving. Byte counts accept k, m and g for KiB, MiB and GiB.
 
-${source.reference === undefined ? "" : "A file of weights is packaged first, as by build --no-latest, under a name made of the file's. "}A model of a registry is pulled first, as far as the store lacks it; --role front leaves the weights out. Where the registry can't be reached, the one that the store has from there is served. ${credentialsHelp}`,
+${source.reference === undefined ? "" : "A weights file is packaged first, like build --no-latest, under a name derived from the file's. "}A model of a registry is pulled first, unless the store has it; --role front skips the weights. If the registry is unreachable, the store's copy is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
     options: {
@@ -38,7 +38,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
       port,
       host,
       verify,
-      // An executable has no build inside.
+      // An executable contains no `build`.
       ...(source.reference === undefined ? {} : { input: inputOption }),
       ...registryOptions,
       ...others,
@@ -46,7 +46,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
     positionals: [
       {
         name: "model",
-        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a file of weights"}`,
+        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a weights file"}`,
         required: false,
       },
     ],
@@ -77,7 +77,7 @@ ${source.reference === undefined ? "" : "A file of weights is packaged first, as
   });
 }
 
-/** Without a name the store decides, and the next build of any model changes its choice. */
+/** Without a name the most recent build is served, so a later build of another model would change that. */
 async function logChoice({ repository, reference }: PackagedModel): Promise<void> {
   const repositories = new Set((await new ModelStore().list()).map((model) => model.repository));
   if (repositories.size === 1) return;
@@ -87,8 +87,8 @@ async function logChoice({ repository, reference }: PackagedModel): Promise<void
 }
 
 /**
- * Packages weights alone, in a process of its own: this one loads no libtorch, and a broken file ends that one. The name is made of the
- * file's, so another model may have it, whose tag latest stays.
+ * Packages a weights file in a child process: this process loads no libtorch, and a crash on a broken file stays in the
+ * child. The model's name comes from the file. Another model may have that name, so `latest` does not move.
  * @returns the reference of the model
  */
 async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<string> {
@@ -100,22 +100,22 @@ async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<s
     stderr: "inherit",
   });
   const reference = (await child.stdout.text()).trim();
-  // It has said why.
+  // The child process has printed the error.
   if ((await child.exited) !== 0) exitProcess(child.exitCode ?? 1);
   log.info(`Packaged ${path} as ${reference}`);
   return reference;
 }
 
-/** npm passes a signal on that its process group has already got: the same one again so soon is no second one. */
+/** npm forwards a signal that the process group already received. A repeat within this time is ignored. */
 const REPEAT_MS = 1000;
 
-/** The first signal drains, a second one ends at once; before the server is ready there is nothing to drain. */
+/** The first signal drains, the second ends at once. Before the server is ready there is nothing to drain. */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (stoppingSince !== undefined) {
       if (performance.now() - stoppingSince <= REPEAT_MS) return;
-      // Leaving in order would wait for a forward pass that may never end.
+      // An orderly exit would wait for a forward pass that may never end.
       if (!isIsolated) process.kill(process.pid, "SIGKILL");
       exitProcess(130);
     }

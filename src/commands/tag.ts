@@ -5,9 +5,9 @@ import { ModelStore } from "../store/store.ts";
 
 export const tag = command({
   name: "tag",
-  description: "Give a packaged model one more tag",
+  description: "Add a tag to a packaged model",
   details:
-    "A tag that stood for another model moves. TARGET may also name another repository; nothing is copied. Prints the new reference.",
+    "An existing tag moves from its old model. TARGET may name another repository; nothing is copied. Prints the new reference.",
   example: "sconce tag digits digits:production",
   options: {},
   positionals: [

@@ -1,31 +1,31 @@
-/** What `sconce compile` puts into an executable beside the program. */
+/** Contents that `sconce compile` adds to an executable. */
 import type { LibraryPack } from "../libraries/pack.ts";
 import type { Manifest, ModelConfig } from "../store/manifest.ts";
 
 export interface ProgramContents {
-  /** Of the libtorch that the addon was compiled against, e.g. `2.13.0+cpu`. */
+  /** Build of libtorch that the addon was compiled against, e.g. `2.13.0+cpu`. */
   readonly torch: string;
-  /** The addon, with or without libtorch; `beside`: both lie in the folder `lib` beside the executable. */
+  /** The addon, with or without libtorch. `beside`: both are in the folder `lib` beside the executable. */
   readonly libraries: LibraryPack | "beside";
 }
 
-/** Of an executable with the whole command line, for models of the store. */
+/** Contents of an executable with the full command line, which uses the model store. */
 export interface CommandLineContents extends ProgramContents {
-  /** Its own, from which it compiles executables, and which have the types of models. */
+  /** sconce's sources, for compiling executables and for the types of models. */
   readonly sources: SourceArchive;
 }
 
-/** Compressed: tar, then zstd. */
+/** A tar archive compressed with zstd. */
 export interface SourceArchive {
-  /** Where it lies inside the executable. */
+  /** Path inside the executable. */
   readonly path: string;
-  /** SHA-256, hexadecimal. */
+  /** SHA-256 in hex. */
   readonly digest: string;
 }
 
-/** Of an executable that serves one model. */
+/** Contents of an executable that serves one model. */
 export interface Contents extends ProgramContents {
-  /** `beside`: a store with one model lies in the folder `model` beside the executable. */
+  /** `beside`: the folder `model` beside the executable is a store with one model. */
   readonly model: EmbeddedModel | "beside";
 }
 
@@ -33,10 +33,10 @@ export interface EmbeddedModel {
   readonly repository: string;
   readonly tag: string;
   readonly digest: string;
-  /** All blobs together, in bytes. */
+  /** Total size of all blobs in bytes. */
   readonly size: number;
   readonly manifest: Manifest;
   readonly config: ModelConfig;
-  /** By title: where each layer lies inside the executable. */
+  /** Path of each layer inside the executable, by title. */
   readonly layers: Readonly<Record<string, string>>;
 }

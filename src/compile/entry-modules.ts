@@ -1,8 +1,10 @@
-/** The modules that an executable starts with: they import its files, and hand them to the program. */
+/** Generates the entry modules of an executable. They import its embedded files and pass them to the program. */
 import { join } from "node:path";
 import type { CommandLineContents, Contents } from "./contents.ts";
 
-/** A worker is found by its place relative to the program, which in an executable is all one file: each is an entry of its own. */
+/**
+ * Workers. An executable bundles the program into a single file, so a worker needs an entry module to be found by path.
+ */
 const workers = {
   "deadline-worker.ts": "processes/deadline-worker.ts",
   "large-body-worker.ts": "inputs/large-body-worker.ts",
@@ -10,13 +12,13 @@ const workers = {
 } as const;
 
 /**
- * By the names that they must have in one folder.
+ * Entry modules by file name; all must be in one folder.
  * @param root of the sources
  */
 export function entryModules(contents: Contents | CommandLineContents, root: string): Readonly<Record<string, string>> {
   const source = (path: string) => JSON.stringify(join(root, "src", path));
   const imports: string[] = [];
-  /** An expression that is the file's path inside the executable. */
+  /** Imports a file and returns an expression for its path inside the executable. */
   const inside = (path: string) => {
     imports.push(`import file${imports.length} from ${JSON.stringify(path)} with { type: "file" };`);
     return `file${imports.length - 1}`;

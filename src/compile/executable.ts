@@ -16,28 +16,29 @@ import { sourcesFolder } from "./sources.ts";
 export interface CompileOptions {
   readonly outfile: string;
   /**
-   * `beside`: read at start from the folder `model` beside the executable, a store with one model. With the sources in the place of a
-   * model it is the whole command line.
+   * `beside`: at start, the model is read from the store in the folder `model` beside the executable. A source archive
+   * instead of a model gives the full command line.
    */
   readonly model: PackagedModel | "beside" | SourceArchive;
   /**
-   * Where libtorch is at start: inside, unpacked once; `external`, found on that machine; `beside`, with the addon in the folder `lib`
-   * beside the executable.
+   * Place of libtorch. `embedded`: inside, unpacked once; `external`: found on the machine at start; `beside`: with the
+   * addon in the folder `lib` beside the executable.
    */
   readonly libtorch: "embedded" | "external" | "beside";
   readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
 }
 
 export interface CompileResult {
-  /** In bytes: the whole, and what of it are the libraries (compressed) and the model. */
+  /** Bytes of the whole executable, the compressed libraries, and the model. */
   readonly size: number;
   readonly librariesSize: number;
   readonly modelSize: number;
 }
 
 /**
- * Deterministic: the same program, model and libraries make the same bytes.
- * @throws SconceError `usage` for a place that cannot be written or a libtorch that does not fit, `native_unavailable`
+ * Deterministic: equal program, model and libraries give equal bytes.
+ * @throws SconceError `usage` for an output that cannot be written or a libtorch that does not fit,
+ * `native_unavailable`
  */
 export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
   const outfile = resolve(options.outfile);
@@ -50,7 +51,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   }
   const folder = workspace(outfile);
   const remove = () => rmSync(folder, { recursive: true, force: true });
-  // Whoever ends it by a signal leaves by `process.exit`.
+  // A signal ends the command by `process.exit`, which skips `finally`.
   process.once("exit", remove);
   try {
     const { libraries, librariesSize } = await packed(files, folder, options);
@@ -76,7 +77,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   }
 }
 
-/** Bun writes the sizes of what is inside in 32 bits, and says nothing where that is too few for one file. */
+/** Bun stores sizes of embedded files in 32 bits, and fails silently above that. */
 const MAX_INSIDE_BYTES = 4e9;
 
 function requireFitting(librariesSize: number, model: PackagedModel): void {
@@ -87,7 +88,7 @@ function requireFitting(librariesSize: number, model: PackagedModel): void {
   );
 }
 
-/** @throws SconceError `usage` where there is not even room for Bun and what goes in, of which Bun says little */
+/** @throws SconceError `usage` when the disk cannot hold Bun and the embedded files; Bun's own error is vague */
 function requireSpace(folder: string, bun: string, insideBytes: number): void {
   const needed = statSync(bun).size + insideBytes;
   const { bavail, bsize } = statfsSync(folder);
@@ -98,7 +99,7 @@ function requireSpace(folder: string, bun: string, insideBytes: number): void {
   );
 }
 
-/** A folder beside the result, so that it can be renamed into its place. */
+/** A temporary folder beside the output, so that the result can be renamed into place. */
 function workspace(outfile: string): string {
   const there = statSync(outfile, { throwIfNoEntry: false });
   if (there?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
@@ -123,16 +124,16 @@ async function packed(
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
   const own = nativeLocation()?.unpacked?.pack;
-  // Compressed already, in this executable, where the compiler does not look.
+  // This executable contains the compressed libraries, but the bundler cannot read them there.
   if (hasLibtorch && own !== undefined) {
     const path = join(folder, "libraries");
     const librariesSize = await Bun.write(path, Bun.file(own.path));
     return { libraries: { ...own, path }, librariesSize };
   }
-  const kept = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
-    // The addon alone is compressed in no time.
-    cacheFolder: hasLibtorch && kept !== undefined ? secureFolder(kept) : folder,
+    // The addon alone compresses quickly and needs no cache.
+    cacheFolder: hasLibtorch && cache !== undefined ? secureFolder(cache) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });
   return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };
@@ -141,7 +142,7 @@ async function packed(
 function embed({ repository, tag, digest, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
   return {
     repository,
-    // `latest` would say nothing a minute later.
+    // `latest` may move, so the generated tag is embedded.
     tag: tag === latestTag ? generatedTag(digest) : tag,
     digest,
     size,
@@ -159,16 +160,16 @@ async function build(folder: string, outfile: string, contents: Contents | Comma
     entrypoints: modules.map(({ path }) => path),
     compile: {
       outfile,
-      // What lies in the folder from which it is started is not for it.
+      // An executable ignores .env and bunfig.toml files in its working directory.
       autoloadDotenv: false,
       autoloadBunfig: false,
     },
     target: "bun",
     format: "esm",
-    // Else it is that of whoever compiles.
+    // A fixed value, so that NODE_ENV of the build machine has no effect.
     define: { "process.env.NODE_ENV": '"production"' },
     minify: true,
-    // Parsing the program takes 100 ms of each start.
+    // Saves 100 ms of parsing at each start.
     bytecode: true,
     throw: false,
   });

@@ -1,4 +1,4 @@
-/** Which files the addon needs at run time, beyond the C and C++ libraries that every system has. */
+/** Lists the files that the addon needs at run time, except the system's C and C++ libraries. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../errors.ts";
@@ -9,24 +9,24 @@ import { addonName } from "../libraries/pack.ts";
 import { type NativeLocation, nativeLocation } from "../native/addon.ts";
 
 export interface LibraryFile {
-  /** As it is looked for by what needs it. */
+  /** The soname. */
   readonly name: string;
   readonly path: string;
 }
 
 export interface LibraryFiles {
-  /** `2.13.0+cpu` */
+  /** For example `2.13.0+cpu`. */
   readonly torch: string;
   readonly addon: LibraryFile;
-  /** libtorch and what comes with it. */
+  /** libtorch and its dependencies. */
   readonly libtorch: readonly LibraryFile[];
 }
 
-/** glibc, and the C++ runtime: what "nothing but glibc and libstdc++" is. */
+/** glibc and the C++ runtime, which every supported system has. */
 const systemLibraries =
   /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
 
-/** @throws SconceError `native_unavailable` where the addon is not built or its libraries are not found */
+/** @throws SconceError `native_unavailable` when the addon is not built or a library is missing */
 export async function libraryFiles(): Promise<LibraryFiles> {
   if (process.platform !== "linux") {
     throw new SconceError("usage", `executables are compiled on Linux, not on ${process.platform}`);
@@ -52,14 +52,16 @@ export async function libraryFiles(): Promise<LibraryFiles> {
   };
 }
 
-/** Of an executable: what it was compiled with lies together, and is no more than what is needed. */
+/** In an executable, the unpacked folder contains exactly the needed files. */
 function unpackedFiles(folder: string, { torch, pack }: NonNullable<NativeLocation["unpacked"]>): LibraryFiles {
   const [addon, ...libtorch] = pack.files.map(({ name }) => ({ name, path: join(folder, name) }));
   if (addon?.name !== addonName) throw new SconceError("native_unavailable", "this executable has no addon inside");
   return { torch, addon, libtorch };
 }
 
-/** Whether libtorch has parts for GPUs, which the addon loads by itself, with gigabytes that they need. */
+/**
+ * Whether libtorch has CUDA libraries. The addon loads them separately, and they need gigabytes of further libraries.
+ */
 export function isForGpus({ libtorch }: LibraryFiles): boolean {
   return libtorch.some(({ path }) => existsSync(join(dirname(path), "libtorch_cuda.so")));
 }

@@ -1,4 +1,4 @@
-/** Compresses libraries into one file, in parts that are unpacked side by side; once for the same bytes. */
+/** Compresses libraries into a pack, in chunks that can be unpacked in parallel. Packs of equal bytes are reused. */
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,10 +9,10 @@ import { sha256 } from "../libraries/sha256.ts";
 import { onAllCores } from "../parallel.ts";
 import type { LibraryFile } from "./library-files.ts";
 
-/** Above level 9 it takes twice as long for 1 % less. */
+/** Higher levels take twice as long for 1 % less. */
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** Of what `index.json` says, and of the level; another one is another folder. */
+/** Version of `index.json` and of the compression; part of the folder's name. */
 const VERSION = 4;
 
 const packName = "pack.bin";
@@ -22,18 +22,18 @@ const finished = /^packed-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".packing-";
 const unfinishedName = /^\.packing-\w{6}$/;
 const HOUR_MS = 3_600_000;
-/** A pack that no executable was made with for so long is removed when another one is made. */
+/** Age at which unused packs are removed, when a new pack is made. */
 const UNUSED_MS = 30 * 24 * HOUR_MS;
 
 export interface PackOptions {
-  /** Keeps packs from one time to the next. */
+  /** Folder where packs are kept for reuse. */
   readonly cacheFolder: string;
   readonly onProgress: (doneBytes: number, totalBytes: number) => void;
-  /** How hard it compresses. A pack that is there already is taken, whatever it was compressed with. */
+  /** Compression level. An existing pack is reused whatever its level. */
   readonly level?: number;
 }
 
-/** @returns the pack, whose `path` is that of a file on the disk */
+/** @returns the pack; its `path` is a file on disk */
 export async function packLibraries(
   files: readonly LibraryFile[],
   options: PackOptions,
@@ -57,7 +57,7 @@ export async function packLibraries(
     });
     const checksum = await checksumOfFile(join(unfinished, packName));
     await Bun.write(join(unfinished, indexName), JSON.stringify({ checksum, files: packed }));
-    // Another process may have been faster, with the same bytes: then its pack stays, which may be in use.
+    // Another process may have finished first with the same bytes. Its pack stays, because it may be in use.
     const others = await readPack(folder);
     if (others !== undefined) return { path, digest, files: others };
     rmSync(folder, { recursive: true, force: true });
@@ -71,7 +71,7 @@ export async function packLibraries(
   }
 }
 
-/** Packs of other versions, and what processes left that were killed. */
+/** Removes packs that were not used for a month, and leftovers of killed processes. */
 function removeUnused(cacheFolder: string): void {
   for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
     const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;
@@ -81,7 +81,7 @@ function removeUnused(cacheFolder: string): void {
   }
 }
 
-/** A file that is not packed yet: its parts and their digests. */
+/** An unpacked file: the size and digest of each chunk. */
 interface Described {
   readonly name: string;
   readonly size: number;
@@ -100,7 +100,7 @@ function partsOf(file: LibraryFile): Blob[] {
   );
 }
 
-/** Writes the parts in their order, however the compression of each goes. */
+/** Compresses chunks in parallel and writes them in order. */
 async function compress(
   files: readonly LibraryFile[],
   described: readonly Described[],
@@ -144,7 +144,7 @@ const indexSchema = z.object({
   ),
 });
 
-/** What was packed before, if it is as it was. */
+/** Reads an existing pack; undefined if it is missing or damaged. */
 async function readPack(folder: string): Promise<PackedFile[] | undefined> {
   try {
     requirePrivate(folder);

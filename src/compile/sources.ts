@@ -1,14 +1,17 @@
-/** Where the sources of this program lie, which it compiles executables from and which have its types: those of a checkout around this file. */
+/**
+ * Finds sconce's sources, which contain the types of models and from which executables are compiled. Default: the
+ * checkout or package around this file.
+ */
 import { dirname } from "node:path";
 
 let find = async () => dirname(dirname(import.meta.dir));
 
-/** The folder with package.json and src/ in it; an executable unpacks it first. */
+/** The folder with package.json and src/. An executable unpacks it first. */
 export function sourcesFolder(): Promise<string> {
   return find();
 }
 
-/** For an executable, which has its sources inside. */
+/** Called by an executable, which contains its sources. */
 export function setSources(unpack: () => Promise<string>): void {
   find = unpack;
 }

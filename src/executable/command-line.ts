@@ -1,4 +1,7 @@
-/** The whole command line as one executable: its sources are inside, and its libraries or beside it; models come from the store. */
+/**
+ * Entry point of an executable with the full command line. Sources are inside, libraries inside or beside it; models
+ * come from the store.
+ */
 import { main as commandLine } from "../cli.ts";
 import { setLibraries } from "../command-line/model-source.ts";
 import { programName } from "../command-line/program-name.ts";
@@ -7,10 +10,10 @@ import { setSources } from "../compile/sources.ts";
 import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 import { unpackSources } from "./unpack-sources.ts";
 
-/** Runs one command line, without the executable's name. */
+/** Runs a command line without the executable's name. */
 export async function main(contents: CommandLineContents, argv: readonly string[]): Promise<void> {
   const options = { cacheDir: undefined, libtorch: undefined };
-  // Those beside it are found as those of a package are.
+  // Libraries beside the executable are found like those of an npm package.
   if (contents.libraries !== "beside") {
     setLibraries({
       unpackLibraries: () => unpackLibraries(contents, options),

@@ -1,4 +1,4 @@
-/** The command line of a compiled executable, which serves its model unless a command is named. */
+/** Entry point of an executable that contains a model and serves it by default. */
 import { basename, dirname, join } from "node:path";
 import { version } from "../../package.json";
 import { peekOptions } from "../command-line/arguments.ts";
@@ -24,7 +24,7 @@ import {
   unpackLibraries,
 } from "./prepare-libraries.ts";
 
-/** Runs one command line, without the executable's name. */
+/** Runs a command line without the executable's name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
   const source = sourceOf(contents, argv);
@@ -70,7 +70,7 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
       return reference === undefined || reference === own.byDigest ? own : modelStore.resolve(reference, options);
     },
     tagsOf: async ({ tag }) => [tag],
-    // What is in the executable, or in its image, is as trusted as the program itself.
+    // Embedded files are as trusted as the program itself.
     verify: async (model, known) =>
       model.digest === (await modelOf(contents)).digest ? {} : modelStore.verify(model, known),
     unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
@@ -91,7 +91,7 @@ async function modelOf({ model }: Contents): Promise<PackagedModel> {
 function embedded({ layers, ...model }: EmbeddedModel): PackagedModel {
   return new PackagedModel({
     ...model,
-    // Not in the executable, whose bytes say nothing of when it was made.
+    // The executable does not contain the build time.
     created: undefined,
     layers: model.manifest.layers.map(({ mediaType, digest, size, annotations: { [annotations.title]: title } }) => ({
       mediaType,
@@ -107,7 +107,7 @@ function servingOptionsOf(contents: Contents): OptionTable {
   return contents.libraries === "beside" ? {} : { ...optionsOf(contents), ...cleanOptions };
 }
 
-/** What `--clean-cache` makes of serving. */
+/** The `serve` command under `--clean-cache`. */
 function cleaning(contents: Contents): Command {
   return command({
     name: "serve",

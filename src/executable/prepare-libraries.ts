@@ -1,4 +1,4 @@
-/** Gets the addon and libtorch of an executable to where they can be loaded. */
+/** Makes the addon and libtorch of an executable loadable. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { formatBytes } from "../bytes.ts";
@@ -13,20 +13,20 @@ import { log } from "../log.ts";
 import { type NativeLocation, setNativeLocation } from "../native/binding.ts";
 import { makeRunFolder } from "../processes/run-folder.ts";
 
-/** Options of executables that unpack something. */
+/** Options of executables that unpack libraries. */
 export const cacheOptions = {
   cacheDir: openOption<string>({
-    description: "Folder into which libtorch is unpacked, once",
+    description: "Folder in which libtorch is unpacked once",
     valueHint: "dir",
     described: "sconce in your cache directory",
     parse: z.string().min(1, "must be a folder"),
   }),
 } as const;
 
-/** Of serving alone, in whose place it is done. */
+/** Option of `serve` that cleans the cache instead of serving. */
 export const cleanOptions = {
   cleanCache: option({
-    description: "Remove what other versions have unpacked there, and end",
+    description: "Remove libraries that other versions unpacked there, then exit",
     default: false,
     parse: flag,
   }),
@@ -53,7 +53,7 @@ export async function prepareLibraries({ libraries, torch }: ProgramContents, op
 }
 
 /**
- * Gets what another process will load onto the disk, and loads nothing.
+ * Unpacks the libraries for another process, without loading them.
  * @throws SconceError `cache_unusable`, `native_unavailable`
  */
 export async function unpackLibraries({ libraries }: ProgramContents, { cacheDir }: LibraryOptions): Promise<void> {
@@ -78,10 +78,10 @@ async function locate(
   };
 }
 
-/** For a user without a home one of this start alone, in a private folder that goes with it; its other processes find it by the variable. */
+/** A user without a home gets a temporary private folder for this run. Child processes find it by the variable. */
 async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
-  const kept = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
-  if (kept !== undefined) return new LibraryCache(kept);
+  const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
+  if (location !== undefined) return new LibraryCache(location);
   const { path } = await makeRunFolder();
   process.env.SCONCE_CACHE_DIR = path;
   return new LibraryCache(path);
@@ -98,7 +98,7 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
   return unpacked.finally(() => progress.end());
 }
 
-/** Removes what other versions have unpacked, and prints what that was. */
+/** Removes libraries that other versions unpacked, and prints their folders. */
 export async function cleanCache({ libraries }: ProgramContents, cacheDir: string | undefined): Promise<void> {
   const cache = await cacheFor(cacheDir);
   const { folders, bytes } = await cache.clean(libraries === "beside" ? undefined : libraries);

@@ -6,7 +6,7 @@ import { SconceError } from "../errors.ts";
 import { cacheFault, cacheLocation, requirePrivate, secureFolder } from "../libraries/cache-folder.ts";
 
 /**
- * The folder is complete from the moment it has its name, which has the digest.
+ * The folder's name contains the digest, and the folder gets its name only when it is complete.
  * @throws SconceError `cache_unusable`
  */
 export async function unpackSources({ path, digest }: SourceArchive): Promise<string> {
@@ -24,7 +24,7 @@ export async function unpackSources({ path, digest }: SourceArchive): Promise<st
       renameSync(unfinished, folder);
     }
   } catch (error) {
-    // Another process was faster.
+    // Another process finished first.
     if (!existsSync(folder)) throw cacheFault(error, home);
   } finally {
     if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** The image of a layout that another one is put upon. */
+/** A base image from a layout. */
 import { existsSync } from "node:fs";
 import { SconceError } from "../errors.ts";
 import type { StagedBlob } from "../store/blobs.ts";
@@ -29,7 +29,9 @@ export function openBase(given: string, platform: Platform): BaseImage {
   return { ...found, layout, execution: found.config.config ?? {} };
 }
 
-/** Its layers as blobs for another layout, copied and checked on the way where that one lacks them. */
+/**
+ * Copies the base image's layers into another layout and checks their digests; layers that the layout has are reused.
+ */
 export async function stageBase(
   base: BaseImage,
   target: ImageLayout,
@@ -49,7 +51,7 @@ export async function stageBase(
   return staged;
 }
 
-/** A folder's name may have a colon in it, too. */
+/** Splits `DIR:REF` at a colon. A folder's name may contain colons too. */
 function split(given: string): { folder: string; name: string | undefined } {
   if (existsSync(given)) return { folder: given, name: undefined };
   for (let at = given.indexOf(":"); at > 0; at = given.indexOf(":", at + 1)) {

@@ -1,4 +1,4 @@
-/** What a container of a model has on its disk, as the entries of three layers. */
+/** Files of a model's container image, as tar entries for three layers. */
 import { basename } from "node:path";
 import { Blobs } from "../store/blobs.ts";
 import { annotations, mediaTypes } from "../store/manifest.ts";
@@ -7,20 +7,20 @@ import { generatedTag } from "../store/reference.ts";
 import type { RuntimeLibrary } from "./runtime-libraries.ts";
 import type { TarEntry } from "./tar.ts";
 
-/** The program and the libraries that lie in the folder `lib` beside it. */
+/** The server program, and the libraries in the folder `lib` beside it. */
 export interface ImageProgram {
-  /** A path of this machine. */
+  /** Path on this machine. */
   readonly executable: string;
   readonly libraries: readonly { readonly name: string; readonly path: string }[];
 }
 
-/** One without rights, by the number that images without a shell use for it. */
+/** An unprivileged user. 65532 is the number that distroless images use. */
 export const containerUser = { name: "sconce", uid: 65532, gid: 65532, home: "/home/sconce" } as const;
 
 const programFolder = "opt/sconce";
 export const entrypoint = `/${programFolder}/server`;
 
-/** What the system would have: libraries, a user, folders to write to. No shell. */
+/** Entries that a base image would provide: system libraries, a user and writable folders. There is no shell. */
 export function runtimeEntries(libraries: readonly RuntimeLibrary[]): TarEntry[] {
   const { name, uid, gid, home } = containerUser;
   const text = (path: string, lines: readonly string[]): TarEntry => ({
@@ -54,10 +54,9 @@ export function programEntries({ executable, libraries }: ImageProgram): TarEntr
 }
 
 /**
- * A store that holds one model under its generated tag. Without the time of its build and the tag that it was asked for by, so
- * that the same model makes the same layer.
- *
- * @param home of the store that it is in
+ * A model store with one model under its generated tag. Build time and requested tag are left out, so that equal models
+ * give equal layers.
+ * @param home the store that holds the model
  */
 export function modelEntries(model: PackagedModel, home: string): TarEntry[] {
   const blobs = new Blobs(home);

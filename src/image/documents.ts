@@ -1,4 +1,4 @@
-/** The JSON documents of an OCI image as far as sconce reads them. Loose: what it doesn't know is kept as it is. */
+/** Schemas of an OCI image's JSON documents. Loose, so that unknown fields are preserved. */
 import { z } from "zod";
 import { isDigest } from "../store/reference.ts";
 
@@ -35,7 +35,7 @@ export type ImageManifest = z.infer<typeof imageManifestSchema>;
 
 const strings = z.array(z.string());
 
-/** How a container of the image is started. Tools write null for what is not set. */
+/** The `config` section of an image config. Tools write null for unset fields. */
 const executionSchema = z.looseObject({
   User: z.string().nullish(),
   Env: strings.nullish(),

@@ -1,4 +1,4 @@
-/** How a container of the image is started, and what the image says of itself. */
+/** Builds the image config: how a container starts, and the image's labels. */
 import { annotations } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag } from "../store/reference.ts";
@@ -10,21 +10,21 @@ export interface ImageConfigOptions {
   readonly model: PackagedModel;
   readonly platform: Platform;
   readonly base: BaseImage | undefined;
-  /** Layers on top of the base, the lowest first: their digests without compression and what is in them. */
+  /** Layers above the base, the lowest first: uncompressed digest and title. */
   readonly layers: readonly { readonly diffId: string; readonly title: string }[];
-  /** The image's time, in seconds since 1970. */
+  /** Creation time of the image, in seconds since 1970. */
   readonly seconds: number;
 }
 
 const port = 3000;
 
-/** The variables of a container; a base image may have other values for those that are no option of the server. */
+/** Environment variables of the container. A base image may override `general`, but not `own`. */
 const variables = {
   own: { SCONCE_HOST: "0.0.0.0", SCONCE_PORT: String(port) },
   general: { PATH: "/opt/sconce:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
 } as const;
 
-/** The content of the image's config. A base image's is kept where it is not about the program. */
+/** Content of the image's config. Settings of the base image are kept unless they concern its program. */
 export function imageConfig({ model, platform, base, layers, seconds }: ImageConfigOptions): Record<string, unknown> {
   const created = new Date(seconds * 1000).toISOString().replace(".000Z", "Z");
   const { Cmd: _, Entrypoint: __, Healthcheck: ___, ...inherited } = base?.execution ?? {};
@@ -52,7 +52,7 @@ export function imageConfig({ model, platform, base, layers, seconds }: ImageCon
   };
 }
 
-/** For the labels of the config and the annotations of the manifest. */
+/** Labels of the config, and annotations of the manifest. */
 export function imageLabels(model: PackagedModel): Record<string, string> {
   const { description } = model.config;
   return {
@@ -63,7 +63,7 @@ export function imageLabels(model: PackagedModel): Record<string, string> {
   };
 }
 
-/** A base image's own user, unless that is root. */
+/** The base image's user, unless that is root. */
 function userOf(base: BaseImage | undefined): string {
   const user = base?.execution.User ?? "";
   return /^(root|0)?(:|$)/.test(user) ? `${containerUser.uid}:${containerUser.gid}` : user;

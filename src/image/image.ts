@@ -1,4 +1,4 @@
-/** Writes the image of a container that serves a model into a layout, without a container engine. */
+/** Writes a container image that serves a model into an OCI layout, without a container engine. */
 import type { StagedBlob } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type BaseImage, stageBase } from "./base-image.ts";
@@ -12,38 +12,37 @@ import { runtimeLibraries } from "./runtime-libraries.ts";
 
 export interface ImageOptions extends LayerOptions {
   readonly model: PackagedModel;
-  /** The folder of the store that the model is in. */
+  /** Folder of the store that holds the model. */
   readonly home: string;
   readonly program: ImageProgram;
   readonly platform: Platform;
-  /** Its layers come first, in the place of this machine's runtime libraries. */
+  /** Its layers replace this machine's runtime libraries, as the lowest layers. */
   readonly base?: BaseImage | undefined;
   /** The image's name in the layout. */
   readonly name: string;
-  /** Of all that is in the image, in seconds since 1970. */
+  /** Timestamp of all files, in seconds since 1970. */
   readonly seconds: number;
 }
 
 export interface WrittenLayer {
   readonly title: string;
   readonly digest: string;
-  /** Compressed, in bytes. */
+  /** Compressed size in bytes. */
   readonly size: number;
-  /** Whether an image of the layout had it already. */
+  /** Whether the layout already had the layer. */
   readonly isShared: boolean;
 }
 
 export interface WrittenImage {
-  /** Of the manifest. */
+  /** Digest of the manifest. */
   readonly digest: string;
   readonly layers: readonly WrittenLayer[];
 }
 
 /**
- * Adds the image to the layout, or replaces the one of that name. Layers that it has already are taken as they are. The same
- * options give the same bytes. Safe to be killed at any moment and to run beside others.
- *
- * @throws SconceError `image_invalid` when a file can't be had, changes while it is read, or the base image is damaged
+ * Adds the image to the layout, or replaces the image of the same name. Existing layers are reused. Equal options give
+ * equal bytes. Safe against kills at any moment and concurrent runs.
+ * @throws SconceError `image_invalid` when a file is missing or changes during the read, or the base image is damaged
  */
 export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
   const { model, base, platform, seconds, onProgress } = options;
@@ -68,7 +67,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
   }
   const upper: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
   for (const files of await layersOf(options)) {
-    // Reading is far quicker than compressing, but not needed where there is nothing yet.
+    // Hashing is far quicker than compressing, but useless while the layout is empty.
     const knownId = known.size === 0 ? undefined : await diffIdOf(files);
     const shared = knownId === undefined ? undefined : known.get(knownId);
     const { title } = files;
@@ -104,7 +103,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
 
 const baseDigestKey = "org.opencontainers.image.base.digest";
 
-/** From what changes least to what changes most: an image that differs in its model alone shares the others. */
+/** Ordered from the least to the most often changed, so that images of different models share the lower layers. */
 async function layersOf({ model, home, program, base, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
   const files = [{ name: "", path: program.executable }, ...program.libraries];
   const runtime =

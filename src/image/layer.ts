@@ -1,4 +1,4 @@
-/** Turns files into a layer of an image: a tar archive, compressed, named by its digest. */
+/** Turns files into an image layer: a gzip-compressed tar archive, named by its digest. */
 import { open, stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
@@ -9,34 +9,34 @@ import { type TarEntry, tar } from "./tar.ts";
 
 const compress = promisify(gzip);
 
-/** What is compressed at a time: one member of the gzip file. Members are compressed side by side. */
+/** Uncompressed bytes of one gzip member. Members are compressed in parallel. */
 const memberBytes = 4 * 1024 * 1024;
-/** At 1 the libraries are a third larger and take a third of the time; more than 6 gains next to nothing. */
+/** Level 1 makes libraries a third larger in a third of the time. Levels above 6 gain almost nothing. */
 const LEVEL = 6;
 
 export interface LayerFiles {
-  /** For people: what is in it. */
+  /** Title for messages. */
   readonly title: string;
-  /** In whatever order; folders on the way to them are added. */
+  /** In any order; parent folders are added. */
   readonly entries: readonly TarEntry[];
-  /** Of every entry, in seconds since 1970. */
+  /** Modification time of every entry, in seconds since 1970. */
   readonly mtime: number;
 }
 
 export interface LayerOptions {
   readonly onProgress?: ((step: { title: string; doneBytes: number; totalBytes: number }) => void) | undefined;
-  /** How hard it is compressed. */
+  /** gzip level. */
   readonly level?: number | undefined;
 }
 
-/** The digest of a layer before compression, by which a config names it. */
+/** Digest of the uncompressed layer, which the image config lists (diff ID). */
 export async function diffIdOf(files: LayerFiles): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
   for await (const chunk of tar(arranged(files.entries), files.mtime)) hasher.update(chunk);
   return `sha256:${hasher.digest("hex")}`;
 }
 
-/** Writes a layer into `folder`; the same files give the same bytes. */
+/** Writes a layer into `folder`. Equal files give equal bytes. */
 export async function stageLayer(
   files: LayerFiles,
   folder: string,
@@ -67,19 +67,19 @@ export async function stageLayer(
     }
     while (members.length > 0) await writeNext();
   } finally {
-    // None may be left at work on a layer that nobody wants any more.
+    // After a failure, waits until the running compressions end.
     await Promise.allSettled(members);
   }
   await output.sync();
   return { digest: `sha256:${compressed.digest("hex")}`, size, stagedPath, diffId: `sha256:${plain.digest("hex")}` };
 }
 
-/** What a layer is called in a manifest. */
+/** The layer's descriptor in a manifest. */
 export function layerDescriptor({ digest, size }: BlobRef) {
   return { mediaType: "application/vnd.oci.image.layer.v1.tar+gzip", digest, size };
 }
 
-/** By path, with the folders that they lie in. */
+/** Entries sorted by path, with their parent folders. */
 function arranged(entries: readonly TarEntry[]): TarEntry[] {
   const all = new Map<string, TarEntry>();
   for (const { path } of entries) {
@@ -100,7 +100,7 @@ async function sizeOf(entries: readonly TarEntry[]): Promise<number> {
   return bytes;
 }
 
-/** The same bytes in blocks of `memberBytes`, each of which may be kept. */
+/** Splits the stream into blocks of `memberBytes`. The caller may keep each block. */
 async function* inBlocks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let block = new Uint8Array(memberBytes);
   let filled = 0;

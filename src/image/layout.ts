@@ -1,4 +1,4 @@
-/** A folder with OCI images: an image layout (OCI image spec 1.1), in which images share the blobs that they have in common. */
+/** A folder with OCI images (OCI image layout 1.1), which share common blobs. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
@@ -22,23 +22,23 @@ import {
 } from "./documents.ts";
 
 const lockTimeoutMs = 30_000;
-/** Far above what the JSON of an image needs; a bound against blobs that are something else. */
+/** Upper bound for JSON documents, far above their usual size; rejects blobs that are not JSON documents. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
 const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
 
-/** An image of a layout with what its manifest refers to. */
+/** An image of a layout: its descriptor, manifest and config. */
 export interface FoundImage {
   readonly descriptor: Descriptor;
   readonly manifest: ImageManifest;
   readonly config: ImageConfig;
 }
 
-/** An image that is to be added to a layout. */
+/** An image to add to a layout. */
 export interface NewImage {
   readonly name: string;
   readonly manifest: Descriptor;
-  /** All that the image needs, the manifest too: staged, or in the layout when they were looked for. */
+  /** All blobs of the image, including the manifest: staged, or already in the layout. */
   readonly blobs: readonly StagedBlob[];
 }
 
@@ -53,8 +53,7 @@ export class ImageLayout {
   }
 
   /**
-   * The layout in a folder.
-   *
+   * Opens the layout in a folder.
    * @throws SconceError `usage` when there is none
    */
   static open(folder: string): ImageLayout {
@@ -65,13 +64,12 @@ export class ImageLayout {
   }
 
   /**
-   * The layout in a folder, which is made if it is not there.
-   *
-   * @throws SconceError `usage` when the folder holds something else, a model store too
+   * Opens the layout in a folder, or creates one.
+   * @throws SconceError `usage` when the folder holds anything else, such as a model store
    */
   static openOrCreate(folder: string): ImageLayout {
     const found = statSync(folder, { throwIfNoEntry: false });
-    // Hidden ones are of another process that creates it at this moment.
+    // Hidden files may belong to another process that is creating the layout right now.
     const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).every((name) => name[0] === "."));
     if (isFree) return ImageLayout.#create(folder);
     if (!existsSync(join(folder, "oci-layout"))) {
@@ -109,7 +107,7 @@ export class ImageLayout {
     return layout;
   }
 
-  /** The manifests that it lists, with their names. */
+  /** The layout's index.json. */
   index(): ImageIndex {
     const path = join(this.folder, "index.json");
     if (!existsSync(path)) return { schemaVersion: 2, mediaType: imageTypes.index, manifests: [] };
@@ -117,8 +115,7 @@ export class ImageLayout {
   }
 
   /**
-   * The image that a manifest of the layout describes.
-   *
+   * The image of a manifest in the layout.
    * @throws SconceError `image_invalid` when a blob is missing or damaged
    */
   image(descriptor: Descriptor): FoundImage {
@@ -128,12 +125,12 @@ export class ImageLayout {
     throw this.#damaged(descriptor.digest, "names another number of layers than its config");
   }
 
-  /** The manifests of an image that was made for several platforms. */
+  /** The index of a multi-platform image. */
   indexAt(descriptor: Descriptor): ImageIndex {
     return this.#document(imageIndexSchema, descriptor);
   }
 
-  /** The layers of its images that are there, by what they are without compression. */
+  /** Available layers of all images, by diff ID (the uncompressed digest). */
   layers(): ReadonlyMap<string, Descriptor> {
     const found = new Map<string, Descriptor>();
     for (const descriptor of this.index().manifests) {
@@ -147,7 +144,9 @@ export class ImageLayout {
     return found;
   }
 
-  /** A folder for blobs that are being made, on the layout's file system. Swept when a process that had one was killed. */
+  /**
+   * Opens a folder for unfinished blobs, on the layout's file system. Folders of killed processes are deleted first.
+   */
   openWorkspace(): Workspace {
     const parent = join(this.folder, ".tmp");
     mkdirSync(this.blobs.folder, { recursive: true });
@@ -158,10 +157,9 @@ export class ImageLayout {
   }
 
   /**
-   * Moves the blobs in, and lets the name stand for the manifest: last, so that a reader finds every blob. What only the image needed
-   * that had the name before is removed.
-   *
-   * @throws SconceError `image_invalid` when a blob that was there is not any more: another process has removed it
+   * Moves the blobs in, then points the name at the manifest, so that readers always find every blob. Blobs that only
+   * the replaced image used are removed.
+   * @throws SconceError `image_invalid` when another process has removed a blob
    */
   commit(image: NewImage, workspace: Workspace): void {
     using _lock = this.#lock();
@@ -181,7 +179,7 @@ export class ImageLayout {
     replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, temp);
     syncPath(this.folder);
     const needed = referencedDigests(this.blobs, content.manifests);
-    // Where a manifest can't be read, it may need each of them.
+    // An unreadable manifest may need any blob, so none is removed.
     if (replaced === undefined || needed === undefined) return;
     for (const digest of replaced) if (!needed.has(digest)) this.blobs.remove(digest);
   }
@@ -194,7 +192,7 @@ export class ImageLayout {
     try {
       return this.image(descriptor);
     } catch {
-      // Another tool's, or damaged: nothing of it is used again.
+      // Images by other tools, or damaged images, are not reused.
       return undefined;
     }
   }

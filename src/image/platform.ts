@@ -1,13 +1,13 @@
-/** What images are made for: the machine that makes them, since its libraries go in. */
+/** The platform of an image: that of the current machine, because its libraries go into the image. */
 import { SconceError } from "../errors.ts";
 
 export interface Platform {
   readonly os: "linux";
-  /** As Go names it. */
+  /** In Go's spelling. */
   readonly architecture: "amd64" | "arm64";
 }
 
-/** @throws SconceError `usage` where the libraries of this machine make no image */
+/** @throws SconceError `usage` when the machine is not Linux on x64 or arm64 */
 export function imagePlatform(os: string = process.platform, arch: string = process.arch): Platform {
   const architecture = arch === "x64" ? "amd64" : arch === "arm64" ? "arm64" : undefined;
   if (os === "linux" && architecture !== undefined) return { os: "linux", architecture };

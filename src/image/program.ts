@@ -1,4 +1,4 @@
-/** The program of an image: an executable that has neither libtorch nor a model inside, and the libraries that lie beside it. */
+/** The server program of an image: an executable without libtorch and model, and its libraries as separate files. */
 import { join } from "node:path";
 import { compileExecutable } from "../compile/executable.ts";
 import { isForGpus, libraryFiles } from "../compile/library-files.ts";
@@ -6,8 +6,7 @@ import { SconceError } from "../errors.ts";
 import type { ImageProgram } from "./contents.ts";
 
 /**
- * Makes it in `folder`, which must be there until the image is written.
- *
+ * Writes the program into `folder`, which must exist until the image is written.
  * @throws SconceError `usage` when libtorch is for GPUs, `native_unavailable` when the addon or libtorch is not found
  */
 export async function makeProgram(folder: string): Promise<ImageProgram> {

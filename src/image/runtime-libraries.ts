@@ -1,26 +1,24 @@
-/** What programs need of the system to be started: glibc's loader and libraries, and the C++ runtime, as this machine has them. */
+/** System libraries that the server needs: glibc with its loader, and the C++ runtime, copied from this machine. */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../errors.ts";
 import { linkedTo } from "../libraries/linked-libraries.ts";
 
-/** A library where a program in a container finds it, and where its content lies here. */
 export interface RuntimeLibrary {
   /** Absolute path in the container. */
   readonly path: string;
-  /** Absolute path here, links resolved. */
+  /** Absolute path on this machine, without links. */
   readonly source: string;
 }
 
-/** Loaded by name while a host name is looked up, so that no program says that it needs them. */
+/** glibc loads these libraries by name to look up host names, so the linker does not list them. */
 const nameServices = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
 
 /**
- * Every library that the linker finds for these files and that is not one of them, by path. All go into the folder of the C
- * library, which the loader searches without being told, wherever this machine has them.
- *
- * @param files executables and libraries, by the names under which the others need them
- * @throws SconceError `image_invalid` when one is missing, or this machine's C library is not glibc
+ * All libraries that the linker finds for the files, except the files themselves. They go into the folder of the C
+ * library, which the loader always searches.
+ * @param files executables and libraries, by soname
+ * @throws SconceError `image_invalid` when a library is missing, or this machine's C library is not glibc
  */
 export async function runtimeLibraries(
   files: readonly { readonly name: string; readonly path: string }[],
@@ -37,7 +35,7 @@ export async function runtimeLibraries(
           `${path} needs ${needed.name}, which this machine does not have; install it`,
         );
       }
-      // The loader is the one that is named by its path.
+      // Programs name the loader by its absolute path.
       if (needed.isLoader) loaders.add(needed.path);
       else found.set(needed.name, needed.path);
     }

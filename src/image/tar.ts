@@ -1,11 +1,11 @@
 /**
- * Writes tar archives (POSIX pax) whose bytes depend on nothing but what is given: no owner's name, no device, one time for all
- * entries. Bun.Archive sets neither modes, owners nor times, and holds the whole archive in memory.
+ * Writes reproducible tar archives (POSIX pax): fixed owner and device, one time for all entries. Bun.Archive sets no
+ * modes, owners or times, and holds the whole archive in memory.
  */
 import { open } from "node:fs/promises";
 import { SconceError } from "../errors.ts";
 
-/** One file, folder or link; `path` without a leading slash. Owned by root unless said otherwise. */
+/** A file, folder or link. `path` has no leading slash; the default owner is root. */
 export type TarEntry = {
   readonly path: string;
   readonly mode: number;
@@ -14,19 +14,18 @@ export type TarEntry = {
 } & (
   | { readonly kind: "folder" }
   | { readonly kind: "link"; readonly target: string }
-  /** Bytes, or the path of a file that has them. */
+  /** Bytes, or the path of the source file. */
   | { readonly kind: "file"; readonly source: string | Uint8Array }
 );
 
 const blockBytes = 512;
 const readBytes = 1024 * 1024;
-/** What the header's 11 octal digits can say. */
+/** The size field has 11 octal digits. */
 const maxHeaderSize = 8 ** 11 - 1;
 const maxHeaderName = 100;
 
 /**
- * The bytes of an archive, in chunks that are valid until the next one is asked for.
- *
+ * Bytes of an archive. Each chunk is valid until the next is requested.
  * @param mtime of all entries, in seconds since 1970
  * @throws SconceError `image_invalid` when a file changes while it is read
  */
@@ -66,7 +65,7 @@ function padding(size: number): Uint8Array {
   return new Uint8Array((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
-/** The header of an entry, with one in front for what does not fit into it. */
+/** The header of an entry. A pax header before it holds values that are too long. */
 function headers(entry: TarEntry, size: number, mtime: number): Uint8Array {
   const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   const link = entry.kind === "link" ? entry.target : "";
@@ -97,7 +96,7 @@ function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: Heade
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
-  // What is too long is cut here and whole in the record in front.
+  // Names that are too long are cut here; the pax record has the full name.
   block.set(Buffer.from(name).subarray(0, maxHeaderName), 0);
   octal(mode, 100, 8);
   octal(uid, 108, 8);
@@ -115,7 +114,7 @@ function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: Heade
   return block;
 }
 
-/** `LENGTH KEY=VALUE\n`, where the length counts its own digits. */
+/** `LENGTH KEY=VALUE\n`. The length includes its own digits. */
 function paxRecord(key: string, value: string): string {
   const rest = Buffer.byteLength(` ${key}=${value}\n`);
   let length = rest;

@@ -1,4 +1,4 @@
-/** The folder into which an executable unpacks its libraries: where it is, whose it is, and why it may be of no use. */
+/** The folder into which an executable unpacks its libraries: location, ownership and permission checks. */
 import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
@@ -6,8 +6,8 @@ import { formatBytes } from "../bytes.ts";
 import { messageOf, SconceError } from "../errors.ts";
 
 /**
- * What was asked for, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS `~/Library/Caches/sconce`;
- * undefined for a user without a home: what all share is no place for code that is kept.
+ * The requested folder, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS
+ * `~/Library/Caches/sconce`. Undefined for a user without a home: code must not be cached in a shared folder.
  */
 export function cacheLocation(
   asked: string | undefined,
@@ -15,14 +15,14 @@ export function cacheLocation(
   platform: NodeJS.Platform = process.platform,
 ): string | undefined {
   if (asked) return resolve(asked);
-  // The XDG specification has a relative path ignored.
+  // The XDG specification says to ignore relative paths.
   if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
   const home = env.HOME || homeOfUser();
   if (home === undefined) return undefined;
   return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
 }
 
-/** As the system knows it, which it does not in a container without /etc/passwd. */
+/** The home folder by the system's user database. A container without /etc/passwd has none. */
 function homeOfUser(): string | undefined {
   try {
     const home = homedir();
@@ -35,10 +35,10 @@ function homeOfUser(): string | undefined {
 const fix = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
 
 /**
- * Whoever can write into the folder, or put another one into its place, decides what this process loads.
- * @param folder a folder itself and no link to one
- * @throws SconceError `cache_unusable` when it is another user's, or others may write into it; other than into those in which each
- * user can only remove his own (`/tmp`)
+ * Rejects folders that other users can modify: they could replace the libraries that this process loads.
+ * @param folder the folder itself, not a link to it
+ * @param options.maySticky accepts shared folders with the sticky bit, such as `/tmp`
+ * @throws SconceError `cache_unusable` when another user owns the folder or can write to it
  */
 export function requirePrivate(folder: string, { maySticky = false } = {}): void {
   const found = lstatSync(folder);
@@ -51,17 +51,16 @@ export function requirePrivate(folder: string, { maySticky = false } = {}): void
 }
 
 /**
- * The folder, made if it is not there, by a path without links that stays the same folder: no other user can put another one into the
- * place of it, or of one above it. Only that path may be used from then on.
- *
+ * Creates the folder if needed, and returns its path without links. No other user can replace the folder or its
+ * parents. Callers must use only this path.
  * @throws SconceError `cache_unusable`
  */
 export function secureFolder(folder: string): string {
   try {
-    // Where it lies on a read-only file system, it may be there all the same.
+    // On a read-only file system the folder may already exist.
     if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const path = realpathSync(folder);
-    // From the root down: once a folder is found to be safe, so is the name of the next.
+    // From the root down: a safe folder makes the name of the next folder trustworthy.
     for (let end = 0; end >= 0; end = path.indexOf("/", end + 1)) {
       requirePrivate(path.slice(0, end) || "/", { maySticky: true });
     }
@@ -72,7 +71,7 @@ export function secureFolder(folder: string): string {
   }
 }
 
-/** @throws SconceError `cache_unusable` when programs may not be loaded from the folder, or it has too little room */
+/** @throws SconceError `cache_unusable` when the file system is mounted noexec, or has too little space */
 export function requireRoom(folder: string, bytes: number): void {
   if (isNoexec(folder))
     throw unusable(folder, "lies on a file system that is mounted noexec: libraries cannot be loaded from it");
@@ -82,7 +81,7 @@ export function requireRoom(folder: string, bytes: number): void {
   }
 }
 
-/** What went wrong in the folder, in words with a way out. */
+/** Turns an error in the folder into a message with a fix. */
 export function cacheFault(error: unknown, folder: string): SconceError {
   if (error instanceof SconceError) return error;
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
@@ -105,7 +104,10 @@ function unusable(folder: string, why: string, cause?: unknown): SconceError {
   return new SconceError("cache_unusable", `libraries cannot be kept: ${folder} ${why}; ${fix}`, { cause });
 }
 
-/** As the kernel lists the mounts; elsewhere the loading itself will tell. */
+/**
+ * Whether the kernel's mount list has the folder under noexec. Without that list, loading the library reports the
+ * error.
+ */
 function isNoexec(folder: string): boolean {
   let mounts: string;
   try {
@@ -119,7 +121,7 @@ function isNoexec(folder: string): boolean {
     .map((line) => line.split(" "))
     .map(([, , , , point = "", flags = ""]) => ({ point: unescaped(point), flags: flags.split(",") }))
     .filter(({ point }) => path === point || path.startsWith(point.endsWith("/") ? point : `${point}/`))
-    // Of two mounts at one place the later one hides the other.
+    // The last mount at a path hides earlier ones.
     .reduce<{ point: string; flags: string[] } | undefined>(
       (best, mount) => (best && best.point.length > mount.point.length ? best : mount),
       undefined,
@@ -127,7 +129,7 @@ function isNoexec(folder: string): boolean {
   return options?.flags.includes("noexec") ?? false;
 }
 
-/** Spaces and the like are written in octal there. */
+/** Mount points encode spaces and similar characters in octal. */
 function unescaped(point: string): string {
   return point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

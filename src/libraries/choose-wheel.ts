@@ -1,4 +1,6 @@
-/** Which wheel of torch is taken: the newest supported release that this machine can load and pip's constraints allow. */
+/**
+ * Chooses the wheel of torch: the newest supported release that runs on this machine and satisfies pip's constraints.
+ */
 import { readFileSync } from "node:fs";
 import { unavailable } from "../wheels/index-client.ts";
 import type { WheelLink } from "../wheels/package-index.ts";
@@ -7,24 +9,24 @@ import { compareReleases, isAllowed } from "../wheels/version.ts";
 
 export interface Choice {
   readonly wheel: WheelLink;
-  /** What else there was, and why it was not taken, for people; undefined where nothing newer was left out. */
+  /** Message about newer releases that a constraint excluded; undefined when there are none. */
   readonly leftOut: string | undefined;
 }
 
 export interface Wish {
-  /** `2.13.0`, or `2.13` for the newest of it; undefined for the newest of all. */
+  /** `2.13.0`, or `2.13` for its newest patch release; undefined for the newest release. */
   readonly version: string | undefined;
-  /** Minors that this sconce runs with: `2.13`. */
+  /** Minor releases that this sconce supports, e.g. `2.13`. */
   readonly minors: readonly string[];
   readonly gpu: boolean;
   readonly constraints: readonly string[];
   readonly glibc: string | undefined;
   readonly arch: NodeJS.Architecture;
-  /** Where it was looked for. */
+  /** The searched places, for messages. */
   readonly places: string;
 }
 
-/** @throws SconceError `index_unavailable` that says what there is */
+/** @throws SconceError `index_unavailable`, listing the available releases */
 export function chooseTorch(wheels: readonly WheelLink[], wish: Wish): Choice {
   const { version: asked, minors, gpu, places } = wish;
   const [first = "", last = first] = [minors[0], minors.at(-1)];
@@ -32,7 +34,7 @@ export function chooseTorch(wheels: readonly WheelLink[], wish: Wish): Choice {
     .filter((wheel) => runsHere(wheel, wish))
     .filter(({ version: { local = "" } }) => (gpu ? /^(cu\d+)?$/ : /^(cpu|cu\d+)?$/).test(local));
   const supported = loadable.filter(({ version }) => minors.includes(version.release.slice(0, 2).join(".")));
-  // Whoever names a version means it; a constraint is for what is chosen for them.
+  // Constraints apply only to an automatic choice, not to a version that the user names.
   const limits = asked === undefined ? constraintsOn("torch", wish.constraints) : [];
   const allowed = supported
     .filter(({ version }) => asked === undefined || isAsked(version.text, asked))
@@ -61,7 +63,7 @@ export function chooseTorch(wheels: readonly WheelLink[], wish: Wish): Choice {
   };
 }
 
-/** Of those for the CPU alone, which an index tells apart by name; on others' it may turn out to be one as well. */
+/** Whether the wheel may be for GPUs. Some indexes mark CPU wheels with `+cpu`; unmarked wheels may be either. */
 function isForGpus({ version }: WheelLink): boolean {
   return version.local !== "cpu";
 }
@@ -73,7 +75,10 @@ function isAsked(version: string, asked: string): boolean {
 const architectures: Readonly<Partial<Record<NodeJS.Architecture, string>>> = { x64: "x86_64", arm64: "aarch64" };
 const namedGlibcs: Readonly<Record<string, string>> = { "1": "2.5", "2010": "2.12", "2014": "2.17" };
 
-/** By its platform tags: https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/ */
+/**
+ * Decides by the wheel's platform tags:
+ * https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/
+ */
 export function runsHere({ platforms }: WheelLink, { glibc, arch }: Pick<Wish, "glibc" | "arch">): boolean {
   return platforms.split(".").some((tag) => {
     if (tag === "any") return true;
@@ -85,7 +90,7 @@ export function runsHere({ platforms }: WheelLink, { glibc, arch }: Pick<Wish, "
   });
 }
 
-/** What constraint files say of a package; a file that is not there, or a URL, says nothing. */
+/** Constraints on a package. Missing files and URLs are ignored. */
 function constraintsOn(name: string, files: readonly string[]): (Requirement & { readonly file: string })[] {
   return files.flatMap((file) => {
     let text: string;

@@ -1,4 +1,4 @@
-/** Finds and loads a libtorch that is not part of the executable, such as that of an image with PyTorch for GPUs. */
+/** Finds and loads a libtorch outside the executable, such as the libtorch of a PyTorch image for GPUs. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../errors.ts";
@@ -9,9 +9,10 @@ import { loadLibrary } from "./load-library.ts";
 const library = "libtorch_cpu.so";
 
 /**
- * Loads the libtorch that is found, so that the addon finds it loaded.
+ * Loads libtorch before the addon, so that the addon links to it.
  * @param asked a folder with `lib/`
- * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; another build of the same release will do
+ * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; other builds of the same release also
+ * work
  * @throws SconceError `native_unavailable`
  */
 export function loadExternalLibtorch(asked: string | undefined, wanted: string): void {
@@ -26,9 +27,9 @@ export function loadExternalLibtorch(asked: string | undefined, wanted: string):
 }
 
 /**
- * What is asked for, else `$LIBTORCH`; else the torch of the Python on the PATH, or what `sconce libtorch install` put down: the first that
- * fits, or the first of all for a message that names it.
- *
+ * The requested folder, else `$LIBTORCH`. Without either: the torch of the Python on the PATH, then the versions of
+ * `sconce libtorch install`. The first that fits wins; if none fits, the first is returned so that a message can name
+ * it.
  * @returns a folder with `lib/`
  * @throws SconceError `native_unavailable`
  */
@@ -48,7 +49,7 @@ export function findLibtorch(
   throw unavailable("there is no libtorch: none is named or installed, and the Python on the PATH has none");
 }
 
-/** Where Python would import torch from, without importing it, which takes seconds. */
+/** Asks Python for the folder of torch without importing it, since the import takes seconds. */
 function folderOfPython(): string | undefined {
   const script =
     "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')";
@@ -62,7 +63,7 @@ function folderOfPython(): string | undefined {
   return undefined;
 }
 
-/** So that the addon finds it loaded. */
+/** Loads libtorch before the addon, so that the addon links to it. */
 export function loadLibtorch(folder: string): void {
   const path = join(folder, "lib", library);
   const fault = loadLibrary(path);

@@ -1,4 +1,7 @@
-/** Which native addon this sconce has for the libtorch of this machine: prebuilt ones lie in a package, one for each minor of torch. */
+/**
+ * Finds the native addon for this machine's libtorch. A platform package holds one prebuilt addon for each minor
+ * release of torch.
+ */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,9 +13,9 @@ import { addonName } from "./pack.ts";
 
 export interface AddonFile {
   readonly path: string;
-  /** The folder of its libtorch, with `lib/`. */
+  /** Folder of the addon's libtorch, with `lib/`. */
   readonly libtorch: string;
-  /** Whether it finds that libtorch by itself, as one that was compiled here does. */
+  /** Whether the addon locates its libtorch itself, as an addon compiled here does. */
   readonly isLinked: boolean;
 }
 
@@ -28,8 +31,8 @@ export function findAddon(): AddonFile {
 }
 
 /**
- * @param addons holds a folder for each minor of torch
- * @throws SconceError `native_unavailable` where none is for this libtorch
+ * @param addons folder with a subfolder for each minor release of torch
+ * @throws SconceError `native_unavailable` when no addon fits this libtorch
  */
 export function addonFor(libtorch: string, addons: string): string {
   const build = libtorchBuild(libtorch);

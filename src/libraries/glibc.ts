@@ -1,7 +1,7 @@
-/** The C library that this process runs on. */
+/** Version of the C library of this process. */
 import { dlopen, FFIType } from "bun:ffi";
 
-/** `2.36`; undefined on other systems, and with other C libraries. */
+/** For example `2.36`; undefined on other systems or other C libraries. */
 export function glibcVersion(): string | undefined {
   if (process.platform !== "linux") return undefined;
   try {

@@ -1,4 +1,6 @@
-/** Puts down the libraries of a wheel of torch, and what they need of others: complete from the moment their folder has its name. */
+/**
+ * Installs the libraries of a torch wheel and their dependencies. The folder gets its name only when it is complete.
+ */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { SconceError } from "../errors.ts";
@@ -18,24 +20,24 @@ import { loadLibrary } from "./load-library.ts";
 export interface InstallOptions {
   readonly index: PackageIndex;
   readonly wheel: WheelLink;
-  /** Takes a folder with the name of the release. */
+  /** Parent folder; the installation gets a subfolder named after the release. */
   readonly folder: string;
-  /** All that GPUs take, too. */
+  /** Also installs the CUDA libraries. */
   readonly gpu: boolean;
-  /** Only the parts of wheels that are needed are fetched, and the digests of the index not checked. */
+  /** Fetches only the needed ranges of each wheel, so the index's digests cannot be checked. */
   readonly inParts: boolean;
   readonly platform: { readonly glibc: string | undefined; readonly arch: NodeJS.Architecture };
-  /** Another process is at work in the folder. */
+  /** Called when another process is installing into the folder. */
   onWait(): void;
   onProgress: WheelOptions["onProgress"];
 }
 
 export interface Installation {
-  /** The folder with `lib/` in it. */
+  /** The folder that contains `lib/`. */
   readonly root: string;
-  /** False where it was there. */
+  /** False when the release was already installed. */
   readonly isNew: boolean;
-  /** Names of wheels that were not compared with the digest that the index has. */
+  /** Wheels that were fetched in parts and not compared with the index's digest. */
   readonly inParts: readonly string[];
 }
 
@@ -44,7 +46,7 @@ const cudaCore = "libtorch_cuda.so";
 const unfinished = ".unpacking-";
 
 /**
- * Installs what a wheel of torch has, unless it is there. Safe to be killed at any moment, to go on then, and to run beside others.
+ * Installs a wheel unless it is installed. Safe against kills (the next run resumes) and concurrent runs.
  * @throws SconceError `index_unavailable`, `wheel_invalid`, `store_unwritable`, `native_unavailable`
  */
 export async function installLibtorch(options: InstallOptions): Promise<Installation> {
@@ -57,13 +59,13 @@ export async function installLibtorch(options: InstallOptions): Promise<Installa
     mkdirSync(partials, { recursive: true });
     using _lock = await lockWhenFree(join(folder, ".lock"), { onWait: options.onWait, signal: index.client.signal });
     if (existsSync(target)) return { root, isNew: false, inParts: [] };
-    // What is complete in it is not fetched again.
+    // Complete files of an interrupted installation are not fetched again.
     const staged = join(folder, `${unfinished}${basename(target)}`);
     for (const name of readdirSync(folder)) {
       if (name.startsWith(unfinished) && name !== basename(staged)) rmSync(join(folder, name), { recursive: true });
     }
     const inParts = await unpackInto(staged, { ...options, partials });
-    // Symbols of another C library, and files that only look right, show here.
+    // Loading detects an incompatible C library and damaged files.
     const fault = loadLibrary(join(staged, "torch", "lib", core));
     if (fault !== undefined) {
       rmSync(staged, { recursive: true });
@@ -79,7 +81,7 @@ export async function installLibtorch(options: InstallOptions): Promise<Installa
   }
 }
 
-/** @returns names of wheels that came in parts */
+/** @returns names of the wheels that were fetched in parts */
 async function unpackInto(staged: string, options: Staging): Promise<string[]> {
   const torch = await Wheel.open(options.wheel, wheelOptions(options));
   const libraries = torch.entries.filter(isLibrary);
@@ -103,7 +105,7 @@ async function unpackInto(staged: string, options: Staging): Promise<string[]> {
   const wheels = [torch];
   if (options.gpu) {
     wheels.push(...(await companions(torch, options)));
-    // They open more of each other's libraries than they are linked to.
+    // CUDA libraries open each other at run time, beyond their linked dependencies. So all of them are unpacked.
     for (const wheel of wheels.slice(1)) await unpack(wheel, wheel.entries.filter(isLibrary), staged);
   }
   for (const root of roots) {
@@ -140,7 +142,7 @@ function isLibrary({ name }: ZipEntry): boolean {
   return /^(torch(\/lib|\.libs)|nvidia\/.*lib)\/[^/]+\.so[^/]*$/.test(name);
 }
 
-/** Of torch's own libraries those that are linked only, or opened by name, where there are GPUs. */
+/** torch's own CUDA libraries. */
 function isForGpus({ name }: ZipEntry): boolean {
   return /\/lib(torch_cuda|c10_cuda|caffe2_nvrtc|torch_nvshmem)[^/]*$/.test(name);
 }
@@ -152,19 +154,19 @@ async function unpack(wheel: Wheel, entries: readonly ZipEntry[], folder: string
   await wheel.unpack(entries, folder);
 }
 
-/** What the linker does not find in the folder: it finds it elsewhere, or nowhere. */
+/** Linked libraries that the folder does not contain yet. */
 async function neededOutside(staged: string, root: string): Promise<Linked[]> {
   const linked = await linkedTo(join(staged, "torch", "lib", root));
   return (
     linked
-      // That one is the driver's.
+      // The GPU driver installs libcuda.
       .filter(({ name, path }) => !path?.startsWith(staged) && name !== "libcuda.so.1")
-      // CUDA's are taken in the versions that torch asks for.
+      // The system's CUDA libraries do not count: torch needs the versions that its wheel names.
       .map((library) => (/^lib(cu|nv)/.test(library.name) ? { ...library, path: undefined } : library))
   );
 }
 
-/** The wheels' own go before those of the system, which may go with its next update. */
+/** Finds the libraries in the wheels. They take precedence over system libraries, which a system update may remove. */
 function found(wheels: readonly Wheel[], linked: readonly Linked[], staged: string): Found[] {
   return linked.flatMap(({ name }) => {
     const all = wheels.flatMap((wheel) => wheel.entries.filter(isLibrary).map((entry) => ({ wheel, entry })));
@@ -180,7 +182,7 @@ function needs(root: string, missing: string): SconceError {
   );
 }
 
-/** Wheels of CUDA's libraries that a wheel of torch asks for: for the CPU the two that it is linked to. */
+/** The wheels of CUDA libraries that a torch wheel requires. For the CPU, only the two that it links to. */
 async function companions(torch: Wheel, options: Staging): Promise<Wheel[]> {
   const direct = requirementsOf(await metadataOf(torch), []);
   const toolkits = direct.filter(({ name }) => name === "cuda-toolkit");

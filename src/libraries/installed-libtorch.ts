@@ -1,24 +1,26 @@
-/** The libtorchs that `sconce libtorch install` has put down: a folder each, with what a Python would have in its site-packages. */
+/**
+ * Versions of libtorch that `sconce libtorch install` installed. Each is a folder laid out like Python's site-packages.
+ */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { storeLocation } from "../store/location.ts";
 import { compareReleases, parseVersion } from "../wheels/version.ts";
 
 export interface InstalledLibtorch {
-  /** `2.13.0+cpu`, as its wheel was called; with `-cuda` at the end it has all that GPUs take. */
+  /** Version of the wheel, e.g. `2.13.0+cpu`, with `-cuda` at the end if CUDA libraries are installed. */
   readonly name: string;
-  /** What was put down for it. */
+  /** Folder of the whole installation. */
   readonly folder: string;
-  /** The folder with `lib/` in it. */
+  /** The folder that contains `lib/`. */
   readonly root: string;
 }
 
-/** Whatever is written there, in no other than its own folders. */
+/** All installations are subfolders of this folder. */
 export function installationsFolder(): string {
   return join(storeLocation(), "libtorch");
 }
 
-/** Complete ones, the newest first; of one release that for GPUs. */
+/** Complete installations, the newest first; of one release, the CUDA installation first. */
 export function installedLibtorchs(folder = installationsFolder()): InstalledLibtorch[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder)

@@ -1,4 +1,7 @@
-/** Libraries that are unpacked once for every start: complete from the moment their folder has its name, which has their digest. */
+/**
+ * Cache of unpacked libraries, shared by all starts. A folder's name contains the pack's digest, and it gets the name
+ * only when it is complete.
+ */
 import {
   accessSync,
   chmodSync,
@@ -20,7 +23,7 @@ import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./p
 import { sha256 } from "./sha256.ts";
 import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
 
-/** Eight that start at once on a slow disk wait for one of them. */
+/** Long enough for several servers that start together on a slow disk: one unpacks, the others wait. */
 const LOCK_TIMEOUT_MS = 300_000;
 const prefix = "libtorch-";
 const finished = /^libtorch-[0-9a-f]{16}$/;
@@ -28,17 +31,17 @@ const unfinishedPrefix = ".unpacking-";
 const unfinished = /^\.unpacking-\w{6}$/;
 
 export interface UnpackListener {
-  /** There is something to unpack into `folder`. */
+  /** Unpacking into `folder` begins. */
   unpacking(folder: string): void;
   progress(doneBytes: number, totalBytes: number): void;
-  /** Another process is at work in `folder`. */
+  /** Another process is unpacking into `folder`. */
   waiting(folder: string): void;
-  /** What was unpacked before is not what it was, and is unpacked again. */
+  /** An unpacked file has changed, so the pack is unpacked again. */
   changed(name: string, folder: string): void;
 }
 
 export class LibraryCache {
-  /** Absolute; need not exist. */
+  /** Absolute path; the folder may not exist yet. */
   readonly folder: string;
 
   constructor(folder: string) {
@@ -46,10 +49,9 @@ export class LibraryCache {
   }
 
   /**
-   * The folder with the files of a pack, unpacked if they are not there as they should be. Safe to be killed at any moment and to run
-   * beside others.
-   *
-   * @throws SconceError `cache_unusable` with what to do about it
+   * The folder with the unpacked files of a pack; missing or changed files are unpacked first. Safe against kills at
+   * any moment and concurrent runs.
+   * @throws SconceError `cache_unusable` with a fix
    */
   async unpacked(pack: LibraryPack, listener: UnpackListener): Promise<string> {
     const home = secureFolder(this.folder);
@@ -58,7 +60,7 @@ export class LibraryCache {
       if (existsSync(folder) && (await firstChanged(folder, pack)) === undefined) return folder;
       using _lock = await lock(home, () => listener.waiting(home));
       sweep(home);
-      // Another process may have unpacked it meanwhile.
+      // Another process may have unpacked the files while this one waited.
       const changed = await firstChanged(folder, pack);
       if (changed === undefined) return folder;
       if (existsSync(folder)) {
@@ -75,8 +77,8 @@ export class LibraryCache {
   }
 
   /**
-   * Removes the unpacked libraries of other packs. A process that has loaded them keeps them.
-   * @returns the folders that are gone, and their bytes
+   * Removes the unpacked libraries of other packs. Processes that have loaded them are not affected.
+   * @returns the removed folders and their total bytes
    */
   async clean(pack: LibraryPack | undefined): Promise<{ readonly folders: readonly string[]; readonly bytes: number }> {
     if (!existsSync(this.folder)) return { folders: [], bytes: 0 };
@@ -84,8 +86,8 @@ export class LibraryCache {
     try {
       using _lock = await lock(home);
       sweep(home);
-      const kept = pack && folderOf(home, pack);
-      const folders = named(home, finished).filter((folder) => folder !== kept);
+      const current = pack && folderOf(home, pack);
+      const folders = named(home, finished).filter((folder) => folder !== current);
       const bytes = folders.reduce((sum, folder) => sum + sizeOf(folder), 0);
       for (const folder of folders) rmSync(folder, { recursive: true });
       return { folders, bytes };
@@ -99,7 +101,7 @@ function folderOf(home: string, { digest }: LibraryPack): string {
   return join(home, `${prefix}${digest.slice(0, 16)}`);
 }
 
-/** Without holding the thread: the server already answers those who ask whether it lives. */
+/** Does not block the thread: the server already answers liveness probes. */
 async function lock(home: string, onWait?: () => void): Promise<FileLock> {
   accessSync(home, constants.W_OK);
   const wait = { timeoutMs: LOCK_TIMEOUT_MS, ...(onWait && { onWait }) };
@@ -108,12 +110,12 @@ async function lock(home: string, onWait?: () => void): Promise<FileLock> {
   throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
 }
 
-/** Removes what a process left that was killed; the lock is held, so none is at work. */
+/** Removes folders of killed processes. The lock is held, so no other process is unpacking. */
 function sweep(home: string): void {
   for (const folder of named(home, unfinished)) rmSync(folder, { recursive: true });
 }
 
-/** Folders of such a name; what else lies there is somebody's. */
+/** Folders that match the pattern. All other files are left alone. */
 function named(home: string, pattern: RegExp): string[] {
   return readdirSync(home, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && pattern.test(entry.name))
@@ -123,7 +125,7 @@ function named(home: string, pattern: RegExp): string[] {
 async function unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
   const unfinished = mkdtempSync(join(dirname(folder), unfinishedPrefix));
   const remove = () => rmSync(unfinished, { recursive: true, force: true });
-  // A server that is told to stop meanwhile leaves by `process.exit`.
+  // SIGTERM may end the server by `process.exit` while it unpacks.
   process.once("exit", remove);
   try {
     let doneBytes = 0;
@@ -132,7 +134,8 @@ async function unpack(pack: LibraryPack, folder: string, listener: UnpackListene
       listener.progress(doneBytes, unpackedSize(pack));
     };
     for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
-    // Of files that were just written: whoever renames or copies them has them checked.
+    // The stamp is taken after the rename. Moving or copying the folder later invalidates the stamp, so the files are
+    // checked again.
     renameSync(unfinished, folder);
     const stamp = stampOf(folder, namesOf(pack));
     if (stamp !== undefined) writeStamp(folder, stamp);
@@ -175,7 +178,7 @@ async function unpackFile(
   chmodSync(path, 0o500);
 }
 
-/** Undefined where the bytes are not what was compressed. */
+/** Undefined when the bytes cannot be decompressed. */
 async function decompressed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer> | undefined> {
   try {
     const { buffer, byteOffset, length } = await Bun.zstdDecompress(bytes);
@@ -185,12 +188,12 @@ async function decompressed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<
   }
 }
 
-/** The first file that is missing or not as it was packed. */
+/** The first missing or modified file. */
 async function firstChanged(folder: string, pack: LibraryPack): Promise<string | undefined> {
   if (!existsSync(folder)) return pack.files[0]?.name;
   requirePrivate(folder);
   if (hasStamp(folder, namesOf(pack))) return undefined;
-  // Taken before they are read: what is written meanwhile has another one.
+  // The stamp is taken before the read, so a write during the read changes it.
   const stamp = stampOf(folder, namesOf(pack));
   for (const file of pack.files) {
     if (!(await isAsPacked(join(folder, file.name), file))) return file.name;

@@ -1,11 +1,14 @@
-/** What a folder of libtorch says that it is. */
+/** Version information of a libtorch folder. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The minors of torch that sconce is built and tested with, the oldest first. */
+/** Minor releases of torch that sconce is built and tested with, the oldest first. */
 export const torchMinors: readonly string[] = ["2.11", "2.12", "2.13", "2.14", "2.15"];
 
-/** `2.13.0+cpu`, the version with what it was built for: from version.py of a Python package or build-version of a C++ distribution. */
+/**
+ * Version and build variant, e.g. `2.13.0+cpu`, from version.py of a Python package or build-version of a C++
+ * distribution.
+ */
 export function libtorchBuild(folder: string): string | undefined {
   const read = (name: string) =>
     existsSync(join(folder, name)) ? readFileSync(join(folder, name), "utf8") : undefined;

@@ -1,27 +1,26 @@
-/** What the dynamic linker finds for an executable or a library on this machine. */
+/** Asks the dynamic linker which libraries a file needs. */
 import { basename } from "node:path";
 import { messageOf, SconceError } from "../errors.ts";
 
-/** Of glibc, where every program for it looks for it. */
+/** The path of glibc's loader, fixed by the platform ABI. */
 const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
 
 export interface Linked {
-  /** As it is looked for by what needs it. */
+  /** The soname. */
   readonly name: string;
-  /** Undefined when the linker does not find it. */
+  /** Undefined when the linker does not find the library. */
   readonly path: string | undefined;
   readonly isLoader: boolean;
 }
 
 /**
- * The libraries that a file needs, and those that they need: what the loader says (`ldd` asks it too), which is
- * `NAME => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
- *
- * @param folder looked into before those of the system
- * @throws SconceError `native_unavailable` when it says nothing
+ * All libraries that a file needs, directly or indirectly, as the loader prints them (`ldd` works the same way): `NAME
+ * => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
+ * @param folder searched before the system's folders
+ * @throws SconceError `native_unavailable` when the loader fails
  */
 export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
-  // Paths that the caller's shell adds are no part of what there is elsewhere.
+  // LD_PRELOAD of the caller's shell would add libraries that other machines do not have.
   const { LD_PRELOAD: _, ...env } = process.env;
   let text: string;
   try {

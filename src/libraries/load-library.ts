@@ -1,12 +1,12 @@
-/** Loads a native library for all that is loaded after it. */
+/** Loads a native library globally, so that later libraries can use its symbols. */
 import { dlopen, FFIType } from "bun:ffi";
 
 const RTLD_NOW = 2;
 const RTLD_GLOBAL = 0x100;
 
 /**
- * By its path, so that it finds its own libraries where it lies; the addon then finds it by its name.
- * @returns why it cannot be loaded
+ * Loads by path, so that the library finds its neighbours. The addon then finds it by name.
+ * @returns the reason if it cannot be loaded
  */
 export function loadLibrary(path: string): string | undefined {
   const system = dlopen("libc.so.6", {

@@ -1,44 +1,47 @@
-/** Libraries that are compressed into one file: how they lie in it. */
+/** Format of a pack: libraries compressed into one file. */
 
 export interface LibraryPack {
-  /** Where it lies inside the executable. */
+  /** Path inside the executable. */
   readonly path: string;
-  /** Hexadecimal: of names, sizes and digests of what is packed. */
+  /** Hex digest over names, sizes and digests of the packed files. */
   readonly digest: string;
-  /** Whether libtorch is in it; if not, it is looked for at start. */
+  /** Whether the pack contains libtorch; if not, the server searches for one at start. */
   readonly hasLibtorch: boolean;
   readonly files: readonly PackedFile[];
 }
 
 export interface PackedFile {
   readonly name: string;
-  /** In bytes, unpacked. */
+  /** Unpacked size in bytes. */
   readonly size: number;
-  /** In the order of the file. */
+  /** In file order. */
   readonly chunks: readonly PackedChunk[];
 }
 
-/** A part of a file, compressed by itself (zstd), so that parts are packed, unpacked and checked side by side. */
+/** A part of a file, compressed separately with zstd, so that parts are packed, unpacked and checked in parallel. */
 export interface PackedChunk {
-  /** Where it begins in the pack, and its bytes there. */
+  /** Position in the pack, and compressed bytes. */
   readonly offset: number;
   readonly packedSize: number;
-  /** Its bytes when unpacked, and their SHA-256 (hexadecimal). */
+  /** Unpacked bytes, and their SHA-256 in hex. */
   readonly size: number;
   readonly sha256: string;
-  /** Of the same bytes: what a copy of the executable may have lost shows in it, in a hundredth of the time. */
+  /**
+   * Fast checksum of the unpacked bytes: detects a damaged copy of the executable in a hundredth of the time of
+   * SHA-256.
+   */
   readonly checksum: string;
 }
 
-/** XXH3, hexadecimal: tells of damage, not of what somebody meant to change. */
+/** XXH3 in hex. Detects accidental damage, not tampering. */
 export function checksumOf(bytes: Uint8Array): string {
   return Bun.hash.xxHash3(bytes).toString(16);
 }
 
-/** The file of the addon, in a pack and in `lib`. */
+/** File name of the addon, in a pack and in `lib`. */
 export const addonName = "sconce.node";
 
-/** Bytes of a pack when it is unpacked. */
+/** Total size of a pack's files after unpacking, in bytes. */
 export function unpackedSize({ files }: LibraryPack): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }

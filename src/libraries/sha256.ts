@@ -1,6 +1,6 @@
-/** Digests that are computed beside the JS thread. */
+/** SHA-256 computed off the JS thread. */
 
-/** The SHA-256 of some bytes, hexadecimal. */
+/** The SHA-256 of the bytes in hex. */
 export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return Buffer.from(await crypto.subtle.digest("SHA-256", bytes)).toString("hex");
 }

@@ -1,13 +1,13 @@
 /**
- * Tells whether files are untouched since their digests were checked, which for libtorch takes a second: what the file system
- * says of them, and since when the machine runs. After a start of the machine, a copy, or a write, they are checked anew.
+ * Remembers that files were verified, because hashing libtorch takes a second. The stamp holds file metadata and the
+ * machine's boot id. After a reboot, a copy or a write, the files are verified again.
  */
 import { readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const stampName = ".checked";
 
-/** Whether the files are those of the stamp that was written. */
+/** Whether the files still match the written stamp. */
 export function hasStamp(folder: string, names: readonly string[]): boolean {
   try {
     return readFileSync(join(folder, stampName), "utf8") === stampOf(folder, names);
@@ -16,7 +16,7 @@ export function hasStamp(folder: string, names: readonly string[]): boolean {
   }
 }
 
-/** To be called once the files were found to be what they should be; in a folder that cannot be written they are checked each time. */
+/** Call after the files were verified. In a read-only folder no stamp is written, so each start verifies the files. */
 export function writeStamp(folder: string, stamp: string): void {
   const temporary = join(folder, `${stampName}-${process.pid}`);
   try {
@@ -25,14 +25,14 @@ export function writeStamp(folder: string, stamp: string): void {
   } catch {}
 }
 
-/** Of the files as they are now; undefined where one is missing, or the system does not say since when it runs. */
+/** The stamp of the files' current state; undefined when a file is missing or the system has no boot id. */
 export function stampOf(folder: string, names: readonly string[]): string | undefined {
   try {
     const files = names.map((name) => {
       const { ino, size, mtimeNs, ctimeNs } = statSync(join(folder, name), { bigint: true });
       return [name, ino, size, mtimeNs, ctimeNs].join(" ");
     });
-    // What was not yet on the disk when the machine lost its power is not what was written.
+    // The boot id is part of the stamp, because a power loss can drop written data that was not flushed.
     return [readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(), ...files, ""].join("\n");
   } catch {
     return undefined;

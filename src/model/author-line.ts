@@ -1,10 +1,15 @@
-/** Where in the author's own code an error comes from. */
+/** Finds the line of the author's code that an error comes from. */
 import { SconceError } from "../errors.ts";
 
-/** Of a stack's lines those of a model's bundle: its source map names files as seen from the model's folder, all others are absolute. */
+/**
+ * Matches stack frames inside a model's bundle. Its source map has paths relative to the model's folder; all other
+ * frames have absolute paths.
+ */
 const frame = /^ +at (?:.* \()?((?![\w-]+:|\/)[^():]+\.[cm]?[jt]sx?:\d+)(?::\d+)?\)?$/gm;
 
-/** `model.ts:12`, of the innermost line that is the author's own and not a package's; undefined where none is known. */
+/**
+ * `model.ts:12`: the innermost frame in the author's own files rather than in an npm package; undefined when unknown.
+ */
 export function authorLine(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof SconceError && error.at !== undefined) return error.at;
@@ -12,7 +17,7 @@ export function authorLine(error: unknown): string | undefined {
   return authorLine(error.cause) ?? lines.find((line) => !line?.startsWith("node_modules/")) ?? lines[0];
 }
 
-/** The message, with the line of the author's code where that is known: for those who run the model, not for clients. */
+/** The message plus the line of the author's code, if known. For operators, not for clients. */
 export function messageWithLine(error: Error): string {
   const line = authorLine(error);
   return line === undefined ? error.message : `${error.message} (${line})`;

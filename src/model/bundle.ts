@@ -10,18 +10,18 @@ import { withSourceMap } from "./source-map.ts";
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 
 export interface Bundle {
-  /** The module's text, the same for the same content wherever the folder lies. */
+  /** Text of the module. Equal content gives equal text, wherever the folder is. */
   readonly code: string;
-  /** npm packages whose native part it lacks: some do without. */
+  /** Bundled npm packages whose native part is missing. Some packages work without it. */
   readonly native: readonly string[];
-  /** Absolute paths of what it was made of. */
+  /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
 }
 
 /**
  * @param dir the model's folder, absolute
- * @param externals npm packages that are left out
- * @throws SconceError `model_invalid` when there is no entry or it does not compile
+ * @param externals npm packages to leave out
+ * @throws SconceError `model_invalid` when there is no entry file or the code does not compile
  */
 export async function bundleModel(dir: string, externals: readonly string[] = []): Promise<Bundle> {
   const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
@@ -36,10 +36,10 @@ export async function bundleModel(dir: string, externals: readonly string[] = []
     external: [...suppliedModules, ...externals.flatMap((name) => [name, `${name}/*`])],
     target: "bun",
     format: "esm",
-    // Else it is that of whoever builds, and the same content gets another tag.
+    // A fixed value: NODE_ENV of the build machine would change the bundle, and so the tag.
     define: { "process.env.NODE_ENV": '"production"' },
     root: dir,
-    // Without comments: Bun's own say where a module lies as seen from the current folder, and so change from place to place.
+    // Strips comments: Bun's own comments contain paths relative to the current folder, which would change the bundle.
     minify: { whitespace: true },
     naming: { asset: "[dir]/[name].[ext]" },
     sourcemap: "external",
@@ -66,7 +66,7 @@ export async function bundleModel(dir: string, externals: readonly string[] = []
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
 }
 
-/** Bun's own message names bun, whichever package manager the author uses. */
+/** Rewrites Bun's message, which suggests `bun install` whichever package manager the author uses. */
 function buildFault(message: string, dir: string): string {
   const [, name] = /^Could not resolve: "([^"]+)"\. Maybe you need to "bun install"\?$/.exec(message) ?? [];
   if (name === undefined) return message;
@@ -74,7 +74,7 @@ function buildFault(message: string, dir: string): string {
   return `the package ${owner} is not installed: ${installCommand(dir)} ${owner}, or leave it out with --external ${owner} if the code does without it`;
 }
 
-/** A file that the code imports, and that would stay behind. */
+/** The error for an imported file that the bundle cannot contain. */
 function noCode(path: string): SconceError {
   const [, name] = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
   const whose = name === undefined ? "the model's code" : `the npm package ${name}, which the model's code uses,`;

@@ -1,4 +1,4 @@
-/** Checks what `defineModel` was given at run time, for authors whose editor does not check types. */
+/** Validates the argument of `defineModel` at run time, for authors without a type checker. */
 import { messageOf, SconceError } from "../errors.ts";
 import { deviceText } from "./device.ts";
 import { encodingFaults } from "./encodable.ts";
@@ -75,7 +75,7 @@ const declaration = z.strictObject(
   "defineModel takes one object",
 );
 
-/** The faults of a declaration, each naming the field and the fix; none when it can be served. */
+/** Faults of a declaration, each with the field and a fix; empty when the declaration is valid. */
 export function checkDeclaration(given: unknown): string[] {
   const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);

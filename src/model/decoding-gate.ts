@@ -1,13 +1,13 @@
-/** Lets pictures be decoded and encoded only so many bytes at once in this process, in the order in which they come. */
+/** Limits the memory of concurrent image decoding and encoding in this process. Tasks start in order of arrival. */
 import { type InRing, Ring } from "../collections/ring.ts";
 
-/** Where the bytes of pictures are counted beside others. */
+/** A memory budget that image tasks share with other users. */
 export interface PictureRoom {
-  /** Most bytes of one picture. */
+  /** Limit for a single image. */
   readonly maxBytes: number;
   hasRoom(bytes: number): boolean;
   count(bytes: number): void;
-  /** Calls back once, soon after there may be room. */
+  /** Calls back once, when bytes may have become free. */
   onceRoom(listener: () => void): void;
 }
 
@@ -18,47 +18,47 @@ interface Waiting extends InRing<Waiting> {
 
 export class ByteGate {
   readonly #now: () => number;
-  #room: PictureRoom;
+  #budget: PictureRoom;
   readonly #waiting = new Ring<Waiting>();
   #bytes = 0;
-  /** Tasks that run. */
+  /** Number of running tasks. */
   #running = 0;
-  /** When a task began or ended the last time. */
+  /** Time of the last start or end of a task. */
   #movedAtMs = 0;
 
   constructor(maxBytes: number, now = () => performance.now()) {
     this.#now = now;
-    this.#room = this.#ownRoom(maxBytes);
+    this.#budget = this.#defaultBudget(maxBytes);
   }
 
-  /** Bytes of the tasks that run, and tasks that wait. */
+  /** Bytes of running tasks, and the number of waiting tasks. */
   get load(): { readonly bytes: number; readonly waiting: number } {
     return { bytes: this.#bytes, waiting: this.#waiting.size };
   }
 
-  /** Most bytes that one task may take. */
+  /** Limit for a single task. */
   get maxTaskBytes(): number {
-    return this.#room.maxBytes;
+    return this.#budget.maxBytes;
   }
 
-  /** For how long tasks have been running of which none began or ended. */
+  /** Milliseconds without a start or end of a task, while tasks are running. */
   get stuckForMs(): number {
     return this.#running === 0 ? 0 : this.#now() - this.#movedAtMs;
   }
 
-  /** From now on bytes are counted there; those of tasks that run move with them. @returns takes that back */
+  /** Switches to another memory budget; bytes of running tasks move with it. @returns a function that switches back */
   countIn(room: PictureRoom): () => void {
-    const before = this.#room;
+    const before = this.#budget;
     this.#moveTo(room);
     return () => {
-      if (this.#room === room) this.#moveTo(before);
+      if (this.#budget === room) this.#moveTo(before);
     };
   }
 
   /**
-   * Runs a task when there is room for what it takes. One that is alone always runs.
-   * @param bytes that the task takes at most
-   * @param signal gives up its place while it waits; asked for only then
+   * Runs a task when its bytes fit into the budget. A task that is alone always runs.
+   * @param bytes upper bound of the task's memory
+   * @param signal removes the task from the queue; only called if the task has to wait
    * @throws the signal's reason
    */
   async run<T>(bytes: number, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {
@@ -70,7 +70,7 @@ export class ByteGate {
       this.#running -= 1;
       this.#movedAtMs = this.#now();
       this.#bytes -= bytes;
-      this.#room.count(-bytes);
+      this.#budget.count(-bytes);
       this.#next();
     }
   }
@@ -90,7 +90,7 @@ export class ByteGate {
     const waiting: Waiting = { bytes, begin, ring: undefined, before: undefined, after: undefined };
     this.#waiting.add(waiting);
     signal?.addEventListener("abort", leave, { once: true });
-    this.#room.onceRoom(this.#next);
+    this.#budget.onceRoom(this.#next);
     return promise;
   }
 
@@ -98,18 +98,20 @@ export class ByteGate {
     this.#running += 1;
     this.#movedAtMs = this.#now();
     this.#bytes += bytes;
-    this.#room.count(bytes);
+    this.#budget.count(bytes);
   }
 
   #hasRoom(bytes: number): boolean {
-    return this.#running === 0 || this.#room.hasRoom(bytes);
+    return this.#running === 0 || this.#budget.hasRoom(bytes);
   }
 
-  /** The first one waits until there is room for it, and all others behind it: else a large one never had its turn. */
+  /**
+   * Strictly in order: if the first task does not fit, all others wait. Otherwise small tasks could starve a large one.
+   */
   readonly #next = (): void => {
     for (let first = this.#waiting.first; first !== undefined; first = this.#waiting.first) {
       if (!this.#hasRoom(first.bytes)) {
-        this.#room.onceRoom(this.#next);
+        this.#budget.onceRoom(this.#next);
         return;
       }
       this.#waiting.delete(first);
@@ -119,14 +121,17 @@ export class ByteGate {
   };
 
   #moveTo(room: PictureRoom): void {
-    this.#room.count(-this.#bytes);
-    this.#room = room;
+    this.#budget.count(-this.#bytes);
+    this.#budget = room;
     room.count(this.#bytes);
     this.#next();
   }
 
-  /** Of a process that counts nothing else; whoever ends looks for who is next. */
-  #ownRoom(maxBytes: number): PictureRoom {
+  /**
+   * The default budget of a process without a shared one. `onceRoom` does nothing, because every finished task calls
+   * `#next`.
+   */
+  #defaultBudget(maxBytes: number): PictureRoom {
     return {
       maxBytes: Number.POSITIVE_INFINITY,
       hasRoom: (bytes) => this.#bytes + bytes <= maxBytes,
@@ -137,15 +142,18 @@ export class ByteGate {
 }
 
 /**
- * Bytes that `Bun.Image` holds for each pixel at most while it decodes or encodes one: RGBA, and the same as a file in memory that doubles
- * as it grows. Measured: 10.4 for a PNG of 49 megapixels, 13.2 for a JPEG of 12.
+ * Upper bound of the bytes per pixel that `Bun.Image` uses: RGBA pixels, and an output buffer of the same size that
+ * doubles as it grows. Measured: 10.4 for a PNG of 49 megapixels, 13.2 for a JPEG of 12.
  */
 export const BYTES_PER_PIXEL = 14;
-/** Of each row and column that are resampled at most: weights, and sums of one row. It counts where an image is one line. */
+/**
+ * Upper bound for each resampled row and column: filter weights, and sums of one row. Matters only for very long,
+ * narrow images.
+ */
 export const BYTES_PER_LINE = 64;
 
-/** Without an account of memory: two photographs of 16 megapixels, or many small pictures. */
+/** Default budget: two photographs of 16 megapixels, or many small images. */
 export const decodings = new ByteGate(512 * 2 ** 20);
 
-/** Decoding a picture of 50 megapixels takes a second or two; threads that have ended none for so long are held by something else. */
+/** Decoding 50 megapixels takes a second or two, so decoder threads without progress for this long are stuck. */
 export const STUCK_MS = 30_000;

@@ -1,4 +1,4 @@
-/** `defineModel`: what an author declares, checked when it is declared, with every type inferred from it. */
+/** `defineModel`: the author's declaration of a model, checked at run time, with inferred types. */
 import { SconceError } from "../errors.ts";
 import { checkDeclaration } from "./declaration-check.ts";
 import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
@@ -8,33 +8,33 @@ import type * as z from "./z.ts";
 export type Awaitable<T> = T | Promise<T>;
 
 /**
- * `F`, a function that returns values of the schema `S`. A bare `F` would be type-checked before TypeScript has put the inferred schema in it:
- * a literal in what the author returns then becomes `string` and a tuple an array, which do not fit `z.enum` and `z.tuple`. A conditional type
- * is resolved first.
+ * `F`, a function that returns values of the schema `S`. The conditional type makes TypeScript infer `S` first. With a
+ * bare `F`, a literal in the author's return value widens to `string` and a tuple to an array, which do not fit
+ * `z.enum` and `z.tuple`.
  */
 type Returning<S extends z.ZodType, F> = [S] extends [z.ZodType] ? F : never;
 
-/** What a model's `setup` may use. */
+/** Argument of a model's `setup`. */
 export interface SetupContext {
-  /** A file packed under `assets`, by the name it was declared with. */
+  /** A file declared under `assets`, by its declared name. */
   asset(name: string): Blob;
 }
 
-/** What a demo's `predict` may use. */
+/** Context of a demo's `predict`. */
 export interface DemoContext<Input = unknown, Output = unknown> {
-  /** Sends inputs through the model, in the same batches as everyone's; rejects when one of them fails. */
+  /** Runs inputs through the model, batched with those of other clients; rejects when one of them fails. */
   readonly predict: (inputs: readonly Input[]) => Promise<Output[]>;
-  /** Adds a line to the logs of this demo prediction; so does `console`. */
+  /** Adds a line to the logs of this demo prediction; `console` does the same. */
   readonly log: (...values: readonly unknown[]) => void;
-  /** Fires when nobody waits for the demo any more: it was canceled, or its time is up. */
+  /** Aborts when the demo prediction is canceled or times out. */
   readonly signal: AbortSignal;
 }
 
-/** What a demo shows beside the outputs. */
+/** A demo: additional outputs for the web page. */
 export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType> {
-  /** One demo output object. */
+  /** Schema of one demo output. */
   readonly output: D;
-  /** All inputs of one demo prediction to one output and one demo output each. */
+  /** Turns all inputs of a demo prediction into one output and one demo output per input. */
   readonly predict: Returning<
     D,
     (
@@ -46,22 +46,25 @@ export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D ext
 
 /** Settings that an author may declare and an operator may override. */
 export interface ModelSettings {
-  /** Most items that go through the model together. Default 1. */
+  /** Largest batch, in items. Default 1. */
   readonly batchSize?: number;
-  /** How long, in milliseconds, a ready item may wait for others before a smaller batch is run. Default 0. */
+  /** Milliseconds that a ready item may wait for others before a smaller batch runs. Default 0. */
   readonly maxQueueDelayMs?: number;
   /**
-   * Milliseconds from a ready item to the end of its batch. With it batches are as large, up to `batchSize`, and wait as long as keeps
-   * that; `maxQueueDelayMs` is not used. Default: no target.
+   * Latency target in milliseconds, from the moment an item is ready to the end of its batch. The server then chooses
+   * batch sizes (up to `batchSize`) and delays that meet the target, and ignores `maxQueueDelayMs`. Default: no target.
    */
   readonly latencyTargetMs?: number;
   /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
   readonly device?: string;
-  /** How many copies of the model run side by side on each device, which share the weights, unless a run writes into these. Default 1. */
+  /**
+   * Copies of the model that run in parallel on each device. They share the weights, unless a run modifies these.
+   * Default 1.
+   */
   readonly instances?: number;
-  /** CPU threads of one instance. Default: decided at warm-up. */
+  /** CPU threads per instance. Default: chosen at warm-up. */
   readonly threads?: number;
-  /** Most inputs of one prediction. Default: the server's limit. */
+  /** Limit on inputs per prediction. Default: the server's limit. */
   readonly maxInputs?: number;
 }
 
@@ -73,37 +76,41 @@ export interface ModelDeclaration<
   D extends z.ZodType,
   W extends WeightsDeclaration,
 > extends ModelSettings {
-  /** The repository the model is built into: lower-case letters, digits, and single separators. */
+  /** Name of the model's repository: lower-case letters, digits and single separators. */
   readonly name: string;
   readonly description?: string;
-  /** One input object; what crosses the wire is its JSON side. */
+  /** Schema of one input. Requests carry its JSON side. */
   readonly input: I;
-  /** One output object; what crosses the wire is its JSON side. */
+  /** Schema of one output. Responses carry its JSON side. */
   readonly output: O;
-  /** The tensors of one item, without a batch dimension, named as the weights name them. */
+  /** Tensors of one item, without the batch dimension, by the names that the weights use. */
   readonly tensors: { readonly inputs: In; readonly outputs: Out };
-  /** An exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`), relative to the model's folder; or several by name, for `predict` to call. */
+  /**
+   * Path relative to the model's folder: an exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`).
+   * Or several files by name, which `predict` calls.
+   */
   readonly weights: W;
-  /** Shared libraries with operators that the weights call, relative to the model's folder; loaded first. */
+  /** Shared libraries with custom operators, relative to the model's folder; loaded before the weights. */
   readonly operators?: readonly string[];
-  /** Files packed with the model, relative to its folder, read with `context.asset(name)` in `setup`. */
+  /** Files to package, relative to the model's folder; `setup` reads them with `context.asset(name)`. */
   readonly assets?: readonly string[];
-  /** One input for warm-up and the docs. A file field may name a file of the model's folder. */
+  /** An input for warm-up and the docs. A file field may name a file in the model's folder. */
   readonly example?: z.input<I>;
-  /** More inputs to try on the page, as `example`. Without `example` the first of these stands for it. */
+  /** More examples for the web page. Without `example`, the first of these takes its role. */
   readonly examples?: readonly z.input<I>[];
-  /** Runs once in each process of a server, before anything else. */
+  /** Runs once in each server process, before any other function of the model. */
   readonly setup?: (context: SetupContext) => Awaitable<void>;
-  /** One input to the tensors of one item. What it throws fails that input alone. */
+  /** Turns one input into the tensors of one item. An error fails only that input. */
   readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
   /**
-   * Replaces the forward pass: from the stacked inputs of a batch to its stacked outputs, each with the items as first dimension, by
-   * calling methods of the sessions. One batch at a time; what it throws makes the batch run again in halves, so that a bad item fails
-   * alone. The session of a single file is called `model`. With `instances` above 1 a module that keeps a state is loaded for each;
-   * variables of this file are shared by all of them, but not with `preprocess` and `postprocess`, which run in other processes.
+   * Replaces the forward pass: turns a batch's stacked inputs into its stacked outputs by calling methods of the
+   * sessions. The first dimension of every tensor is the items. One batch runs at a time. After an error the batch runs
+   * again in halves, so that only the bad item fails. The session of a single weights file is called `model`. With
+   * `instances` above 1, each instance loads its own copy of a stateful module, but all share the variables of this
+   * file. `preprocess` and `postprocess` run in other processes and share no variables with it.
    */
   readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
-  /** One row of each output tensor to one output. What it throws fails that input alone. */
+  /** Turns one row of each output tensor into an output. An error fails only that input. */
   readonly postprocess: Returning<
     O,
     (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>
@@ -112,7 +119,7 @@ export interface ModelDeclaration<
   readonly demo?: DemoDeclaration<I, O, D>;
 }
 
-/** A demo whose types are known at run time only. */
+/** `DemoDeclaration` with its type parameters erased. */
 export interface ModelDemo {
   readonly output: z.ZodType;
   readonly predict: (
@@ -121,19 +128,19 @@ export interface ModelDemo {
   ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
 }
 
-/** A checked declaration whose types are known at run time only: its schemas say what they are. */
+/** A validated declaration with its type parameters erased; its schemas describe the types at run time. */
 export class Model {
   readonly name: string;
   readonly description: string;
   readonly input: z.ZodType;
   readonly output: z.ZodType;
   readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs };
-  /** Files by the name of their session. */
+  /** Weights files by session name. */
   readonly weights: Readonly<Record<string, string>>;
   readonly operators: readonly string[];
   readonly assets: readonly string[];
   readonly example: unknown;
-  /** All of them, `example` first. */
+  /** All examples, `example` first. */
   readonly examples: readonly unknown[];
   readonly settings: ModelSettings;
   readonly setup: (context: SetupContext) => Awaitable<void>;
@@ -163,10 +170,9 @@ export class Model {
 }
 
 /**
- * Declares a model. Everything is inferred: `preprocess`'s argument and `postprocess`'s result from the schemas, tensor
- * names and element types from `tensors`.
- *
- * @throws SconceError `model_invalid` that names each wrong field and its fix
+ * Declares a model and infers its types: the argument of `preprocess` and the result of `postprocess` from the schemas,
+ * tensor names and element types from `tensors`.
+ * @throws SconceError `model_invalid` naming each wrong field and its fix
  */
 export function defineModel<
   I extends z.ZodType,
@@ -182,7 +188,7 @@ export function defineModel<
   const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
   const { operators = [], assets = [] } = declaration;
   const weights: WeightsDeclaration = declaration.weights;
-  // Here the inferred types end: past this point the schemas and the engine's checks guarantee what the casts say.
+  // The inferred types end here. From now on, the schemas and the engine's checks guarantee these casts.
   return new Model({
     name,
     description,

@@ -1,13 +1,13 @@
-/** The text that says where a model runs: for the author's setting and the operator's option alike. */
+/** Syntax of the device setting, shared by the author's `device` and the operator's `--device`. */
 import * as z from "./z.ts";
 
-/** One device, or GPUs separated by commas. */
+/** A device, or GPUs separated by commas. */
 export const deviceText = z.string("must be a text").superRefine((text, context) => {
   const fault = faultOf(text);
   if (fault !== undefined) context.addIssue({ code: "custom", message: fault });
 });
 
-/** The names in a device text, each in one spelling: the first GPU is `cuda:0`. */
+/** The devices in the text, in canonical spelling: the first GPU is `cuda:0`. */
 export function devicesIn(text: string): string[] {
   return text.split(",").map((name) => (name === "cuda" ? "cuda:0" : name.replace(/^cuda:0+(?=\d)/, "cuda:")));
 }

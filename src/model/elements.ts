@@ -1,19 +1,19 @@
-/** The elements of each dtype as values that JSON and its readers know: numbers, and true and false. */
+/** Conversion between tensor elements and JSON values, for each dtype. */
 
 import type { JsonSchema } from "../json-schema.ts";
 import type { DType } from "./tensor.ts";
 
-/** What a typed array of the dtype stores: a bigint for int64, the bits of 16-bit floats, 0 and 1 for bool. */
+/** The element type of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */
 export type Stored = number | bigint;
 
 export interface Elements {
-  /** In words, for messages. */
+  /** Description for messages. */
   readonly expected: string;
-  /** The JSON Schema of one. */
+  /** JSON Schema of one element. */
   readonly schema: JsonSchema;
-  /** @returns undefined for what an element cannot be; a float is rounded to the nearest that the dtype has */
+  /** Converts a JSON value; floats round to the nearest value of the dtype. @returns undefined for an invalid value */
   read(value: unknown): Stored | undefined;
-  /** @returns undefined for what JSON has no number for: NaN, the infinities, and whole numbers that a double would round */
+  /** Converts to JSON. @returns undefined for NaN, infinities, and integers that a double cannot hold exactly */
   write(stored: Stored): number | boolean | undefined;
 }
 
@@ -76,7 +76,7 @@ function fromFloat16Bits(bits: number): number {
   return new Float16Array(Uint16Array.of(bits).buffer)[0] ?? 0;
 }
 
-/** The upper half of a float32, rounded to nearest, to even where two are as near. */
+/** The upper half of a float32, rounded to the nearest value; ties round to even. */
 export function bfloat16Bits(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0;
   if (Number.isNaN(value)) return 0x7fc0;

@@ -1,12 +1,11 @@
-/** Whether a schema goes the way back: what model code gives for an output must become JSON that the schema describes. */
+/** Checks that an output's schema can encode: values from model code must become JSON that matches the schema. */
 import { schemasIn } from "./schema-walk.ts";
 import * as z from "./z.ts";
 
 type Schema = z.core.$ZodType;
 
 /**
- * The faults of an output's schema, each naming the field and the fix; none when it can be encoded.
- *
+ * Faults of an output's schema, each with the field and a fix; empty when it can encode.
  * @param field the declared field, for messages: `output` or `demo.output`
  */
 export function encodingFaults(schema: Schema, field: string): string[] {
@@ -23,7 +22,7 @@ export function encodingFaults(schema: Schema, field: string): string[] {
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);
-/** Types that give on what their inner schema gives when they encode; a default is for the other way. */
+/** Types that encode to the result of their inner schema. Defaults apply only to decoding. */
 const outerTypes: ReadonlySet<string> = new Set(["nullable", "readonly", "default", "prefault", "catch"]);
 
 /** Whether an encoded value may be undefined. */
@@ -36,7 +35,7 @@ function mayBeNothing(schema: Schema, seen: Set<Schema>): boolean {
   if (schema instanceof z.core.$ZodLazy) return inner(schema._zod.def.getter());
   if (schema instanceof z.core.$ZodUnion) return schema._zod.def.options.some(inner);
   if (schema instanceof z.core.$ZodIntersection) return inner(schema._zod.def.left) && inner(schema._zod.def.right);
-  // Of a pipe, which a codec is too, `in` is the side of the wire.
+  // In a pipe, and so in a codec, `in` is the JSON side.
   const next = def.type === "pipe" && "in" in def ? def.in : "innerType" in def ? def.innerType : undefined;
   return (def.type === "pipe" || outerTypes.has(def.type)) && next instanceof z.core.$ZodType && inner(next);
 }

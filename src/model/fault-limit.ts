@@ -1,15 +1,17 @@
-/** Makes a schema stop at the first so many faults: zod makes an object for every fault before anybody can count them. */
+/**
+ * Stops a schema's validation after a number of faults. Without a limit, zod allocates an object for every fault of a
+ * hostile input.
+ */
 import { withoutLengths } from "./length-issues.ts";
 import { type PlainCheck, plainCheck } from "./plain-check.ts";
 import * as z from "./z.ts";
 
-/** Elements that are checked together: so many faults beyond the limit there can be. */
+/** Number of elements validated at once. At most this many faults can exceed the limit. */
 const SLICE = 1024;
 
 /**
- * Changes the lists and records of a schema, at any depth, so that they are checked a slice at a time, and no further once there are more
- * faults than `max`. Faults have the places, words and order that they have without it; a schema that stopped has failed, whatever its
- * refinements would say.
+ * Makes lists and records in a schema, at any depth, validate in slices and stop after more than `max` faults. Paths,
+ * messages and order of the faults stay the same. A stopped schema has failed, whatever its refinements would say.
  */
 export function limitFaults(schema: z.core.$ZodType, max: number): void {
   for (const each of schemasOf(schema)) {
@@ -26,22 +28,22 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   }
 }
 
-/** A model's schema may be read by several decoders. */
+/** Schemas that are already limited: several decoders may use one schema. */
 const limited = new WeakSet<z.core.$ZodType>();
 
 type Parse = z.core.$ZodType["_zod"]["parse"];
 type Payload = z.core.ParsePayload;
 
 function change({ _zod }: z.core.$ZodType, changed: (parse: Parse) => Parse): void {
-  // At its first value a schema finds out whether it leads back to itself, and sets `parse` anew: it would take away what is put around it.
+  // On the first value, zod detects recursion and replaces `parse`. This call triggers that before `parse` is wrapped.
   _zod.parse({ value: undefined, issues: [] }, { async: false });
   const { parse, run } = _zod;
   _zod.parse = changed(parse);
-  // Where a schema has checks, `run` calls `parse` and then those.
+  // If a schema has checks, `run` calls `parse` and then the checks.
   if (run === parse) _zod.run = _zod.parse;
 }
 
-/** How many elements a list may have. */
+/** Maximum length of a list. */
 function longest({ _zod }: z.core.$ZodArray): number {
   const sizes = (_zod.def.checks ?? []).map((check) => {
     if (check instanceof z.core.$ZodCheckMaxLength) return check._zod.def.maximum;
@@ -59,9 +61,9 @@ function slicedList(parse: Parse, max: number, { maxLength, isPlain }: ListRule)
   return (payload, context) => {
     const list = payload.value;
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
-    // zod makes an object for each element: of twelve million numbers half a gigabyte of garbage.
+    // zod allocates an object per element: half a gigabyte for twelve million numbers.
     if (isPlain?.(list)) return payload;
-    // Of a list that is too long zod looks at no element.
+    // For a list that is too long, zod skips the elements.
     if (list.length > maxLength) return parse(payload, context);
     const values = new Array<unknown>(list.length);
     payload.value = values;
@@ -99,7 +101,7 @@ function slicedRecord(parse: Parse, max: number): Parse {
   };
 }
 
-/** Of the keys that an object does not know, no more are told: a message names each. */
+/** Truncates the list of unknown keys, because the message names each of them. */
 function withFewKeys(parse: Parse, max: number): Parse {
   return (payload, context) => {
     const parsed = parse(payload, context);
@@ -110,7 +112,9 @@ function withFewKeys(parse: Parse, max: number): Parse {
   };
 }
 
-/** Whether there are more faults than `max`; then refinements are not asked, whose lists would have holes. */
+/**
+ * Whether there are more faults than `max`. `continue: false` then skips refinements, which would see incomplete lists.
+ */
 function isFull({ issues }: Payload, max: number): boolean {
   const last = issues.at(-1);
   if (last === undefined || issues.length <= max) return false;
@@ -126,7 +130,10 @@ function isOfAnyText(schema: z.core.$ZodType): boolean {
   return schema instanceof z.core.$ZodString && !schema._zod.def.checks?.length && !("format" in schema._zod.def);
 }
 
-/** Whether zod makes objects for the elements of a list within: of those that are neither files nor plain numbers, texts and booleans. */
+/**
+ * Whether zod allocates objects per list element: for elements other than files and plain numbers, strings and
+ * booleans.
+ */
 export function hasCostlyLists(schema: z.core.$ZodType): boolean {
   for (const each of schemasOf(schema)) {
     if (!(each instanceof z.core.$ZodArray)) continue;
@@ -137,7 +144,10 @@ export function hasCostlyLists(schema: z.core.$ZodType): boolean {
   return false;
 }
 
-/** What the defaults of an object within may take, which its text does not have; measured 28 bytes for a number, 70 for an empty list. */
+/**
+ * Upper bound of the memory that an object's default values add to its JSON text. Measured: 28 bytes for a number, 70
+ * for an empty list.
+ */
 export function defaultBytes(schema: z.core.$ZodType): number {
   let most = 0;
   for (const each of schemasOf(schema)) {
@@ -152,7 +162,7 @@ export function defaultBytes(schema: z.core.$ZodType): number {
   return most;
 }
 
-/** Whether a schema is part of itself, so that it follows values to any depth. */
+/** Whether a schema contains itself, and so accepts values of any depth. */
 export function isRecursive(schema: z.core.$ZodType): boolean {
   const within = new Set<z.core.$ZodType>();
   const done = new Set<z.core.$ZodType>();
@@ -168,15 +178,15 @@ export function isRecursive(schema: z.core.$ZodType): boolean {
   return leadsBack(schema);
 }
 
-/** A schema and all that it is made of, each once. */
+/** A schema and all schemas inside it, each once. */
 function schemasOf(schema: z.core.$ZodType): Iterable<z.core.$ZodType> {
   const found = new Set([schema]);
-  // What is added meanwhile has its turn too.
+  // A Set's iterator also visits elements added during the loop.
   for (const each of found) for (const part of partsOf(each)) found.add(part);
   return found;
 }
 
-/** What a schema is directly made of. */
+/** Direct parts of a schema. */
 function partsOf(schema: z.core.$ZodType): Set<z.core.$ZodType> {
   const parts = new Set<z.core.$ZodType>();
   collect(schema._zod.def, parts);

@@ -1,4 +1,4 @@
-/** Fields that hold files: strings on the wire (a URL in, a data URI out), objects in model code. */
+/** Fields for files. On the wire they are strings (URL in, data URI out); in model code they are objects. */
 import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
 import { FILE_KEYWORD, type FileMark } from "../json-schema.ts";
@@ -10,22 +10,22 @@ import { wireDescriptions } from "./wire-schema.ts";
 import { wireUri } from "./withheld-files.ts";
 
 export interface ImageOptions {
-  /** Most bytes of the encoded image. Default: 32 MiB. */
+  /** Maximum bytes of the encoded image. Default: 32 MiB. */
   maxBytes?: number;
-  /** Most pixels (width × height), checked from the header before anything is decoded. Default: 50,000,000. */
+  /** Maximum pixels (width × height), checked from the header before decoding. Default: 50,000,000. */
   maxPixels?: number;
 }
 
 export interface FileOptions {
-  /** Most bytes. Default: 32 MiB. */
+  /** Maximum bytes. Default: 32 MiB. */
   maxBytes?: number;
-  /** Media types taken, as `["audio/wav"]` or `["audio/*"]`. Default: all types. */
+  /** Accepted media types, e.g. `["audio/wav"]` or `["audio/*"]`. Default: all types. */
   mediaTypes?: readonly string[];
 }
 
 /**
- * A field that holds an image. On the wire a URL (http, https or data) comes in and a data URI goes out; `preprocess` gets an
- * `Image`, and `postprocess` gives one (`Image.fromPixels`, or an image of the input).
+ * A field for an image. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an `Image`,
+ * and `postprocess` returns one (`Image.fromPixels`, or an image of the input).
  */
 export function image(options: ImageOptions = {}) {
   const limits = { ...defaultLimits, ...options };
@@ -41,8 +41,8 @@ export function image(options: ImageOptions = {}) {
 }
 
 /**
- * A field that holds a file of any kind. On the wire a URL (http, https or data) comes in and a data URI goes out;
- * `preprocess` gets a `ModelFile`, and `postprocess` gives one (`new ModelFile({ bytes, mediaType })`).
+ * A field for any file. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets a
+ * `ModelFile`, and `postprocess` returns one (`new ModelFile({ bytes, mediaType })`).
  */
 export function file(options: FileOptions = {}) {
   const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
@@ -64,8 +64,8 @@ export function file(options: FileOptions = {}) {
 const unread = "; a file of the input that was never read stays the URL it came as";
 
 /**
- * A data URI once there is content; a file that was never fetched stays the URL it is. Where what holds the field has checks, zod encodes once
- * without any: something else than a file is refused after that.
+ * Encodes a file as a data URI, or as its URL if it was never fetched. If an outer schema has checks, zod first encodes
+ * without checking; a value that is not a file is refused afterwards.
  */
 function toWire(file: ModelFile): string {
   if (!(file instanceof ModelFile)) return "";
@@ -86,12 +86,12 @@ function urlOf(noun: string, mark: FileMark, description: string) {
 }
 
 /**
- * Longest data URI that is checked on the main thread. Bodies with longer ones are checked on a thread beside it before, and again when it is
- * decoded.
+ * Longest data URI that the main thread validates. Longer ones are validated on a worker thread, and again when they
+ * are decoded.
  */
 const MAX_CHECKED = 256 * 1024;
 
-/** Why a string is no URL that is taken, with the fix; undefined when it is one. */
+/** The reason why a URL is not accepted, with a fix; undefined for an accepted URL. */
 function faultOf(url: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
   if (scheme === "data") {

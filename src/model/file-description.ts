@@ -1,4 +1,4 @@
-/** The default descriptions of fields that hold files. The page shows other words in their place, but never for an author's description. */
+/** Default descriptions of file fields. The web page replaces these texts, but not an author's own description. */
 import type { FileMark } from "../json-schema.ts";
 
 export const imageDescription =

@@ -1,24 +1,24 @@
-/** Files as model code sees them: made from a URL on the wire, or from bytes by the model itself. */
+/** Files in model code: created from a URL of a request, or from bytes. */
 import { SconceError } from "../errors.ts";
 import { mediaTypeOf } from "./media-type.ts";
 import { urlLabel } from "./url-label.ts";
 
-/** What one field allows. Travels with the file, so that whoever fetches or decodes it needs no schema. */
+/** Limits of a field. The file carries them, so that fetching and decoding need no schema. */
 export interface FileLimits {
-  /** Most bytes after decompression of the transfer. */
+  /** Maximum bytes, after decompression of the transfer. */
   readonly maxBytes: number;
-  /** Most pixels of an image, as its header states them. */
+  /** Maximum pixels of an image, according to its header. */
   readonly maxPixels: number;
-  /** Media types taken, as `audio/wav` or `audio/*`; empty for all types. */
+  /** Accepted media types, e.g. `audio/wav` or `audio/*`; empty accepts all. */
   readonly mediaTypes: readonly string[];
 }
 
-/** What fields allow where their options say nothing else. */
+/** Defaults for a field's options. */
 export const defaultLimits: FileLimits = { maxBytes: 32 * 2 ** 20, maxPixels: 50_000_000, mediaTypes: [] };
 
 export interface FileContent {
   readonly bytes: Uint8Array;
-  /** As in a Content-Type header. Clients are told its parameters, too. */
+  /** Content-Type value. Clients also receive its parameters. */
   readonly mediaType: string;
 }
 
@@ -29,11 +29,11 @@ export interface RemoteFile {
 }
 
 /**
- * A file of a prediction. In `preprocess` its bytes are there: the server fetched them. For an output, make one from bytes:
- * `new ModelFile({ bytes, mediaType: "audio/wav" })`.
+ * A file of a prediction. In `preprocess` the server has already fetched its bytes. For an output, create it from
+ * bytes: `new ModelFile({ bytes, mediaType: "audio/wav" })`.
  */
 export class ModelFile {
-  /** Where the file comes from; undefined when model code made it. */
+  /** Source URL; undefined when model code created the file. */
   readonly url: string | undefined;
   #limits: FileLimits;
   #content: (FileContent & { readonly parameters: string }) | undefined;
@@ -53,12 +53,15 @@ export class ModelFile {
     return this.#limits;
   }
 
-  /** The content. Throws `file_unavailable` before the server fetched it. */
+  /** Bytes of the file. Throws `file_unavailable` before the server has fetched them. */
   get bytes(): Uint8Array {
     return this.#filled().bytes;
   }
 
-  /** As `image/png`: lower case, without parameters. Throws `file_unavailable` before the server fetched the file. */
+  /**
+   * Media type such as `image/png`, in lower case without parameters. Throws `file_unavailable` before the server has
+   * fetched the file.
+   */
   get mediaType(): string {
     return this.#filled().mediaType;
   }
@@ -67,7 +70,7 @@ export class ModelFile {
     return this.#content !== undefined;
   }
 
-  /** How messages name the file: its URL without what may be secret; "The file" where there is none that says more. */
+  /** The file's name in messages: its URL without secrets, or "The file". */
   get label(): string {
     if (this.url === undefined || /^data:/i.test(this.url)) return "The file";
     const url = URL.parse(this.url);
@@ -80,7 +83,7 @@ export class ModelFile {
   }
 
   /**
-   * The same with another text for the bytes.
+   * `toDataUri` with a custom encoding of the bytes.
    * @internal
    */
   dataUri(textOf: (bytes: Uint8Array) => string): string {
@@ -89,7 +92,7 @@ export class ModelFile {
   }
 
   /**
-   * Lowers what the field allows to what the server allows.
+   * Lowers the field's limits to the server's limits.
    * @internal
    */
   restrict({ maxBytes = Infinity, maxPixels = Infinity }: Partial<FileLimits>): void {
@@ -101,7 +104,7 @@ export class ModelFile {
   }
 
   /**
-   * Fires when nobody waits for its prediction any more; undefined for a file of nobody's.
+   * Aborts when the file's prediction ends; undefined for a file outside a prediction.
    * @internal
    */
   get ended(): AbortSignal | undefined {
@@ -114,8 +117,8 @@ export class ModelFile {
   }
 
   /**
-   * Gives a file that came as a URL its content; the server does this before `preprocess`. Throws `file_too_large` over the
-   * field's `maxBytes` and `file_invalid` for a media type that the field does not take.
+   * Sets the content of a file that came as a URL; the server calls this before `preprocess`. Throws `file_too_large`
+   * above the field's `maxBytes`, and `file_invalid` for a media type that the field does not accept.
    * @internal
    */
   fill(content: FileContent): void {
@@ -143,7 +146,7 @@ export class ModelFile {
   }
 }
 
-/** Every file in a decoded input, in order; looks into plain objects and arrays, at any depth. */
+/** All files in a decoded input, in order; searches plain objects and arrays at any depth. */
 export function filesOf(value: unknown): ModelFile[] {
   const files: ModelFile[] = [];
   collect(value, files);
@@ -155,7 +158,7 @@ function collect(value: unknown, files: ModelFile[]): void {
   if (value instanceof ModelFile) {
     files.push(value);
   } else if (Array.isArray(value)) {
-    // Arrays of numbers can be long: their elements cost one `typeof` each and no call.
+    // Arrays of numbers can be long: one `typeof` per element, no call.
     for (const element of value) if (typeof element === "object") collect(element, files);
   } else if (isPlain(value)) {
     for (const element of Object.values(value)) if (typeof element === "object") collect(element, files);
@@ -172,7 +175,7 @@ function contentOf({ bytes, mediaType }: FileContent) {
   return { bytes, mediaType: essence || "application/octet-stream", parameters };
 }
 
-/** Many stores serve everything as `octet-stream`, which says nothing: such files are taken and left to the model's code. */
+/** Many stores serve every file as `octet-stream`, so this type is accepted and the model's code has to check. */
 function takesMediaType(allowed: readonly string[], mediaType: string): boolean {
   if (allowed.length === 0 || mediaType.endsWith("/octet-stream")) return true;
   return allowed.some((type) => type === mediaType || (type.endsWith("/*") && mediaType.startsWith(type.slice(0, -1))));

@@ -1,9 +1,12 @@
-/** Adds the likely cause to a TypeError of the author's code: JavaScript's message names neither the tensor nor the cause. */
+/**
+ * Adds the likely cause to a TypeError of the author's code. JavaScript's message names neither the tensor nor the
+ * cause.
+ */
 import { messageOf } from "../errors.ts";
 
 interface Hook {
   readonly name: "preprocess" | "predict" | "postprocess";
-  /** Tensors that the function gets, by name. */
+  /** Names of the tensors that the function receives. */
   readonly given: readonly string[];
 }
 
@@ -11,7 +14,7 @@ interface Hook {
 const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;
 const parts = ["data", "shape", "dtype"];
 
-/** The message of an error that a hook threw, with the likely cause of a TypeError. */
+/** The message of an error from a hook; a TypeError also gets its likely cause. */
 export function hookMessage(error: unknown, hook: Hook): string {
   const message = messageOf(error);
   const cause = error instanceof TypeError ? likelyCause(message, hook) : undefined;

@@ -1,4 +1,4 @@
-/** What a JPEG's markers tell before it is decoded (ITU-T T.81, annex B; Exif 2.32, 4.6). */
+/** Reads a JPEG's markers without decoding (ITU-T T.81, annex B; Exif 2.32, 4.6). */
 import type { Size } from "./placement.ts";
 
 const [SOI, EOI, SOS, TEM, RST0] = [0xd8, 0xd9, 0xda, 0x01, 0xd0];
@@ -6,8 +6,8 @@ const [APP1, SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xe1, 0xc0, 0xc2, 0xcf, 0xc4, 
 const ORIENTATION = 0x0112;
 
 /**
- * The size of a JPEG as most are: baseline, extended or progressive, of 8 bits, grey or of three colours, and not turned by its Exif data.
- * Undefined of every other file, of whatever kind.
+ * Size of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours, not rotated by Exif.
+ * Undefined for any other file.
  */
 export function plainSize(jpeg: Uint8Array): Size | undefined {
   if (jpeg[0] !== 0xff || jpeg[1] !== SOI) return undefined;
@@ -39,7 +39,7 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
   return undefined;
 }
 
-/** Whether the segment is Exif data that has the picture lie otherwise than it is stored, or that cannot be read. */
+/** Whether the segment is Exif data that rotates or mirrors the picture, or that cannot be read. */
 function isTurned(view: DataView, begin: number, end: number): boolean {
   const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
   if (!isExif) return false;
@@ -57,17 +57,22 @@ function isTurned(view: DataView, begin: number, end: number): boolean {
   return false;
 }
 
-/** Whether there is an end marker. Looked for after the start of the scan: an embedded thumbnail has one of its own. */
+/**
+ * Whether the file has an end marker. The search starts at the first scan, because an embedded thumbnail contains its
+ * own end marker.
+ */
 export function hasEnd(jpeg: Uint8Array): boolean {
   return bufferOf(jpeg).indexOf("ffd9", firstScan(jpeg), "hex") >= 0;
 }
 
 /**
- * How many scans there are, up to `max` and one more. Every scan is a pass over the whole picture, and may have as little as 10 bytes.
+ * Number of scans, counted up to `max + 1`. Each scan is a pass over the whole picture, and may have as few as 10
+ * bytes.
  */
 export function countScans(jpeg: Uint8Array, max: number): number {
   const begin = firstScan(jpeg);
-  // The exact walk is for few files alone: pictures behind the end, and thumbnails, have such bytes too.
+  // A byte search overcounts: thumbnails and data after the end also contain these bytes. So the exact walk runs only
+  // if the search exceeds `max`.
   const all = bufferOf(jpeg);
   let candidates = 0;
   for (let at = all.indexOf("ffda", begin, "hex"); at >= 0; at = all.indexOf("ffda", at + 2, "hex")) {
@@ -77,7 +82,7 @@ export function countScans(jpeg: Uint8Array, max: number): number {
   return candidates;
 }
 
-/** Goes from marker to marker as a decoder does: what is no marker is passed over, and what a segment holds too. */
+/** Walks from marker to marker like a decoder, and skips entropy-coded data and segments. */
 function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   let scans = 0;
   for (let at = begin; at + 1 < jpeg.length && scans <= max; ) {
@@ -93,7 +98,7 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   return scans;
 }
 
-/** Where the first scan begins; where the segments end if there is none. */
+/** Offset of the first scan, or of the last segment's end if there is no scan. */
 function firstScan(jpeg: Uint8Array): number {
   let at = 2;
   while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
@@ -105,7 +110,7 @@ function firstScan(jpeg: Uint8Array): number {
   return at;
 }
 
-/** Whether no segment with a length follows. */
+/** Whether the marker stands alone, without a length and a segment. */
 function isAlone(marker: number): boolean {
   return marker <= TEM || (marker >= RST0 && marker <= EOI);
 }

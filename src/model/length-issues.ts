@@ -1,14 +1,14 @@
-/** What zod says of a length that a value of another kind happens to have: it measures a list where a text is expected. */
+/** Drops misleading length issues of zod: for a list where a string is expected, zod also reports the list's length. */
 import type * as z from "./z.ts";
 
 type Issue = Pick<z.core.$ZodIssue | z.core.$ZodRawIssue, "code" | "path">;
 
-/** Issues without those of lengths of values that are of a wrong kind. */
+/** Removes length issues of values that have the wrong type. */
 export function withoutLengths<I extends Issue>(issues: readonly I[]): I[] {
   let last: Issue | undefined;
   return issues.filter((issue) => {
     const isLength = issue.code === "too_small" || issue.code === "too_big";
-    // What is checked of a value comes right behind what is said of its kind.
+    // zod reports the issues of a value's checks right after its type issue.
     if (isLength && last?.code === "invalid_type" && areSame(issue.path, last.path)) return false;
     last = issue;
     return true;

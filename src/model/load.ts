@@ -1,4 +1,4 @@
-/** Turns a model's bundled code into a `Model`; the bundle's imports of sconce and zod are supplied by this program. */
+/** Loads a model's bundle as a `Model`. This program supplies the bundle's imports of sconce and zod. */
 import * as zod from "zod";
 import { isNoFile, messageOf, SconceError } from "../errors.ts";
 import { keepFromExit } from "../processes/exit.ts";
@@ -8,12 +8,12 @@ const NAMESPACE = "sconce-model";
 const bundles = new Map<string, string>();
 let installed: Promise<void> | undefined;
 
-/** The modules that a bundle leaves to be supplied: with copies of its own, `instanceof` would not hold. */
+/** Modules that a bundle does not contain. With separate copies, `instanceof` would fail. */
 export const suppliedModules = ["sconce", "zod"] as const;
 
 /**
- * @param bundle one ES module whose default export comes from `defineModel`
- * @param id names the bundle in stack traces; the same id with another bundle is another module
+ * @param bundle an ES module whose default export comes from `defineModel`
+ * @param id name of the bundle in stack traces; a different bundle with the same id is a different module
  * @throws SconceError `model_invalid` when the code throws or exports no model
  */
 export async function loadModel(bundle: string, id: string): Promise<Model> {

@@ -1,9 +1,9 @@
-/** Media types as headers and data URIs have them: `text/plain; charset=utf-8`. */
+/** Media types in headers and data URIs, e.g. `text/plain; charset=utf-8`. */
 
 export interface MediaType {
-  /** In lower case; "" where there is none. */
+  /** Lower case; "" when missing. */
   readonly essence: string;
-  /** As `;charset=utf-8`; none that a data URI could not have as it is. */
+  /** For example `;charset=utf-8`. Parameters that a data URI cannot contain unescaped are dropped. */
   readonly parameters: string;
 }
 

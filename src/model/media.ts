@@ -1,4 +1,4 @@
-/** Images as model code sees them: size, pixels as a network takes them, and images made from pixels. */
+/** Images in model code: size, pixels as tensors, and images created from pixels. */
 import { messageOf, SconceError } from "../errors.ts";
 import { bitmapBytes, filters, pixelsAddon } from "../native/pixels.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
@@ -14,45 +14,49 @@ export type { Fit, Size } from "./placement.ts";
 export type Channels = 1 | 3 | 4;
 export type Layout = "hwc" | "chw";
 export type Rgb = readonly [red: number, green: number, blue: number];
-/** Named as in Pillow, whose values each gives: to the bit, or to within 1 of 255 where transparency is resampled. */
+/** Names of Pillow's filters. Results equal Pillow's, or differ by at most 1 of 255 where transparency is resampled. */
 export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {
   /** 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
   channels?: Channels;
   /**
-   * How pixels are resampled; all but `nearest` widen their support when shrinking (antialias). Default: `bilinear`, torchvision's
-   * default on Pillow images, which most published weights were trained with. (Pillow's own `resize` defaults to `bicubic`.)
+   * Resampling filter. All but `nearest` widen their support when shrinking (antialias). Default: `bilinear`,
+   * torchvision's default for Pillow images and so the filter of most published weights. (Pillow's own `resize`
+   * defaults to `bicubic`.)
    */
   filter?: Filter;
-  /** What shows through transparent pixels (unless `channels` is 4) and in the bars of `contain`; 0 to 255. Default: white. */
+  /**
+   * Background colour (0 to 255) behind transparent pixels (unless `channels` is 4) and in the bars of `contain`.
+   * Default: white.
+   */
   background?: Rgb;
   /** Order of the colour channels. Default: `rgb`. */
   order?: "rgb" | "bgr";
-  /** `hwc`: pixel after pixel; `chw`: one plane a channel, as PyTorch takes them. Default: `hwc`, with `normalize` `chw`. */
+  /** `hwc`: pixel after pixel; `chw`: one plane per channel, as in PyTorch. Default: `hwc`; with `normalize`, `chw`. */
   layout?: Layout;
   /**
-   * Lets a JPEG that is shrunk be decoded at a lower resolution (Pillow's `Image.draft`): up to twice as fast, but values differ
-   * from decoding it whole by 1 of 255 on average and by 20 or more at sharp edges. Default: false.
+   * Decodes a shrunk JPEG at a lower resolution (Pillow's `Image.draft`): up to twice as fast. Values differ from full
+   * decoding by 1 of 255 on average, and by 20 or more at sharp edges. Default: false.
    */
   draft?: boolean;
-  /** Gives up when it is aborted, with its reason. Default: when the prediction of the image ends. */
+  /** Aborts with the signal's reason. Default: the end of the image's prediction. */
   signal?: AbortSignal;
 }
 
 export interface NormalizedOptions extends PixelOptions {
-  /** Floats in place of bytes: divided by 255, less `mean`, divided by `std`, as torchvision's `ToTensor` and `Normalize`. */
+  /** Returns floats: value / 255, minus `mean`, divided by `std`, like torchvision's `ToTensor` and `Normalize`. */
   normalize: Normalization;
 }
 
 export interface Pixels<Data = Uint8Array<ArrayBuffer>> extends Size {
-  /** 0 to 255, or as `normalize` says; `width * height * channels` values in the order that `layout` says. */
+  /** `width * height * channels` values in the order of `layout`: 0 to 255, or normalized floats. */
   readonly data: Data;
   readonly channels: Channels;
   readonly layout: Layout;
 }
 
-/** Pixels an image is made from. */
+/** Pixels for `Image.fromPixels`. */
 export interface RawPixels extends Size {
   readonly data: Uint8Array | Uint8ClampedArray;
   readonly channels: Channels;
@@ -61,20 +65,20 @@ export interface RawPixels extends Size {
 }
 
 export interface EncodeOptions {
-  /** Default: `png`. JPEG has no transparency: it is laid over white. */
+  /** Default: `png`. JPEG has no transparency, so transparent pixels become white. */
   format?: "png" | "jpeg" | "webp";
   /** 1 to 100, for JPEG and WebP. Default: 80. */
   quality?: number;
 }
 
-/** What a file says of itself. */
+/** Facts from an image file's header. */
 interface Header extends Size {
   readonly format: string;
-  /** A JPEG that needs no more than decoding: see `plainSize`. */
+  /** Whether it is an ordinary JPEG: see `plainSize`. */
   readonly isPlain?: boolean;
 }
 
-/** As `Bun.Image` names them. */
+/** The filters' names in `Bun.Image`. */
 const draftFilters = {
   nearest: "nearest",
   box: "box",
@@ -82,29 +86,29 @@ const draftFilters = {
   bicubic: "cubic",
   lanczos: "lanczos3",
 } as const satisfies Record<Filter, Bun.Image.Filter>;
-/** A progressive JPEG has about 10; more than that is for tools that try what compresses best. */
+/** A progressive JPEG has about 10 scans. More only occur in hostile files and tools that try every compression. */
 const MAX_SCANS = 100;
-/** Of an image of as many pixels as the field takes. */
+/** Scan limit for an image of the maximum size. */
 const MAX_SCANS_OF_LARGEST = 20;
 const readable = ["jpeg", "png", "webp", "gif", "bmp"];
 const white: Rgb = [255, 255, 255];
 
 /**
- * An image file: JPEG, PNG, WebP, GIF or BMP, of which the content decides and not the media type. An animation counts as its
- * first picture. The EXIF orientation of a JPEG is applied before anything else. 16-bit channels are reduced to 8; colour
- * profiles are ignored, as Pillow does.
+ * An image file: JPEG, PNG, WebP, GIF or BMP, detected by content, not media type. Of an animation, only the first
+ * picture is used. EXIF orientation is applied first. 16-bit channels become 8-bit. Colour profiles are ignored, as in
+ * Pillow.
  */
 export class Image extends ModelFile {
   /**
-   * Width and height in pixels, upright, from the header alone. Throws `file_too_large` over the field's `maxPixels` and
-   * `file_invalid` for what is not an image.
+   * Width and height in pixels after EXIF rotation, from the header alone. Throws `file_too_large` above the field's
+   * `maxPixels`, and `file_invalid` for a file that is not an image.
    */
   async size(): Promise<Size> {
     const { width, height } = await this.#header();
     return { width, height };
   }
 
-  /** Decodes, resizes and lays out the pixels, on other threads. Errors as `size`. */
+  /** Decodes, resizes and arranges the pixels on other threads. Throws the same errors as `size`. */
   async pixels(options: NormalizedOptions): Promise<Pixels<Float32Array<ArrayBuffer>>>;
   async pixels(options?: PixelOptions): Promise<Pixels>;
   async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
@@ -115,10 +119,10 @@ export class Image extends ModelFile {
     const { target, scaled, x, y } = placementOf(source, options);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
-    // Rows are scaled first, all of them: of a long and narrow image that could be the work of thousands.
+    // Resampling scales all rows first, so this intermediate size also counts. For a long, narrow image it can be huge.
     if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
-    // Told the final size, Bun decodes a JPEG at the next larger eighth of its resolution.
+    // If Bun knows the final size, it decodes a JPEG at the next larger eighth of its resolution.
     const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
     const decode = async () => {
       const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
@@ -144,19 +148,19 @@ export class Image extends ModelFile {
       if (isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }))) return result;
       const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
       await toTensor(png, result, { ...wanted, isJpeg: false });
-      // Its memory is for the next picture at once, and not after a collection, when it would have gone back to the system.
+      // Frees the memory now. The next image can use it, while garbage collection would return it to the system later.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };
-    // The file is copied where it is decoded beside this thread.
+    // The file's bytes count too: decoding on another thread copies them.
     const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
     const data = await decodings.run(bytes, decode, signal);
     return { data, ...target, channels, layout };
   }
 
   /**
-   * An image of raw pixels, as for an output. `data` has `width * height * channels` values in the order of `layout`.
-   * Throws `item_failed` when it has not.
+   * Creates an image from raw pixels, for example for an output. `data` has `width * height * channels` values in the
+   * order of `layout`; otherwise throws `item_failed`.
    */
   static async fromPixels(pixels: RawPixels, { format = "png", quality = 80 }: EncodeOptions = {}): Promise<Image> {
     checkPixels(pixels);
@@ -177,7 +181,7 @@ export class Image extends ModelFile {
     return new Image({ bytes, mediaType: `image/${format}` });
   }
 
-  /** What is decoded: the file, or the first frame of an animated WebP as a file. */
+  /** The bytes to decode: the file, or the first frame of an animated WebP. */
   get #picture(): Uint8Array {
     return firstFrame(this.bytes);
   }
@@ -185,25 +189,27 @@ export class Image extends ModelFile {
   async #header(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
     const plain = plainSize(this.bytes);
-    // The limit is checked here and not by Bun, whose error does not say how large the image is.
+    // Checked here instead of by Bun, whose error does not give the image's size.
     const header: Header = plain
       ? { ...plain, format: "jpeg", isPlain: true }
       : await this.#pipeline(this.#picture, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
     if (!readable.includes(header.format)) throw this.#unreadable();
     this.#checkPixels(header, "");
-    // libjpeg fills what is missing with grey and calls it a warning; a model would give a confident answer about nothing.
+    // libjpeg fills missing data with grey and only warns. The model would then answer confidently about an empty
+    // picture.
     if (header.format === "jpeg" && !hasEnd(this.bytes)) throw this.#damaged();
     if (header.format === "jpeg") this.#checkScans(header);
     return header;
   }
 
-  /** As a PNG of stored pixels, in the size of the file or in the one given. */
+  /** Decodes to an uncompressed PNG, in the file's size or the given one. */
   #decode(source: Size, size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
     const run = (image: Bun.Image) => {
       const sized = size ? image.resize(size.width, size.height, { filter: size.filter }) : image;
       return sized.png({ compressionLevel: 0 }).bytes();
     };
-    // No more than there was room for: decoders might read a size elsewhere in a file that is made for it.
+    // Limits the pixels to the reserved memory: in a hostile file, the decoder may find a different size than the
+    // header's.
     return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });
   }
 
@@ -237,7 +243,7 @@ export class Image extends ModelFile {
   }
 
   #checkScans({ width, height }: Size): void {
-    // Large pictures have few scans: each takes a few milliseconds for a megapixel.
+    // The larger the picture, the fewer scans are allowed: each takes a few milliseconds per megapixel.
     const max = Math.min(
       MAX_SCANS,
       Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
@@ -257,7 +263,7 @@ export class Image extends ModelFile {
   }
 }
 
-/** @throws SconceError `file_too_large` where there never is room for as many: then waiting is of no use */
+/** @throws SconceError `file_too_large` when the image exceeds the whole budget, so that waiting is useless */
 function checkedBytes(label: string, ...pictures: readonly Size[]): number {
   const bytes = pictures.reduce((sum, picture) => sum + bytesOf(picture), 0);
   const { maxTaskBytes } = decodings;
@@ -282,7 +288,7 @@ function checkPixels({ data, width, height, channels }: RawPixels): void {
   );
 }
 
-/** Memory that is written over whole before anybody sees it. */
+/** Uninitialized memory; the caller overwrites all of it. */
 function uninitialized(bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
 }

@@ -1,4 +1,7 @@
-/** Which npm packages have a native part that bundling leaves behind: a package of its own for each kind of machine. */
+/**
+ * Finds npm packages with native code, which a bundle cannot contain. Such packages have an optional dependency for
+ * each platform.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -6,7 +9,7 @@ import { z } from "zod";
 const packageSchema = z.looseObject({ optionalDependencies: z.record(z.string(), z.string()) });
 const machineSchema = z.looseObject({ cpu: z.array(z.string()) });
 
-/** @param sources absolute paths of what a bundle was made of */
+/** @param sources absolute paths of the bundled files */
 export function nativePackages(sources: readonly string[]): string[] {
   const packages = new Map<string, { readonly modules: string; readonly root: string }>();
   for (const source of sources) {
@@ -24,10 +27,10 @@ function hasNativePart({ modules, root }: { readonly modules: string; readonly r
   );
 }
 
-/** @returns undefined where there is none that can be read: what was bundled needs none */
+/** @returns undefined when package.json is missing or unreadable */
 function readPackage(folder: string): unknown {
   try {
-    // Some begin with a byte order mark, which npm and bundlers pass over.
+    // Some files begin with a byte order mark, which npm and bundlers ignore.
     return JSON.parse(readFileSync(join(folder, "package.json"), "utf8").replace(/^\uFEFF/, ""));
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-/** Tensors as they cross the wire: nested lists of numbers, or a data URI with the bytes of their elements. */
+/** Tensors on the wire: nested lists of numbers, or a data URI with their bytes. */
 import { messageOf } from "../errors.ts";
 import { decodeDataUrl, isDataUrl } from "./data-url.ts";
 import { elements } from "./elements.ts";
@@ -13,37 +13,40 @@ import {
   type TensorSpec,
 } from "./tensor.ts";
 
-/** What is wrong with a value, and where in it. */
+/** A fault in a value, and its path. */
 export interface ArrayFault {
   readonly path: readonly number[];
   readonly message: string;
 }
 
-/** Where there are faults the array is none that may be used. */
+/** If there are faults, the array must not be used. */
 export interface ReadArray<D extends DType> {
   readonly array: Tensor<D>;
   readonly faults: readonly ArrayFault[];
 }
 
-/** More would only make a small request a large answer. */
+/** Limits the size of the error response. */
 const MAX_FAULTS = 1000;
-/** The free sizes of an array without elements, multiplied: no byte stands for them, and yet a batch may be padded to them. */
+/**
+ * Limit on the product of the free sizes of an empty array. Such sizes cost no bytes in the request, but a batch may be
+ * padded to them.
+ */
 const MAX_EMPTY_SIZES = 2 ** 20;
 
-/** An array from nested lists of numbers. */
+/** Reads an array from nested lists of numbers. */
 export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
   const sizes = sizesOf(spec, value);
   const faults: ArrayFault[] = [];
   checkLists(value, { sizes, faults }, []);
   if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
-  // Only within an empty list is a size unknown that no fault tells of.
+  // Without faults, a size is unknown only inside an empty list.
   const shape = sizes.map((size) => size ?? 0);
   const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
   return { array: { dtype: spec.dtype, shape, data }, faults };
 }
 
-/** An array from a data URI. */
+/** Reads an array from a data URI. */
 export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
   const fail = (message: string) => ({ array: emptyOf(spec.dtype), faults: [{ path: [], message }] });
   const declared = describeTensor(spec.dtype, spec.dims);
@@ -73,14 +76,14 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
     return fail(`the sizes ${shape.join("x")} are too large for an array without elements`);
   }
   const data = newData(spec.dtype, bytes.length / elementBytes);
-  // Copied, because the bytes may begin where no element can.
+  // Copied for alignment: the decoded bytes may start at any offset.
   new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
   const odd = spec.dtype === "bool" ? bytes.findIndex((byte) => byte > 1) : -1;
   if (odd >= 0) return fail(`byte ${odd} is ${bytes[odd]}, and bool has 0 and 1 alone`);
   return { array: { dtype: spec.dtype, shape, data }, faults: [] };
 }
 
-/** Nested lists from an array; faults where JSON has no word for an element. */
+/** Writes an array as nested lists; an element without a JSON representation is a fault. */
 export function listsFromArray({ dtype, shape, data }: Tensor): {
   readonly lists: unknown;
   readonly faults: readonly ArrayFault[];
@@ -89,12 +92,12 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
   const isPlain = dtype === "float32" || dtype === "float64";
   const values: unknown[] = [];
   const faults: ArrayFault[] = [];
-  // Not `Array.from`, which asks a typed array's iterator for each element.
+  // Faster than `Array.from`, which calls the typed array's iterator for each element.
   for (let i = 0; i < data.length; i++) {
     const stored = data[i] ?? 0;
     const value = isPlain ? stored : write(stored);
     values.push(value);
-    // Of a number only NaN and the infinities differ from 0 when 0 is their factor.
+    // x * 0 is nonzero only for NaN and infinities.
     if ((value === undefined || (typeof value === "number" && value * 0 !== 0)) && faults.length < MAX_FAULTS) {
       faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON has no number for` });
     }
@@ -102,7 +105,7 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
   return { lists: nested(values, shape), faults };
 }
 
-/** From the innermost dimension outwards; without dimensions there is the one value. */
+/** Nests from the innermost dimension outwards. Without dimensions, the result is the single value. */
 function nested(values: readonly unknown[], shape: readonly number[]): unknown {
   let lists = values;
   for (let dim = shape.length - 1; dim >= 0; dim--) {
@@ -124,7 +127,7 @@ function placeOf(i: number, shape: readonly number[]): number[] {
   return place.toReversed();
 }
 
-/** The declared sizes; free ones are those of the first lists, undefined where there is no list. */
+/** The declared sizes. Free sizes come from the first list at each depth, or are undefined without a list. */
 function sizesOf({ dims }: TensorSpec, value: unknown): (number | undefined)[] {
   let first = value;
   return dims.map((dim) => {
@@ -139,7 +142,7 @@ interface Checking {
   readonly faults: ArrayFault[];
 }
 
-/** Looks at the lists, and not yet at what the innermost hold: there is room made only for what is there. */
+/** Checks the lists' lengths before any elements, so that memory is allocated only for a value of the right shape. */
 function checkLists(value: unknown, checking: Checking, path: readonly number[]): void {
   const { sizes, faults } = checking;
   if (path.length === sizes.length || faults.length >= MAX_FAULTS) return;
@@ -154,7 +157,7 @@ function checkLists(value: unknown, checking: Checking, path: readonly number[])
   }
 }
 
-/** What filling an array needs to know at every depth. */
+/** Arguments of `fill` that are the same at every depth. */
 interface Reading {
   readonly spec: TensorSpec;
   readonly shape: readonly number[];
@@ -187,13 +190,13 @@ function fill(data: TensorData, value: unknown, reading: Reading, path: readonly
   return offset + list.length;
 }
 
-/** The loop that matters has no call in it. @returns whether all were numbers that the array can hold */
+/** A hot loop without calls. @returns whether all elements were numbers that the array can hold */
 function fillFloats(data: Float32Array | Float64Array, list: readonly unknown[], offset: number): boolean {
   for (let i = 0; i < list.length; i++) {
     const value = list[i];
     if (typeof value !== "number") return false;
     data[offset + i] = value;
-    // Only NaN and the infinities differ from 0 when 0 is their factor.
+    // x * 0 is nonzero only for NaN and infinities.
     if ((data[offset + i] ?? Number.NaN) * 0 !== 0) return false;
   }
   return true;
@@ -210,7 +213,7 @@ function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], of
   return true;
 }
 
-/** The sizes that a data URI states before `;base64`. */
+/** The shape stated before `;base64` in a data URI. */
 function statedShapeOf(uri: string): readonly number[] | undefined {
   return /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
     .exec(uri.slice(0, 1024))?.[1]
@@ -232,7 +235,7 @@ function shapeOfBytes(
   return fits ? shape : undefined;
 }
 
-/** The product of the free sizes but 0. */
+/** Product of the free, nonzero sizes. */
 function emptySizes({ dims }: TensorSpec, shape: readonly number[]): number {
   return shape.reduce((product, size, i) => (typeof dims[i] === "number" || size === 0 ? product : product * size), 1);
 }
@@ -242,7 +245,7 @@ function freeSizes({ dims }: TensorSpec): number {
 }
 
 function newData<D extends DType>(dtype: D, count: number): ArrayOf<D> {
-  // The table of array types is of the same dtypes, which the type system does not see of an index.
+  // `arrayTypes` and `ArrayOf` have the same dtypes, which TypeScript cannot infer for a generic index.
   const Data: new (length: number) => TensorData = arrayTypes[dtype];
   return new Data(count) as ArrayOf<D>;
 }

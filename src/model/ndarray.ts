@@ -1,4 +1,4 @@
-/** A field that holds a tensor: nested lists of numbers on the wire, or their bytes in base64; a `Tensor` in model code. */
+/** The `ndarray` field: nested lists of numbers or base64 bytes on the wire, a `Tensor` in model code. */
 import * as z from "zod";
 import { ARRAY_KEYWORD, type JsonSchema } from "../json-schema.ts";
 import { elements } from "./elements.ts";
@@ -6,16 +6,15 @@ import { type ArrayFault, arrayFromBytes, arrayFromLists, listsFromArray } from 
 import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
 
 /**
- * A field that holds a tensor. On the wire it is a list of numbers, nested once for each dimension; or, several times cheaper for client
- * and server, `data:application/octet-stream;base64,` and the bytes of the elements: little-endian, in row-major order, 16-bit floats as
- * they are, bool as bytes of 0 and 1. Where more than one size is free, the bytes need `;shape=2x3` before `;base64`.
- *
- * `preprocess` gets a `Tensor`, which it may hand on as it is; `postprocess` may give a row as it is, and a client gets lists of numbers.
- *
- * @param spec as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
+ * A field for a tensor. On the wire it is a list of numbers, nested once per dimension. Several times cheaper for
+ * client and server is `data:application/octet-stream;base64,` plus the bytes of the elements: little-endian,
+ * row-major, raw 16-bit floats, bool as bytes 0 and 1. With more than one free size, the bytes need `;shape=2x3` before
+ * `;base64`. `preprocess` gets a `Tensor` that it may return unchanged; `postprocess` may return a row unchanged, and
+ * the client receives lists of numbers.
+ * @param spec the same as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
  */
 export function ndarray<D extends DType>(spec: TensorSpec<D>) {
-  // zod's own list of numbers would visit each with several calls; the wire's schema is for description alone.
+  // zod's own list of numbers needs several calls per element. So the wire schema only describes the field.
   const wire = z.custom<unknown>();
   wire._zod.toJSONSchema = () => wireSchemaOf(spec);
   const tensor = z.custom<Tensor<D>>((value) => isTensorOf(spec, value), {
@@ -28,7 +27,8 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
       return array;
     },
     encode(array, { issues }) {
-      // Where what holds the field has checks, zod encodes once without any: something else than such a tensor is refused after that.
+      // If an outer schema has checks, zod first encodes without checking. A value that is not such a tensor is refused
+      // afterwards.
       if (!isTensorOf(spec, array)) return [];
       const { lists, faults } = listsFromArray(array);
       for (const fault of faults) issues.push(issueOf(fault, array));

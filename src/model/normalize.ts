@@ -1,17 +1,17 @@
-/** Pixels as floats with the mean and the deviation that a network was trained with. */
+/** Normalization of pixels to floats with the mean and deviation used in training. */
 import { SconceError } from "../errors.ts";
 
-/** Each one number, or one a channel in the order of the result; of values from 0 to 1. */
+/** One number, or one per channel in the order of the result, for values from 0 to 1. */
 export interface Normalization {
-  /** Is subtracted. Default: 0. */
+  /** Subtracted from each value. Default: 0. */
   readonly mean?: number | readonly number[];
-  /** Is divided by. Default: 1. */
+  /** Divisor of each value. Default: 1. */
   readonly std?: number | readonly number[];
 }
 
 /**
- * @returns one number a channel of each
- * @throws SconceError `item_failed` for another count of numbers than channels
+ * @returns one mean and one deviation per channel
+ * @throws SconceError `item_failed` when a list's length differs from the number of channels
  */
 export function perChannel({ mean = 0, std = 1 }: Normalization, channels: number) {
   return { mean: listOf("mean", mean, channels), std: listOf("std", std, channels) };

@@ -1,4 +1,4 @@
-/** The package manager of a folder, known by its lock file. */
+/** Detects a folder's package manager by its lock file. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -10,7 +10,9 @@ const adding = [
   ["bun.lockb", "bun add"],
 ] as const;
 
-/** The command that adds npm packages to this folder: npm's, unless the folder or one above it has another lock file. */
+/**
+ * The command that adds npm packages: npm's, unless this folder or a parent has another package manager's lock file.
+ */
 export function installCommand(dir: string): string {
   const found = adding.find(([file]) => existsSync(join(dir, file)));
   if (found !== undefined) return found[1];

@@ -1,4 +1,4 @@
-/** Which size a picture is scaled to, and which part of that becomes the result. */
+/** Computes the scaled size of an image, and its position in the result. */
 import { SconceError } from "../errors.ts";
 
 export interface Size {
@@ -9,25 +9,32 @@ export interface Size {
 export type Fit = "fill" | "cover" | "contain";
 
 export interface PlacementOptions {
-  /** Columns of the result. Default: the image's, or what keeps its shape when only `height` is given. */
+  /** Width of the result. Default: the image's width, or in proportion if only `height` is given. */
   width?: number;
-  /** Rows of the result. Default: the image's, or what keeps its shape when only `width` is given. */
+  /** Height of the result. Default: the image's height, or in proportion if only `width` is given. */
   height?: number;
   /**
-   * What happens when the image has another shape than the result. `fill` stretches; `cover` scales until nothing is empty and
-   * cuts off the rest, centred; `contain` scales until all is visible and fills the bars with `background`. Default: `fill`.
+   * How an image with other proportions fits. `fill` stretches; `cover` scales until the result is covered and crops
+   * the rest, centred; `contain` scales until everything is visible and fills the bars with `background`. Default:
+   * `fill`.
    */
   fit?: Fit;
-  /** In place of `width` and `height`: scales the shorter side to this and keeps the shape, as torchvision's `Resize(size)`. */
+  /**
+   * Instead of `width` and `height`: scales the shorter side to this length in proportion, like torchvision's
+   * `Resize(size)`.
+   */
   shortSide?: number;
   /**
-   * The middle of what was scaled, a square for a number: as torchvision's `CenterCrop`, but that what is beyond the image is
-   * `background`. Default: all of it.
+   * Crops the centre of the scaled image; a number crops a square. Like torchvision's `CenterCrop`, except that areas
+   * beyond the image get `background`. Default: no crop.
    */
   crop?: number | Size;
 }
 
-/** The whole source becomes `scaled`; its top left corner lies at (x, y) of the target: negative cuts off, positive leaves a bar. */
+/**
+ * The source is scaled to `scaled` and its top left corner is placed at (x, y) of the target. Negative offsets crop,
+ * positive offsets leave a bar.
+ */
 export interface Placement {
   readonly target: Size;
   readonly scaled: Size;
@@ -36,8 +43,9 @@ export interface Placement {
 }
 
 /**
- * `cover` rounds as torchvision's `Resize` of the shorter side with `CenterCrop` does, `contain` as Pillow's `ImageOps.pad`.
- * @throws SconceError `item_failed` for a size that is none
+ * `cover` rounds like torchvision's `Resize` of the shorter side with `CenterCrop`; `contain` like Pillow's
+ * `ImageOps.pad`.
+ * @throws SconceError `item_failed` for an invalid size
  */
 export function placementOf(source: Size, options: PlacementOptions): Placement {
   const { width, height, shortSide, fit = "fill", crop } = options;
@@ -86,7 +94,7 @@ function checkSizes(sizes: Readonly<Record<string, number | undefined>>): void {
   throw new SconceError("item_failed", "pixels(): shortSide is given with width or height; give one or the other");
 }
 
-/** As Python rounds. */
+/** Python's rounding. */
 function roundHalfEven(value: number): number {
   const floor = Math.floor(value);
   if (value - floor !== 0.5) return Math.round(value);

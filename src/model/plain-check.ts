@@ -1,6 +1,6 @@
 /**
- * A quick yes for values of schemas that change nothing: plain objects, lists, numbers, texts. zod visits each element of a list with
- * several calls, which for thousands of numbers costs as much as parsing them. What is not a plain yes is for zod to explain.
+ * A fast validator for plain objects, lists, numbers and strings. zod makes several calls per element, which costs as
+ * much as parsing thousands of numbers. When the fast check fails, zod runs and explains the fault.
  */
 import { isObject } from "../json.ts";
 import * as z from "./z.ts";
@@ -8,14 +8,14 @@ import * as z from "./z.ts";
 export type PlainCheck = (value: unknown) => boolean;
 
 /**
- * @returns a check that is true only for JSON values that `schema` takes and would give back as they are; undefined when the
- * schema may change a value or asks for more than is known here
+ * @returns a check that is true only for JSON values that `schema` accepts and returns unchanged; undefined when the
+ * schema may change a value or has unsupported checks
  */
 export function plainCheck(schema: z.core.$ZodType): PlainCheck | undefined {
   return compile(schema, []);
 }
 
-/** @param within the schemas that this one is part of: one that contains itself is left to zod */
+/** @param within enclosing schemas; zod handles recursive ones */
 function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): PlainCheck | undefined {
   if (within.includes(schema)) return undefined;
   const outer = [...within, schema];
@@ -67,7 +67,9 @@ function stringCheck(schema: z.ZodString): PlainCheck | undefined {
   return (value) => typeof value === "string" && hasCharacters(value, min) && value.length <= max;
 }
 
-/** As zod and JSON Schema count characters, each is one or two code units; where it has more units than `max` zod is asked. */
+/**
+ * zod and JSON Schema count code points, which take one or two code units. If the code units exceed `max`, zod decides.
+ */
 function hasCharacters(text: string, min: number): boolean {
   return text.length >= min && (text.length >= 2 * min || z.core.util.codePointLength(text) >= min);
 }
@@ -79,7 +81,7 @@ function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): Plai
   const { min, max } = bounds;
   const fits = (value: unknown): value is unknown[] =>
     Array.isArray(value) && value.length >= min && value.length <= max;
-  // The one loop that matters has no call in it.
+  // The hot loop for numbers makes no calls.
   return element === isFiniteNumber
     ? (value) => fits(value) && areNumbers(value)
     : (value) => fits(value) && value.every((one) => element(one));
@@ -88,7 +90,7 @@ function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): Plai
 function areNumbers(values: readonly unknown[]): boolean {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    // Of a number only NaN and the infinities differ from themselves when 0 is their factor.
+    // x * 0 is nonzero only for NaN and infinities.
     if (typeof value !== "number" || value * 0 !== 0) return false;
   }
   return true;
@@ -116,7 +118,7 @@ interface Field {
 }
 
 function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
-  // Not `Object.keys`, which makes a list for each input; what is inherited is no name of a field either.
+  // Cheaper than `Object.keys`, which allocates a list. Inherited properties are not fields either.
   for (const key in value) if (!names.has(key)) return false;
   return true;
 }
@@ -133,7 +135,7 @@ function fits({ key, check, isOptional }: Field, value: Readonly<Record<string, 
   return Object.hasOwn(value, key) ? check(value[key]) : isOptional;
 }
 
-/** Least and greatest length; undefined when there are checks of another kind. */
+/** Minimum and maximum length; undefined when there are other checks. */
 function boundsOf(schema: z.ZodString | z.ZodArray): { min: number; max: number } | undefined {
   const { checks = [] } = schema._zod.def;
   let [min, max] = [0, Number.POSITIVE_INFINITY];
@@ -151,7 +153,7 @@ function hasMore(schema: z.ZodType): boolean {
   return (schema._zod.def.checks?.length ?? 0) > 0 || isSpecial(schema);
 }
 
-/** Coerced, or of a format such as z.int() or z.email(). */
+/** Coerced, or with a format such as z.int() or z.email(). */
 function isSpecial(schema: z.ZodType): boolean {
   const { def } = schema._zod;
   return ("coerce" in def && def.coerce === true) || ("format" in def && def.format !== undefined);

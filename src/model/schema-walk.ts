@@ -1,9 +1,9 @@
-/** Walks a schema: each schema in it, with the field that it is of. */
+/** Walks a zod schema with the field path of each part. */
 import * as z from "./z.ts";
 
 type Schema = z.core.$ZodType;
 
-/** The schema and those inside it, at any depth, each once. */
+/** The schema and all schemas inside it, each once. */
 export function* schemasIn(
   schema: Schema,
   path: string,
@@ -18,7 +18,7 @@ export function* schemasIn(
   }
 }
 
-/** The schemas in one entry of a definition: a schema, a list of them, or the fields of an object. */
+/** Schemas in a definition's entry: a schema, a list of schemas, or the fields of an object. */
 function innerSchemas(part: unknown): (readonly [name: string | undefined, schema: Schema])[] {
   if (part instanceof z.core.$ZodType) return [[undefined, part]];
   if (typeof part !== "object" || part === null) return [];

@@ -1,10 +1,15 @@
-/** Sessions as model code sees them in `predict`: loaded weights whose methods can be called. */
+/** Sessions in an author's `predict`: loaded weights with callable methods. */
 import type { Tensor } from "./tensor.ts";
 
-/** What a method takes: a number becomes `int` or `float`, as the method declares it; a bigint is an `int`, null is None. */
+/**
+ * An argument: a number becomes `int` or `float`, as the method declares; a bigint becomes `int`, null becomes None.
+ */
 export type CallArgument = Tensor | number | bigint | boolean | string | null | readonly CallArgument[];
 
-/** What a method gives: an `int` beyond 2^53 as bigint, None as null, tuples and lists as lists, named tuples and dicts as objects. */
+/**
+ * A result: an `int` beyond 2^53 becomes a bigint, None null, tuples and lists become lists, named tuples and dicts
+ * objects.
+ */
 export type CallResult =
   | Tensor
   | number
@@ -15,27 +20,30 @@ export type CallResult =
   | readonly CallResult[]
   | { readonly [name: string]: CallResult };
 
-/** Weights that are loaded on a device. Its calls run one after the other, in the order in which they were made. */
+/** Weights loaded on a device. Calls run one after the other, in call order. */
 export interface ModelSession {
   /**
-   * Runs `forward` of a program or package, or any method of a TorchScript module, and gives what it gives, with tensors copied to the CPU.
-   *
-   * @param R what the author knows the method to give; it is not checked. Default: one tensor
-   * @param args in the order of the method's arguments; trailing ones that have defaults may be left out
-   * @throws SconceError `tensor_invalid` for arguments that the method does not take, `run_failed` for what it throws
+   * Runs `forward` of a program or package, or any method of a TorchScript module. Result tensors are copied to the
+   * CPU.
+   * @param R result type, unchecked. Default: one tensor
+   * @param args in the order of the method's arguments; trailing arguments with defaults may be omitted
+   * @throws SconceError `tensor_invalid` for wrong arguments, `run_failed` for errors of the method
    */
   call<R extends CallResult = Tensor>(method: string, ...args: readonly CallArgument[]): Promise<R>;
 }
 
-/** One file, or several by name. */
+/** A weights file, or several by name. */
 export type WeightsDeclaration = string | Readonly<Record<string, string>>;
 
-/** By the names of the weights; a single file's is called `model`. */
+/** Sessions by weights name; a single file's session is called `model`. */
 export type Sessions<W extends WeightsDeclaration> = {
   readonly [K in W extends string ? "model" : keyof W]: ModelSession;
 };
 
-/** A model's `predict` whose types are known at run time only: from a batch's stacked inputs to its stacked outputs, by name. */
+/**
+ * A model's `predict` with its type parameters erased: turns a batch's stacked inputs into its stacked outputs, by
+ * name.
+ */
 export type Predict = (
   batch: Readonly<Record<string, Tensor>>,
   sessions: Readonly<Record<string, ModelSession>>,

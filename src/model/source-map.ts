@@ -1,4 +1,4 @@
-/** The source map that a bundle carries, so that stack traces name the author's files and lines. */
+/** The source map in a bundle, which lets stack traces name the author's files and lines. */
 import { realpathSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { z } from "zod";
@@ -6,9 +6,9 @@ import { z } from "zod";
 const mapSchema = z.object({ sources: z.array(z.string()), mappings: z.string() });
 
 /**
- * A bundle with its map as a last line, which Bun reads when a stack is asked for: the same for the same content wherever the folder lies.
- *
- * @param map as Bun made it, which names sources as seen from the current folder
+ * Appends the source map to a bundle as its last line, where Bun finds it. Equal content gives equal text, wherever the
+ * folder is.
+ * @param map Bun's map, with sources relative to the current folder
  * @param dir the model's folder, absolute
  */
 export function withSourceMap(code: string, map: string, dir: string): string {
@@ -17,7 +17,7 @@ export function withSourceMap(code: string, map: string, dir: string): string {
   const own = {
     version: 3,
     sources: sources.map((source) => relative(root, resolve(source)).replace(/^.*(?=node_modules\/)/, "")),
-    // Bun refuses a map without them.
+    // Bun rejects a map without `sourcesContent`.
     sourcesContent: sources.map(() => null),
     names: [],
     mappings,

@@ -1,11 +1,14 @@
-/** Errors that nobody catches: the model's are logged, and sconce's end the process. */
+/** Uncaught errors: an error of model code is logged, an error of sconce ends the process. */
 import { SconceError } from "../errors.ts";
 import { log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import { exitProcess } from "../processes/exit.ts";
 import { authorLine } from "./author-line.ts";
 
-/** A promise or a timer that the model's code forgets must not end the server. A fault of sconce leaves an unknown state, so the process ends. */
+/**
+ * Keeps the server alive after a rejected promise or failed timer in the model's code. A fault in sconce leaves an
+ * unknown state, so the process ends.
+ */
 export function surviveStrayErrors(): void {
   const handle = (what: string) => (error: unknown) => {
     if (isOwnFault(error)) {
@@ -19,12 +22,13 @@ export function surviveStrayErrors(): void {
   process.on("uncaughtException", handle("Uncaught exception"));
 }
 
-/** A line of a stack in a file of this program, or of its executable. */
+/** A stack frame in a file of this program or its executable. */
 const ownFrame = /^ +at (?:.* \()?\/[^():]+\.[cm]?[jt]sx?:\d+/m;
 
 /**
- * Whether sconce's code alone threw an error. A SconceError has an expected cause, such as a broken picture whose promise the model's code forgets. An
- * error without frames comes from the system, for example from a `fetch` that the model's code forgets.
+ * Whether sconce's own code threw the error. A SconceError has an expected cause, such as a broken image in a promise
+ * that model code never awaits. An error without frames comes from the system, for example from a `fetch` that model
+ * code never awaits.
  */
 export function isOwnFault(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof SconceError || authorLine(error) !== undefined) return false;

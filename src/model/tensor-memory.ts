@@ -1,7 +1,7 @@
-/** One memory as an array of each dtype, so that tensors are copied into it without an object made for each. */
+/** One ArrayBuffer with a view for each dtype, so that copying a tensor allocates no object. */
 import type { DType, TensorData } from "./tensor.ts";
 
-/** Any element may begin where 8 divides. */
+/** Every dtype may start at a multiple of 8 bytes. */
 export const ALIGNMENT = 8;
 
 export type TensorMemory = Record<DType, TensorData> & {
@@ -11,12 +11,12 @@ export type TensorMemory = Record<DType, TensorData> & {
   readonly doubles: Float64Array;
 };
 
-/** @param bytes at least; a whole number of 8 bytes is made of it */
+/** @param bytes minimum size, rounded up to a multiple of 8 */
 export function tensorMemory(bytes: number): TensorMemory {
   return memoryOver(new ArrayBuffer(aligned(bytes)));
 }
 
-/** @param buffer of a whole number of 8 bytes */
+/** @param buffer with a size that is a multiple of 8 bytes */
 export function memoryOver(buffer: ArrayBuffer): TensorMemory {
   const [uint8, uint16, float64] = [new Uint8Array(buffer), new Uint16Array(buffer), new Float64Array(buffer)];
   return {
@@ -37,12 +37,12 @@ export function memoryOver(buffer: ArrayBuffer): TensorMemory {
   };
 }
 
-/** The next place where a tensor may begin. */
+/** Rounds up to the next valid start of a tensor. */
 export function aligned(bytes: number): number {
   return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 }
 
-/** Copies elements. Both arrays are of one dtype, which the type system does not see of a pair. */
+/** Copies elements. Both arrays must have the same dtype, which TypeScript cannot check for a pair. */
 export function setAt(to: TensorData, from: TensorData, at: number): void {
   if (to instanceof BigInt64Array) {
     if (from instanceof BigInt64Array) to.set(from, at);
@@ -51,7 +51,7 @@ export function setAt(to: TensorData, from: TensorData, at: number): void {
   }
 }
 
-/** The memory of the elements. */
+/** The elements' bytes, without a copy. */
 export function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

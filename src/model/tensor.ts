@@ -1,7 +1,7 @@
-/** Tensors as plain typed arrays with a dtype and a shape, and the declarations of a model's tensors. */
+/** Tensors as plain typed arrays with dtype and shape, and declarations of a model's tensors. */
 import { SconceError } from "../errors.ts";
 
-/** The typed array that holds the elements of each dtype; float16 and bfloat16 hold their bits, bool holds 0 and 1. */
+/** Typed array for each dtype. float16 and bfloat16 arrays hold raw bits, bool arrays hold 0 and 1. */
 export const arrayTypes = {
   float32: Float32Array,
   float64: Float64Array,
@@ -16,7 +16,7 @@ export const arrayTypes = {
 } as const;
 
 export type DType = keyof typeof arrayTypes;
-/** Over any buffer, which `InstanceType` of a constructor would narrow to `ArrayBuffer`. */
+/** Arrays over any buffer. `InstanceType` of a constructor would narrow the buffer to `ArrayBuffer`. */
 interface Arrays {
   float32: Float32Array;
   float64: Float64Array;
@@ -39,7 +39,9 @@ export interface Tensor<D extends DType = DType> {
   readonly data: ArrayOf<D>;
 }
 
-/** A dimension whose size may differ from item to item and is filled up with `value` to the longest of a batch. */
+/**
+ * A dimension whose size may differ between items. Shorter items are padded with `value` to the longest of the batch.
+ */
 export interface PaddedDim {
   readonly name: string;
   readonly value: number;
@@ -48,16 +50,16 @@ export interface PaddedDim {
 /** A fixed size, the name of a free size (items of one batch share it), or a padded size. */
 export type Dim = number | string | PaddedDim;
 
-/** How one tensor of one item is declared; there is no batch dimension. */
+/** Declaration of a tensor of one item, without the batch dimension. */
 export interface TensorSpec<D extends DType = DType> {
   readonly dtype: D;
   readonly dims: readonly Dim[];
 }
 
-/** Named tensor declarations, in the order in which the weights take or give them where they have no names. */
+/** Named tensor declarations. The order matters for weights whose tensors have no names. */
 export type TensorSpecs = Readonly<Record<string, TensorSpec>>;
 
-/** The tensors of one item, by name, as the declarations `S` ask for. */
+/** Tensors of one item, by name, with the dtypes of `S`. */
 export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor<S[K]["dtype"]> };
 
 type Declare<D extends DType> = (...dims: readonly Dim[]) => TensorSpec<D>;
@@ -77,12 +79,12 @@ export const int64: Declare<"int64"> = declare("int64");
 export const uint8: Declare<"uint8"> = declare("uint8");
 export const bool: Declare<"bool"> = declare("bool");
 
-/** A dimension that is filled up with `value` to the longest item of a batch, e.g. `int64(pad("tokens", 0))`. */
+/** A dimension padded with `value` to the longest item of a batch, e.g. `int64(pad("tokens", 0))`. */
 export function pad(name: string, value: number): PaddedDim {
   return { name, value };
 }
 
-/** The dtype a typed array stands for on its own; 16-bit floats and bool share their array with another dtype. */
+/** Default dtype of a typed array. 16-bit floats and bool share their array type with another dtype. */
 type DTypeOf<A> = A extends Float32Array
   ? "float32"
   : A extends Float64Array
@@ -110,12 +112,11 @@ const dtypesOfArrays = new Map<unknown, DType>([
 ]);
 
 /**
- * One tensor of one item.
- *
+ * Creates a tensor of one item.
  * @param data elements in row-major order
- * @param shape sizes without a batch dimension; their product is `data.length`
- * @param dtype needed only where the array leaves it open: `Uint16Array` (float16 or bfloat16 bits) and `Uint8Array` as bool
- * @throws SconceError `tensor_invalid` when sizes and data do not fit
+ * @param shape sizes without the batch dimension; their product is `data.length`
+ * @param dtype only for ambiguous arrays: `Uint16Array` (float16 or bfloat16 bits), and `Uint8Array` as bool
+ * @throws SconceError `tensor_invalid` when shape and data do not match
  */
 export function tensor<A extends TensorData>(data: A, shape: readonly number[]): Tensor<DTypeOf<A>>;
 export function tensor<D extends DType>(data: ArrayOf<D>, shape: readonly number[], dtype: D): Tensor<D>;
@@ -147,23 +148,23 @@ export function tensor(data: TensorData, shape: readonly number[], dtype?: DType
   return { dtype: inferred, shape, data };
 }
 
-/** Whether a dimension can have this size. */
+/** Whether a number is a valid size of a dimension. */
 export function isSize(size: number): boolean {
   return Number.isInteger(size) && size >= 0;
 }
 
-/** How many elements a tensor of this shape has. */
+/** Number of elements of this shape. */
 export function countOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** The shape that a declaration fixes; undefined where a size is free. */
+/** The shape if all declared sizes are fixed; undefined where a size is free. */
 export function fixedShape(dims: readonly Dim[]): number[] | undefined {
   const sizes = dims.filter((dim) => typeof dim === "number");
   return sizes.length < dims.length ? undefined : sizes;
 }
 
-/** A declaration or tensor as an author would write it: `float32(3, height, width)`. */
+/** A declaration or tensor in the author's notation: `float32(3, height, width)`. */
 export function describeTensor(dtype: DType, dims: readonly Dim[]): string {
   return `${dtype}(${dims.map((dim) => (typeof dim === "object" ? `pad ${dim.name}` : dim)).join(", ")})`;
 }

@@ -1,16 +1,19 @@
-/** What to say where a value fits no option of a union: zod itself says no more than "Invalid input". */
+/** Better messages for union mismatches: zod only says "Invalid input". */
 import { withoutLengths } from "./length-issues.ts";
 import type * as z from "./z.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** Issues in which each of a union is those of its nearest option, or one that lists what all options take. */
+/** Replaces each union issue by the issues of the closest option, or by a list of the expected types. */
 export function withoutUnions(issues: readonly Issue[]): readonly Issue[] {
   return new Unions().without(issues);
 }
 
 class Unions {
-  /** By issue: zod has one of them in several options, at each level of a value in a recursive union, so that there are as many ways to it as 2 to the power of these. */
+  /**
+   * Cache by issue. In a recursive union, zod puts one issue into several options at each level, so the number of paths
+   * grows exponentially.
+   */
   readonly #made = new Map<Issue, readonly Issue[]>();
 
   without(issues: readonly Issue[]): readonly Issue[] {
@@ -24,7 +27,7 @@ class Unions {
   #nearest(issue: Issue): readonly Issue[] {
     if (issue.code !== "invalid_union" || issue.errors.length === 0) return [issue];
     const options = issue.errors.map((option) => this.without(option));
-    // An option of another kind than the value is no near one, however few its issues.
+    // An option for another type is never the closest, however few issues it has.
     const near = options.filter((option) => !option.every(isOfKind));
     const best = near.toSorted((a, b) => a.length - b.length)[0];
     if (best === undefined) return [{ ...issue, errors: [], message: alternatives(options.flat()) }];
@@ -32,7 +35,7 @@ class Unions {
   }
 }
 
-/** Whether an issue says that the value as a whole is of another kind; what options of a union are told as is such an issue too. */
+/** Whether the issue rejects the type of the whole value. A literal mismatch and a nested union count too. */
 function isOfKind({ code, path }: Issue): boolean {
   return path.length === 0 && (code === "invalid_type" || code === "invalid_value" || code === "invalid_union");
 }

@@ -1,16 +1,19 @@
-/** How a client's URL is named in messages and logs: without what may be secret, and short. */
+/** Short names of client URLs for messages and logs, without secrets. */
 
 const maxLength = 100;
 const maxDataLength = 40;
 
-/** Origin and path, cut to about 100 characters; never credentials, query or fragment. Of a data URI only its beginning. */
+/**
+ * Origin and path, cut to about 100 characters, without credentials, query or fragment. A data URI is cut to its
+ * beginning.
+ */
 export function urlLabel(url: URL): string {
   if (url.protocol === "data:") return dataLabel(url.href);
   if (url.host === "") return url.protocol;
   return cut(`${url.protocol}//${url.host}${url.pathname}`, maxLength);
 }
 
-/** The media type of a data URI and the first characters of its content. */
+/** Media type of a data URI, and the first characters of its content. */
 export function dataLabel(uri: string): string {
   return cut(uri.slice(0, maxDataLength + 1), maxDataLength);
 }

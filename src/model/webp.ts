@@ -1,13 +1,16 @@
-/** Animated WebP, which `Bun.Image` does not decode: its first frame as a WebP file of its own. Format: RFC 9649. */
+/**
+ * Extracts the first frame of an animated WebP as a still file, since `Bun.Image` cannot decode animations. Format: RFC
+ * 9649.
+ */
 
 const fileHeader = 12;
 const chunkHeader = 8;
-/** Position, size and duration of a frame, before its own chunks. */
+/** Size of the frame header (position, size, duration) before the frame's chunks. */
 const frameHeader = 16;
 const animationFlag = 0x02;
 const alphaFlag = 0x10;
 
-/** The first frame of an animated WebP; any other bytes as they are. */
+/** The first frame of an animated WebP; other bytes are returned unchanged. */
 export function firstFrame(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const isAnimated = hasTag(file, 0, "RIFF") && hasTag(file, 8, "WEBP") && hasTag(file, 12, "VP8X");
@@ -26,7 +29,7 @@ function still(frame: Buffer): Uint8Array {
   extended.write("VP8X", 0, "latin1");
   extended.writeUInt32LE(10, 4);
   extended[chunkHeader] = hasTag(images, 0, "ALPH") ? alphaFlag : 0;
-  // Width and height less one, three bytes each, stand alike in both headers.
+  // Both headers store width - 1 and height - 1 in three bytes each.
   frame.copy(extended, chunkHeader + 4, 6, 12);
   const header = Buffer.alloc(fileHeader);
   header.write("RIFF", 0, "latin1");

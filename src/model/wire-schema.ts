@@ -1,16 +1,15 @@
-/** The JSON Schema (2020-12) of what crosses the wire for a zod schema. */
+/** The JSON Schema (2020-12) of a zod schema's wire side. */
 import { messageOf, SconceError } from "../errors.ts";
 import type { JsonSchema } from "../json-schema.ts";
 import * as z from "./z.ts";
 
-/** Of a field that goes out as something else than it comes in: how each is described. */
+/** Descriptions of fields whose input and output differ on the wire. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
 
 /**
- * The wire side of `schema`, which for a codec is what it decodes from and encodes to.
- *
+ * JSON Schema of the wire side: for a codec, the type that it decodes from and encodes to.
  * @param field the declared field: `input`, `output` or `demo.output`
- * @throws SconceError `model_invalid` when the schema has no JSON side or would drop unknown fields silently
+ * @throws SconceError `model_invalid` when the schema has no JSON side or drops unknown fields silently
  */
 export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   const dropping: string[] = [];
@@ -21,7 +20,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
       unrepresentable,
       override: ({ zodSchema, jsonSchema, path }) => {
         const descriptions = field === "input" ? undefined : wireDescriptions.get(zodSchema);
-        // The author may have written another.
+        // Keeps an author's own description.
         if (descriptions && jsonSchema.description === descriptions.input) jsonSchema.description = descriptions.output;
         const { def } = zodSchema._zod;
         if (def.type === "object" && !("catchall" in def && def.catchall)) dropping.push(pathName(field, path));
@@ -33,7 +32,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   try {
     json = describe("throw");
   } catch (error) {
-    // Now to the end, for the fields.
+    // A second pass without throwing collects all faulty fields.
     describe("any");
     if (without.length === 0) without.push(`${field}: cannot be described as JSON (${messageOf(error)})`);
   }
@@ -48,7 +47,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   return rest;
 }
 
-/** Types of zod that have no JSON side, and what to write instead. */
+/** zod types without a JSON side, and a fix for each. */
 const noJson: ReadonlyMap<string, string> = new Map([
   [
     "date",
@@ -64,7 +63,7 @@ const noJson: ReadonlyMap<string, string> = new Map([
   ["promise", "JSON has no promises; write what it resolves to"],
 ]);
 
-/** `input.meta.crop` for the path of a nested schema in its JSON Schema (`properties`, `meta`, `properties`, `crop`). */
+/** Field name such as `input.meta.crop` for a path in a JSON Schema (`properties`, `meta`, `properties`, `crop`). */
 function pathName(field: string, path: readonly (string | number)[]): string {
   const names: (string | number)[] = [field];
   for (let i = 0; i + 1 < path.length; i++) if (path[i] === "properties") names.push(path[++i] ?? "");

@@ -1,15 +1,18 @@
-/** Large files of an output leave marks in its wire value: text is made of their bytes a part at a time, where the value becomes text. */
+/**
+ * Large files of an output become placeholders in the wire value. Their base64 is written in parts when the value is
+ * serialized.
+ */
 import type { ModelFile } from "./file.ts";
 
-/** Smaller ones are made text at once: a fraction of a millisecond. */
+/** Smaller files are encoded at once, in a fraction of a millisecond. */
 const MIN_BYTES = 256 * 1024;
-/** Made text at a time; 3 divides it, as base64 has 4 characters for 3 bytes. */
+/** Bytes encoded at a time; a multiple of 3, since base64 encodes 3 bytes as 4 characters. */
 const PART_BYTES = 192 * 1024;
 
-/** By their marks, while a value is made that may have such. */
+/** Withheld files by placeholder, during a call of `withholding`. */
 let withheld: Map<string, Uint8Array> | undefined;
 
-/** Makes a wire value, with marks for the bytes of large files. */
+/** Runs `make` and collects large files, which it replaces by placeholders. */
 export function withholding<T>(make: () => T): { readonly made: T; readonly files: ReadonlyMap<string, Uint8Array> } {
   const files = new Map<string, Uint8Array>();
   withheld = files;
@@ -20,7 +23,7 @@ export function withholding<T>(make: () => T): { readonly made: T; readonly file
   }
 }
 
-/** The data URI of a file, or of its mark. */
+/** Data URI of a file, with a placeholder for a large file's bytes. */
 export function wireUri(file: ModelFile): string {
   return file.dataUri((bytes) => {
     if (withheld === undefined || bytes.length < MIN_BYTES) return bytes.toBase64();
@@ -31,7 +34,7 @@ export function wireUri(file: ModelFile): string {
   });
 }
 
-/** The same texts with the base64 of files in the places of their marks, each part made when it is asked for. */
+/** Replaces the placeholders by the files' base64, part by part on demand. */
 export function* withFiles(texts: Iterable<string>, files: ReadonlyMap<string, Uint8Array>): Generator<string> {
   if (files.size === 0) return yield* texts;
   const marks = new RegExp(`(${[...files.keys()].join("|")})`);

@@ -1,3 +1,3 @@
-/** zod as model files see it: `z.object` refuses unknown fields at every depth; `z.looseObject` is the way to allow them. */
+/** zod for model files: `z.object` refuses unknown fields at every depth; `z.looseObject` allows them. */
 export * from "zod";
 export { strictObject as object } from "zod";

@@ -1,4 +1,4 @@
-/** The only place that loads the addon, and its types: what native/addon.cc exports. */
+/** Loads the native addon and declares its types. No other file loads it. */
 import { existsSync } from "node:fs";
 import { messageOf, SconceError } from "../errors.ts";
 import { loadLibtorch } from "../libraries/external-libtorch.ts";
@@ -11,7 +11,7 @@ import type { ProgramGuards } from "./program-guards.ts";
 
 declare const handle: unique symbol;
 
-/** A session as the addon names it: nothing that JS can look into. */
+/** An opaque session handle of the addon. */
 export interface Handle {
   readonly [handle]: true;
 }
@@ -22,10 +22,10 @@ export interface NativeSpec {
   dims: (number | string | PaddedDim)[];
 }
 
-/** What native/addon.cc exports. Every function throws or rejects with an Error that has a `code`. */
+/** Exports of native/addon.cc. Every function throws or rejects with an Error that has a `code`. */
 export interface Addon {
   readonly torchVersion: string;
-  /** The names of the dtypes; a dtype's place is its code. */
+  /** Names of the dtypes; the index of a name is the dtype's code. */
   readonly dtypes: readonly string[];
   open(options: {
     path: string;
@@ -42,65 +42,68 @@ export interface Addon {
     pack: boolean;
   }): Promise<Handle>;
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
-  /** Stacks and pads a batch into new arrays, as `run` does into memory of its own. */
+  /** Stacks and pads a batch into new arrays. `run` does the same into its session's memory. */
   stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
   call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
   loadOperators(path: string): void;
-  /** A new file that lies in memory alone (Linux); the caller closes its descriptor. */
+  /** Creates a file in memory (Linux). The caller closes the returned file descriptor. */
   createMemoryFile(): number;
   processorNeeds(path: string): string;
   compiledDevice(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
-  /** Whether a run of its weights, which were opened for several instances, may write what the next one reads. */
+  /**
+   * Whether a run may modify state that the next run reads. Only known for weights that were opened for several
+   * instances.
+   */
   keepsState(session: Handle): boolean;
-  /** The most rows of a batch that its weights take; Infinity where they do not say. */
+  /** Largest batch that the weights accept, in rows; Infinity when the weights state no limit. */
   mostRows(session: Handle): number;
-  /** How many of its layers were packed. */
+  /** Number of layers with packed weights. */
   packedLayers(session: Handle): number;
-  /** Settles the promises of whatever has ended, which else waits for the event loop to turn. */
+  /** Settles the promises of finished work now, without waiting for the event loop. */
   settle(): void;
   close(session: Handle): Promise<void>;
   closeAll(): void;
   cudaDeviceCount(): number;
 }
 
-/** The tensors of all items, one after the other: each lies in `packed` or is the next of `data`. */
+/** The tensors of all items in order. Each is either in `packed` or the next array of `data`. */
 export interface NativeBatch {
-  /** Of each tensor: its dtype's code, its rank, where it begins in `packed` (or -1), its count of elements, its sizes. */
+  /** For each tensor: dtype code, rank, offset in `packed` (or -1), number of elements, sizes. */
   readonly meta: Float64Array;
   readonly packed: Uint8Array;
   readonly data: readonly TensorData[];
 }
 
-/** A typed array for each declared tensor, then the shapes of those that have named sizes. */
+/** A typed array for each declared tensor, then the shape of each tensor with named sizes. */
 export type NativeTensors = (TensorData | number[])[];
 
-/** Which addon is loaded, and what is to be done where that fails. */
+/** Location of the addon, and the fix to suggest if loading fails. */
 export interface NativeLocation {
   readonly path: string;
   readonly fix: string;
-  /** In an executable, from which others are compiled: the libtorch that the addon is for, and what both were unpacked from. */
+  /** Only in an executable that compiles other executables: the libtorch build of the addon, and the pack with both. */
   readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
 }
 
-/** A compiled executable has the addon elsewhere, and says so here before it is loaded. */
+/** Overrides the addon's location. Compiled executables call this before the addon is loaded. */
 export function setNativeLocation(elsewhere: NativeLocation): void {
   location = elsewhere;
 }
 
-/** As it was set or found; undefined before. */
+/** The location that was set or found; undefined before. */
 export function nativeLocation(): NativeLocation | undefined {
   return location;
 }
 
-/** Loads the addon and libtorch at the first call; throws `native_unavailable` with the way to mend it. */
+/** Loads the addon and libtorch on the first call; throws `native_unavailable` with a fix. */
 export function loadNative(): Addon {
   location ??= locate();
   loaded ??= load(location);
   return loaded;
 }
 
-/** For an addon that does not do what its types say. */
+/** The error for an addon that does not match its types. */
 export function otherVersion(): SconceError {
   return new SconceError(
     "native_unavailable",
@@ -132,7 +135,7 @@ function load({ path, fix }: NativeLocation): Addon {
   }
   const addon = module.exports;
   if (!isAddon(addon)) throw otherVersion();
-  // No thread may be inside libtorch while the process takes its libraries down.
+  // No thread may run inside libtorch while the process unloads its libraries.
   process.once("exit", () => addon.closeAll());
   return addon;
 }

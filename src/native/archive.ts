@@ -1,4 +1,4 @@
-/** The entries of an archive that PyTorch wrote: a zip file whose large entries are not compressed. */
+/** Reads entries of a PyTorch archive: a zip file whose large entries are uncompressed. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { directoryPlace, END_BYTES, entriesOf, HEADER_BYTES, headerSize, type ZipEntry } from "../zip.ts";
 
@@ -11,7 +11,7 @@ export class Archive {
     this.#entries = entries;
   }
 
-  /** @returns undefined for what is no zip file, or is cut off */
+  /** @returns undefined when the file is not a zip file, or is truncated */
   static open(path: string): Archive | undefined {
     const entries = reading(path, readEntries);
     return entries && new Archive(path, entries);
@@ -22,7 +22,7 @@ export class Archive {
     return this.#named(pattern) !== undefined;
   }
 
-  /** The first entry whose name matches, as text; undefined where there is none, it is compressed, or cut off. */
+  /** Text of the first entry whose name matches; undefined when there is none, or it is compressed or truncated. */
   text(pattern: RegExp): string | undefined {
     const entry = this.#named(pattern);
     if (!entry?.isStored) return undefined;
@@ -39,14 +39,14 @@ export class Archive {
 
 type Read = (from: number, length: number) => Buffer;
 
-/** @returns undefined where the file has not got what it says that it has */
+/** @returns undefined when the file is truncated or unreadable */
 function reading<T>(path: string, task: (read: Read, size: number) => T): T | undefined {
   try {
     const file = openSync(path, "r");
     try {
       const { size } = fstatSync(file);
       const read: Read = (from, length) => {
-        // Compared first: what a file says of itself may be more than there is memory.
+        // Checked before allocating: a hostile file may state a size larger than the memory.
         if (from + length > size) throw new Error("the file is cut off");
         const part = Buffer.alloc(length);
         readSync(file, part, 0, length, from);

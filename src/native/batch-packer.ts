@@ -1,13 +1,15 @@
-/** The tensors of a batch as a few flat arrays: a call with many objects costs far more than the copies that this makes. */
+/**
+ * Packs the tensors of a batch into a few flat arrays. Passing many objects to the addon costs far more than copying.
+ */
 import { SconceError } from "../errors.ts";
 import { arrayTypes, type DType, type Tensor, type TensorData } from "../model/tensor.ts";
 import { aligned, setAt, type TensorMemory, tensorMemory } from "../model/tensor-memory.ts";
 import type { NativeBatch } from "./addon.ts";
 
-/** Below this a copy costs less than handing an array over. */
+/** Up to this size, copying is cheaper than passing an array. */
 const SMALL_BYTES = 4096;
 
-/** Keeps its memory, as most batches need the same space. */
+/** Reuses its memory, since most batches have similar sizes. */
 export class BatchPacker {
   readonly #codes: ReadonlyMap<string, number>;
   readonly #names: readonly string[];
@@ -15,7 +17,7 @@ export class BatchPacker {
   #memory: TensorMemory = tensorMemory(2 ** 14);
 
   /**
-   * @param dtypes their names; a dtype's place is its code
+   * @param dtypes names of the dtypes; the index of a name is the dtype's code
    * @param names of the tensors of an item
    */
   constructor(dtypes: readonly string[], names: readonly string[]) {
@@ -24,8 +26,8 @@ export class BatchPacker {
   }
 
   /**
-   * What it gives is for the addon at once: the next call writes over it.
-   * @throws SconceError `tensor_invalid` when an item has more or fewer tensors than there are names; the addon checks the rest
+   * The result is valid until the next call, which overwrites it.
+   * @throws SconceError `tensor_invalid` when an item has the wrong number of tensors; the addon checks all else
    */
   pack(batch: readonly (readonly Tensor[])[]): NativeBatch {
     const data: TensorData[] = [];
@@ -53,7 +55,7 @@ export class BatchPacker {
     return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
   }
 
-  /** @returns where the next tensor may begin */
+  /** @returns the offset of the next tensor */
   #append(dtype: DType, elements: TensorData, at: number): number {
     const end = at + aligned(elements.byteLength);
     if (end > this.#memory.bytes.length) this.#growMemory(end);
@@ -74,12 +76,12 @@ export class BatchPacker {
   }
 }
 
-/** One without elements may have lost its memory, which the addon tells of. */
+/** An empty array may have lost its buffer by a transfer. The addon reports that. */
 function isSmall({ length, byteLength }: TensorData): boolean {
   return length > 0 && byteLength <= SMALL_BYTES;
 }
 
-/** What is not is left to the addon, whose error names it. */
+/** Arrays of the wrong type are passed on, and the addon reports them. */
 function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
 }

@@ -1,4 +1,4 @@
-/** Sessions of the native addon: weights on a device, run with batches of items. */
+/** Sessions of the native addon: weights on a device that run batches of items. */
 import { basename } from "node:path";
 import { type ErrorCode, messageOf, SconceError } from "../errors.ts";
 import type { CallArgument, CallResult } from "../model/session.ts";
@@ -13,34 +13,39 @@ import { describeFile } from "./weights-kind.ts";
 export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
 
 export interface SessionOptions {
-  /** The file of the weights, also one inside this executable; what it is gets told by its content, whatever its name. */
+  /** Path of the weights, which may be inside this executable. The addon detects the format by content. */
   readonly path: string;
   /** `cpu`, `cuda` or `cuda:N`. */
   readonly device: string;
-  /** How many cores one forward pass may take. */
+  /** CPU cores for one forward pass. */
   readonly threads: number;
   /**
-   * What batches take and give, by name, of one item; the order of the names is the order of the tensors in a batch. Then a TorchScript
-   * module's constants are folded in, and every method but `forward` is dropped. Without inputs the session is for `call` alone.
+   * Tensors of one item, by name. The order of names is the order of tensors in a batch. With inputs, a TorchScript
+   * module is frozen, and loses all methods except `forward`. Without inputs, the session only supports `call`.
    */
   readonly inputs?: TensorSpecs;
   readonly outputs?: TensorSpecs;
-  /** How many sessions will share these weights and run side by side (default 1); AOTInductor must know beforehand. */
+  /**
+   * Number of sessions that will share these weights and run in parallel (default 1). AOTInductor needs it in advance.
+   */
   readonly instances?: number;
-  /** An open session whose weights this one uses, with a thread of its own; `path` is not read then. */
+  /** Shares the weights of this open session, but runs on another thread. `path` is then not read. */
   readonly share?: NativeSession;
-  /** Memory that batches needed is kept for the next ones, and given back once none needed half as much for so many milliseconds (default 10,000). */
+  /**
+   * Milliseconds to keep unused batch memory (default 10,000): after no batch has needed half of it for this long, it
+   * is freed.
+   */
   readonly keepMs?: number;
   /**
-   * Whether layers of a TorchScript module or an exported program may get their weights as the processor reads them (default true): outputs then
-   * differ from PyTorch's as those of another processor do, by the rounding of sums.
+   * Whether layers of a TorchScript module or exported program may repack their weights for the processor (default
+   * true). Outputs then differ from PyTorch's by rounding of sums, as between two processors.
    */
   readonly pack?: boolean | undefined;
 }
 
 const KEEP_MS = 10_000;
 
-/** Loaded weights with a native thread of their own, on which they are loaded, run and freed. */
+/** Weights with their own native thread, which loads, runs and frees them. */
 export class NativeSession {
   readonly #addon: Addon;
   readonly #handle: Handle;
@@ -60,12 +65,12 @@ export class NativeSession {
     this.#outputs = new TensorPlan(outputs);
   }
 
-  /** As `openSession`. */
+  /** See `openSession`. */
   static async open(options: SessionOptions): Promise<NativeSession> {
     const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
     const addon = loadNative();
-    return told(async () => {
-      // Kept until the weights are loaded; shared ones are not read again.
+    return withCodedErrors(async () => {
+      // Stays open until the weights are loaded. Shared weights are not read again.
       await using file = await openNativeFile(share === undefined ? path : "", addon);
       const program = share === undefined ? readProgram(file.path) : undefined;
       const opening = addon.open({
@@ -92,52 +97,56 @@ export class NativeSession {
   }
 
   /**
-   * Runs items together: `batch[i][j]` is tensor `j` of item `i`. Gives one tensor for each declared output, of shape
-   * [batch.length, ...]. The data is copied before this returns: its buffers may be rewritten or transferred at once.
-   * Several batches may be under way; they run in the order of the calls.
-   *
-   * Rejects with `tensor_invalid` (an item does not fit the declaration), `weights_invalid` (the results do not), `run_failed`,
-   * `out_of_memory`, or `session_closed`.
+   * Runs a batch: `batch[i][j]` is tensor `j` of item `i`. Returns one tensor per declared output, of shape
+   * [batch.length, ...]. The input data is copied before this returns, so callers may reuse or transfer the buffers.
+   * Several calls may be pending; they run in order.
+   * Rejects with `tensor_invalid` (an item does not match the declaration), `weights_invalid` (the results do not),
+   * `run_failed`, `out_of_memory`, or `session_closed`.
    */
   run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
-    return told(async () => {
+    return withCodedErrors(async () => {
       const packed = this.#packer.pack(batch);
       return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
     });
   }
 
   /**
-   * Runs a method of a TorchScript module (of one that takes batches: `forward`), or `forward` of an AOTInductor package; in order with
-   * batches. What is given is copied before this returns.
-   *
-   * Rejects with `tensor_invalid` (the method does not take the arguments), `run_failed` (it threw, or there is no such method),
-   * `weights_invalid` (what it gives has no form in JavaScript), `out_of_memory`, or `session_closed`.
+   * Runs a method of a TorchScript module (only `forward` if the session takes batches), or `forward` of an AOTInductor
+   * package, in order with the batches. Arguments are copied before this returns.
+   * Rejects with `tensor_invalid` (wrong arguments), `run_failed` (the method threw or does not exist),
+   * `weights_invalid` (the result has no JavaScript form), `out_of_memory`, or `session_closed`.
    */
   call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
-    return told(async () => this.#addon.call(this.#handle, method, args));
+    return withCodedErrors(async () => this.#addon.call(this.#handle, method, args));
   }
 
   /**
-   * Settles at once the promises of what has ended, in this session and all others. Without it that happens when the event loop turns,
-   * which it does not while many sockets are read.
+   * Settles the promises of finished work now, in all sessions. Otherwise they wait for the event loop, which is slow
+   * to turn while many sockets are read.
    */
   settle(): void {
     this.#addon.settle();
   }
 
-  /** Of one opened for several `instances`: whether a run may write what the next one reads, so that another must not share the weights. */
+  /**
+   * Whether a run may modify state that the next run reads, so that sessions must not share the weights. Only known
+   * with `instances` above 1.
+   */
   get keepsState(): boolean {
     return this.#addon.keepsState(this.#handle);
   }
 
-  /** Opens one more on the same weights, with as many threads; undefined where they are for one, or keep a state. */
+  /**
+   * A function that opens another session on the same weights with as many threads; undefined if `instances` is 1 or
+   * the weights keep state.
+   */
   get another(): (() => Promise<NativeSession>) | undefined {
     const { instances = 1 } = this.#options;
     if (instances === 1 || this.keepsState) return undefined;
     return () => NativeSession.open({ ...this.#options, threads: this.#threads, share: this });
   }
 
-  /** How many layers have their weights as the processor reads them. */
+  /** Number of layers with packed weights. */
   get packedLayers(): number {
     return this.#addon.packedLayers(this.#handle);
   }
@@ -149,10 +158,10 @@ export class NativeSession {
   /** Takes effect between two batches. */
   setThreads(threads: number): Promise<void> {
     this.#threads = threads;
-    return told(async () => this.#addon.setThreads(this.#handle, threads));
+    return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));
   }
 
-  /** Rejects the batches that have not begun, lets the running one end, frees the weights. May be called again. */
+  /** Rejects pending batches, lets the running one finish, then frees the weights. May be called again. */
   dispose(): Promise<void> {
     this.#closed ??= this.#addon.close(this.#handle);
     return this.#closed;
@@ -160,17 +169,17 @@ export class NativeSession {
 }
 
 /**
- * Loads weights on a thread of their own. Rejects with `weights_invalid` (the file is not weights, or takes or gives other names
- * than declared), `device_unavailable`, `out_of_memory` or `native_unavailable`.
+ * Loads weights on a new thread. Rejects with `weights_invalid` (the file is not weights, or its names differ from the
+ * declaration), `device_unavailable`, `out_of_memory` or `native_unavailable`.
  */
 export function openSession(options: SessionOptions): Promise<NativeSession> {
   return NativeSession.open(options);
 }
 
 /**
- * Makes the stacking of batches for declared inputs.
- * @returns a function from the tensors of each item, in the order of the names, to one tensor for each name, padded and in memory of its
- *   own. It throws SconceError `tensor_invalid` (an item does not fit the declaration) or `out_of_memory`.
+ * Creates a function that stacks batches of the declared inputs.
+ * @returns a function from the tensors of each item, in the order of the names, to one padded tensor per name in new
+ * memory. It throws SconceError `tensor_invalid` (an item does not match the declaration) or `out_of_memory`.
  */
 export function batchStacker(inputs: TensorSpecs): (batch: readonly (readonly Tensor[])[]) => Record<string, Tensor> {
   const addon = loadNative();
@@ -187,11 +196,12 @@ export function batchStacker(inputs: TensorSpecs): (batch: readonly (readonly Te
   };
 }
 
-/** Digests of the libraries of operators that this process has loaded. */
+/** Digests of the operator libraries that this process has loaded. */
 const operators = new Set<string>();
 
 /**
- * Loads a library that registers operators with libtorch, before weights that call them; one of the same bytes is loaded once.
+ * Loads a library that registers operators with libtorch; call it before loading weights that use them. Libraries with
+ * equal bytes are loaded once.
  * @throws SconceError `weights_invalid`
  */
 export async function loadOperators(path: string): Promise<void> {
@@ -214,8 +224,9 @@ export async function loadOperators(path: string): Promise<void> {
 }
 
 /**
- * The kind of processor and its features (in the words of GCC's -m flags) that the weights' code was compiled for, as they say
- * themselves: "x86_64 avx2 fma"; undefined for TorchScript, which runs anywhere. A session on a processor without them is refused.
+ * Processor that compiled weights need, from their metadata: architecture and features as GCC's -m flags, e.g. "x86_64
+ * avx2 fma". Undefined for TorchScript, which runs anywhere. A session on a processor without these features is
+ * refused.
  * @throws SconceError `weights_invalid`
  */
 export function processorNeeds(path: string): string | undefined {
@@ -229,8 +240,8 @@ export function processorNeeds(path: string): string | undefined {
 }
 
 /**
- * The kind of device that the weights' code was compiled for, `cpu` or `cuda`; undefined for weights that run on any, and for a file that
- * cannot be read: whoever opens it says why.
+ * Device kind that the weights were compiled for, `cpu` or `cuda`. Undefined for weights that run on any device, and
+ * for an unreadable file: opening it reports the error.
  */
 export async function compiledDevice(path: string): Promise<string | undefined> {
   const addon = loadNative();
@@ -242,18 +253,18 @@ export async function compiledDevice(path: string): Promise<string | undefined> 
   }
 }
 
-/** How many CUDA devices this libtorch can use; loads its CUDA library where there is one. */
+/** Number of CUDA devices that this libtorch can use. Loads its CUDA library if there is one. */
 export function cudaDeviceCount(): number {
   return loadNative().cudaDeviceCount();
 }
 
-/** The version of libtorch that the addon was built against. */
+/** Version of libtorch that the addon was built against. */
 export function torchVersion(): string {
   return loadNative().torchVersion;
 }
 
-/** Does what the addon may reject. */
-async function told<T>(task: () => Promise<T>): Promise<T> {
+/** Runs a task and converts the addon's errors. */
+async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
   try {
     return await task();
   } catch (error) {
@@ -261,7 +272,7 @@ async function told<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The addon's errors carry one of our codes; they become the one error class of sconce. */
+/** Converts an error of the addon, which carries a `code`, to a SconceError. */
 function coded(error: unknown): SconceError {
   if (error instanceof SconceError) return error;
   const code = error instanceof Error && "code" in error ? error.code : undefined;

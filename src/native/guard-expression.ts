@@ -1,6 +1,9 @@
-/** Reads a guard of an exported program: a Python expression over the sizes of the inputs, as PyTorch prints it. */
+/**
+ * Translates a guard of an exported program to TorchScript. A guard is a Python expression over input sizes, as PyTorch
+ * prints it.
+ */
 
-/** Writes what a guard reads of an input, as TorchScript. `undefined` for an input that the program lacks. */
+/** Returns the TorchScript text for an input; undefined when the program has no such input. */
 export type InputText = (path: readonly string[]) => string | undefined;
 
 const token =
@@ -11,7 +14,7 @@ interface Token {
   readonly text: string;
 }
 
-/** Functions of one or more numbers, by the name that PyTorch prints. */
+/** Functions of numbers, by the name that PyTorch prints. */
 const functions: Readonly<Record<string, string>> = {
   "math.trunc": "_ops_aten.Int",
   "math.floor": "_ops_aten.floor",
@@ -27,12 +30,12 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Larger exponents do not occur in sizes. */
+/** Sizes never have larger exponents. */
 const MAX_EXPONENT = 4;
 
 /**
- * @returns the guard as an expression of TorchScript
- * @throws Error for a guard that this reader does not understand
+ * @returns the guard as a TorchScript expression
+ * @throws Error for an unsupported guard
  */
 export function guardExpression(code: string, inputText: InputText): string {
   const reader = new Reader(tokens(code), inputText);
@@ -97,7 +100,7 @@ class Reader {
     return this.#accept(["-"]) ? `(-${this.#unary()})` : this.#power();
   }
 
-  /** TorchScript's power of whole numbers is a float, so the product is written out. */
+  /** TorchScript's integer power returns a float, so the power is written as a product. */
   #power(): string {
     const base = this.#operand();
     if (!this.#accept(["**"])) return base;

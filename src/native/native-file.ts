@@ -1,4 +1,4 @@
-/** Files as native code can open them: those inside a compiled executable are known to Bun alone. */
+/** Paths that native code can open. Only Bun can read the files inside a compiled executable. */
 import { closeSync, writeSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,11 +9,11 @@ export interface NativeFile extends AsyncDisposable {
   readonly path: string;
 }
 
-/** Where Bun shows the files that lie inside the executable. */
+/** Bun's virtual path prefix for files inside the executable. */
 const insidePrefix = "/$bunfs/";
 const chunkBytes = 8 * 1024 * 1024;
 
-/** A path that native code can open until this is disposed of. On Linux nothing is written to the disk. */
+/** A path that native code can open until this is disposed. On Linux nothing is written to disk. */
 export async function openNativeFile(path: string, addon: Pick<Addon, "createMemoryFile">): Promise<NativeFile> {
   if (!path.startsWith(insidePrefix)) return { path, async [Symbol.asyncDispose]() {} };
   return process.platform === "linux" ? inMemory(path, addon.createMemoryFile()) : inTemporaryFile(path);
@@ -28,7 +28,7 @@ async function inMemory(path: string, descriptor: number): Promise<NativeFile> {
   };
   try {
     const inside = Bun.file(path);
-    // In parts, so that the whole is not in memory twice.
+    // Copied in chunks, so that memory never holds the file twice.
     for (let begin = 0; begin < inside.size; begin += chunkBytes) {
       const bytes = await inside.slice(begin, begin + chunkBytes).bytes();
       for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);

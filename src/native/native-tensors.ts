@@ -1,4 +1,4 @@
-/** Declared tensors in the addon's terms, and what it gives of them as tensors. */
+/** Conversion between declared tensors and the addon's arrays. */
 import type { DType, Tensor, TensorSpecs } from "../model/tensor.ts";
 import { type Addon, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
 
@@ -10,7 +10,7 @@ export function nativeSpecs({ dtypes }: Pick<Addon, "dtypes">, specs: TensorSpec
   }));
 }
 
-/** What the addon need not say of declared tensors: their dtypes, and their sizes where all of those are fixed. */
+/** Restores dtypes and fixed sizes, which the addon does not return for declared tensors. */
 export class TensorPlan {
   readonly #plans: readonly { readonly dtype: DType; readonly sizes: readonly number[] | undefined }[];
 
@@ -21,7 +21,7 @@ export class TensorPlan {
     });
   }
 
-  /** One tensor for each declared one, with the items as first dimension. */
+  /** One tensor per declared output, with the items as first dimension. */
   tensors(rows: number, given: NativeTensors): Tensor[] {
     let next = this.#plans.length;
     return this.#plans.map(({ dtype, sizes }, i) => {

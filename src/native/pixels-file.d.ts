@@ -1,4 +1,4 @@
-/** The file of the addon for pictures, which in a compiled executable lies inside it. */
+/** Path of the image addon; in a compiled executable the file is inside it. */
 declare module "#pixels" {
   const path: string;
   export default path;

@@ -1,32 +1,35 @@
-/** The only place that loads the small addon: from pictures to tensors, and from pixels to what `Bun.Image` encodes, on other threads. It needs no libtorch. */
+/**
+ * Loads the image addon, which runs on other threads without libtorch. It turns pictures into tensors, and raw pixels
+ * into files for `Bun.Image`. No other file loads it.
+ */
 /// <reference path="./pixels-file.d.ts" />
 
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
 import { messageOf, SconceError } from "../errors.ts";
 
-/** The places are the filters' codes in native/pixels/resample.h. */
+/** The indices are the filter codes in native/pixels/resample.h. */
 export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
 
 export interface Target {
   readonly isJpeg: boolean;
-  /** Of a JPEG: one of another size is not decoded. */
+  /** Expected size of a JPEG; a JPEG of another size is not decoded. */
   readonly sourceWidth: number;
   readonly sourceHeight: number;
   readonly scaledWidth: number;
   readonly scaledHeight: number;
-  /** Of `filters`. */
+  /** Index in `filters`. */
   readonly filter: number;
   readonly width: number;
   readonly height: number;
-  /** Where the scaled picture's top left corner lies in the target. */
+  /** Position of the scaled picture's top left corner in the target. */
   readonly x: number;
   readonly y: number;
   readonly channels: number;
   readonly isBgr: boolean;
   readonly isPlanar: boolean;
   readonly background: readonly number[];
-  /** One a channel, for floats; else empty. */
+  /** One per channel for a float result, else empty. */
   readonly mean: readonly number[];
   readonly std: readonly number[];
 }
@@ -36,21 +39,22 @@ export interface Bitmap {
   readonly height: number;
   readonly channels: number;
   readonly isPlanar: boolean;
-  /** Lays it over white. */
+  /** Blends the pixels over white. */
   readonly isOpaque: boolean;
 }
 
-/** What native/pixels/addon.cc exports. */
+/** Exports of native/pixels/addon.cc. */
 interface PixelsAddon {
   /**
-   * Scales and lays out a picture.
-   * @param file a JPEG, which is copied before this returns; or what `Bun.Image` wrote as a PNG of level 0, which is written over
+   * Decodes, scales and arranges a picture.
+   * @param file a JPEG, which is copied before this returns; or an uncompressed PNG of `Bun.Image`, which is
+   * overwritten
    * @param result has `width * height * channels` values
-   * @returns false where it is a JPEG that is not decoded here
+   * @returns false for a JPEG that this decoder does not support
    */
   toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<boolean>;
   /**
-   * Makes a file that `Bun.Image` reads of raw pixels, which are copied before this returns.
+   * Wraps raw pixels in a file that `Bun.Image` reads. The pixels are copied before this returns.
    * @param file has `bitmapBytes` bytes
    */
   toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
@@ -67,7 +71,7 @@ export function pixelsAddon(): Promise<PixelsAddon> {
 }
 
 let loaded: Promise<PixelsAddon> | undefined;
-/** Where Bun shows the files that lie inside an executable: to itself alone. */
+/** Bun's virtual path prefix for files inside an executable. Only Bun can read them. */
 const insidePrefix = "/$bunfs/";
 
 async function load(): Promise<PixelsAddon> {
@@ -85,7 +89,7 @@ async function load(): Promise<PixelsAddon> {
   throw new SconceError("native_unavailable", "the native addon for pictures is of another version of sconce");
 }
 
-/** From a file that lies in memory alone: where an executable runs there may be none that can be written. */
+/** Loads from a memory file, because the machine may have no writable folder. */
 function loadFromMemory(module: { exports: unknown }, bytes: Uint8Array): void {
   const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
   const descriptor = system.symbols.memfd_create(Buffer.from("pixels\0"), 0);

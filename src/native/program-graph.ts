@@ -1,4 +1,7 @@
-/** Writes the graph of an exported program as a TorchScript method, one line a node. The schema is torch/_export/serde/schema.py. */
+/**
+ * Translates the graph of an exported program to a TorchScript method, one line per node. The schema is
+ * torch/_export/serde/schema.py.
+ */
 import { z } from "zod";
 import { dimension, type GuardSource, type ProgramGuards, programGuards, rangeConstraints } from "./program-guards.ts";
 import { float, integer, libtorchDType, libtorchMemoryFormat, truth, whole } from "./program-literals.ts";
@@ -21,12 +24,12 @@ const nodes = z.array(
     outputs: z.array(argument),
   }),
 );
-/** The body of a `with` statement. */
+/** Graph of the body of a `with` statement. */
 const innerGraph = z.looseObject({
   graph: z.looseObject({ inputs: z.array(argument), outputs: z.array(argument), nodes }),
 });
 
-/** The fields of a program that the method needs. */
+/** Fields of a program that the translation needs. */
 export const programSchema = z.looseObject({
   graph_module: z.looseObject({
     graph: z.looseObject({
@@ -38,7 +41,7 @@ export const programSchema = z.looseObject({
     module_call_graph: z.array(z.looseObject({ signature: z.looseObject({ out_spec: z.string() }).nullish() })),
   }),
   range_constraints: rangeConstraints,
-  /** Older releases have none. */
+  /** Older releases write no guards. */
   guards_code: z.array(z.string()).default([]),
   schema_version: z.looseObject({ major: z.literal(8) }),
 });
@@ -47,16 +50,16 @@ type Node = z.infer<typeof nodes>[number];
 
 export interface ProgramText {
   readonly source: string;
-  /** The names of `self.w0` and on. */
+  /** Names of the weights `self.w0`, `self.w1` and so on. */
   readonly weights: readonly string[];
-  /** The operators that `source` calls as `_op0` and on: `aten::add.Tensor`. */
+  /** Operators that `source` calls as `_op0`, `_op1` and so on, e.g. `aten::add.Tensor`. */
   readonly operators: readonly string[];
   readonly guards: ProgramGuards;
 }
 
 type ExportedProgram = z.infer<typeof programSchema>;
 
-/** @throws Error that names what has no form in TorchScript */
+/** @throws Error naming the unsupported part of the program */
 export function programText(program: ExportedProgram): ProgramText {
   const { graph, signature, module_call_graph: calls } = program.graph_module;
   const values = new Values();
@@ -76,7 +79,7 @@ export function programText(program: ExportedProgram): ProgramText {
   const guards = programGuards(guardsOf(program));
   const { inputs } = guards;
   if (inputs.length === 0) throw new Error("it takes no tensors");
-  // The program names the device of its export; its tensors are made on the device of its inputs.
+  // The program contains the export's device. Its new tensors are created on the inputs' device instead.
   const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph.nodes)];
   const outputs = graph.outputs.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
   lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
@@ -85,7 +88,7 @@ export function programText(program: ExportedProgram): ProgramText {
   return { source, weights, operators: values.operators, guards };
 }
 
-/** The part of a program that decides which inputs it takes. */
+/** Extracts the parts of a program that restrict its inputs. */
 export function guardsOf({
   graph_module: { graph, signature },
   range_constraints: ranges,
@@ -119,10 +122,10 @@ function weightOf(spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown
 
 const DEVICE = "_device";
 
-/** Compares the dtype of a tensor with the traced one. Only an input can have another, and guards check those. */
+/** An assertion on a tensor's dtype. Only inputs can differ from the traced dtype, and the guards check inputs. */
 const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
-/** Size operators that TorchScript knows by another name. */
+/** Size operators with another name in TorchScript. */
 const renamed: Readonly<Record<string, string>> = {
   "aten::sym_size.int": "aten::size.int",
   "aten::sym_stride.int": "aten::stride.int",
@@ -141,7 +144,7 @@ const symbol = z.union([
 const symbols = z.array(symbol);
 const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
 
-/** The text that stands for each value of the graph. */
+/** Maps values of the graph to their TorchScript text. */
 class Values {
   readonly operators: string[] = [];
   #texts = new Map<string, string>();
@@ -199,7 +202,7 @@ class Values {
     return lines;
   }
 
-  /** The inner graph has names of its own; its arguments are the only values that it reads. */
+  /** An inner graph is a separate scope: it only reads its arguments. */
   #inner(arg: Node["inputs"][number]["arg"] | undefined, target: string, given: readonly string[]) {
     const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
@@ -296,27 +299,30 @@ class Values {
   }
 }
 
-/** Gradients are never wanted here, and a cast that is off casts nothing. */
+/** Wrapped graphs without effect here: gradients are always off, and disabled autocast casts nothing. */
 function isInlined({ target, inputs }: Node): boolean {
   if (target === "torch.ops.higher_order.wrap_with_set_grad_enabled") return true;
   return target === "torch.ops.higher_order.wrap_with_autocast" && inputs[2]?.arg.as_bool === false;
 }
 
-/** The names of the tensors where a node gives a list. */
+/** Names of the tensors in a list output. */
 function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   const [first] = outputs;
   if (first?.as_tensors === undefined || outputs.length > 1) return undefined;
   return names.parse(first.as_tensors).map(({ name }) => name);
 }
 
-/** The names of all values that a node gives. */
+/** Names of all output values of a node. */
 function outputNames({ target, outputs }: Pick<Node, "target" | "outputs">): string[] {
   return listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
 }
 
 const KEYWORD = 2;
 const STRIDED = 7;
-/** The name of a tensor, or of a number computed from sizes. Numbers computed from tensors have another type in TorchScript. */
+/**
+ * Name of a tensor, or of a number computed from sizes. Numbers computed from tensors have another TorchScript type and
+ * are refused.
+ */
 function outputName(output: Record<string, unknown>, target: string): string {
   const [kind = "", value] = Object.entries(output)[0] ?? [];
   const isOfSizes = /^(_operator|math)\.|\bsym_/.test(target);
@@ -329,7 +335,10 @@ const treeSchema = z.looseObject({ context: z.unknown(), children_spec: z.array(
 const specSchema = z.tuple([z.number(), treeSchema]);
 const leafSchema = z.looseObject({ children_spec: z.array(z.never()) });
 
-/** One tensor, a dict where the program gives one, else a tuple of all its tensors. What is None is no output. */
+/**
+ * Return value of the method: a single tensor, a dict if the program returns one, else a tuple. None outputs are
+ * dropped.
+ */
 function returned(outputs: readonly (string | undefined)[], spec: string | undefined): string {
   const { context, children_spec: children = [] } = specSchema.safeParse(JSON.parse(spec ?? "0")).data?.[1] ?? {};
   const keys =

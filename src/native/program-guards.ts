@@ -1,4 +1,7 @@
-/** The guards of an exported program: the sizes of inputs for which its graph holds, as a TorchScript function. */
+/**
+ * Translates the guards of an exported program (the input sizes for which its graph is valid) to a TorchScript
+ * function.
+ */
 import { z } from "zod";
 import { guardExpression } from "./guard-expression.ts";
 import { linearSize } from "./symbolic-size.ts";
@@ -13,11 +16,11 @@ export const rangeConstraints = z.record(z.string(), z.looseObject({ min_val: bo
 export const guardedInput = z.object({
   name: z.string(),
   sizes: z.array(dimension),
-  /** The only element type that the program takes, in libtorch's numbers. */
+  /** Required dtype, as libtorch's number. */
   dtype: z.number().optional(),
 });
 
-/** The part of a program that its guards are made of. */
+/** Parts of a program that its guards come from. */
 export const guardSource = z.object({
   inputs: z.array(guardedInput),
   ranges: rangeConstraints,
@@ -26,17 +29,18 @@ export const guardSource = z.object({
 export type GuardSource = z.infer<typeof guardSource>;
 
 export interface ProgramGuards {
-  /** `guards(self, ...) -> str`: the message of the first guard that does not hold, or an empty text. */
+  /** `guards(self, ...) -> str`: returns the message of the first failed guard, or "". */
   readonly source: string;
-  /** The names of the inputs, in the order of the arguments. */
+  /** Names of the inputs in argument order. */
   readonly inputs: readonly string[];
-  /** The most rows of a batch; Infinity where the program sets no limit. */
+  /** Largest batch in rows; Infinity when the program sets no limit. */
   readonly mostRows: number;
 }
 
 /**
- * Follows `ExportedProgram.module()` of PyTorch: fixed sizes, equal sizes, ranges, then the conditions that tracing recorded.
- * @throws Error that names a guard that sconce does not understand
+ * Follows PyTorch's `ExportedProgram.module()`: fixed sizes, equal sizes, ranges, then the conditions recorded by
+ * tracing.
+ * @throws Error naming an unsupported guard
  */
 export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGuards {
   const conditions: Condition[] = [];
@@ -68,7 +72,7 @@ export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGua
       const { min_val: min, max_val: max } = ranges[symbol] ?? {};
       const least = min == null ? 0 : factor * Number(min) + offset;
       const most = max == null ? Number.POSITIVE_INFINITY : factor * Number(max) + offset;
-      // Tracing assumes sizes of at least 2; PyTorch does not check for them.
+      // Tracing assumes sizes of at least 2, but PyTorch does not check that.
       if (least > 2) conditions.push({ holds: `${text} >= ${least}`, message: `${where} must be at least ${least}` });
       if (Number.isSafeInteger(most))
         conditions.push({ holds: `${text} <= ${most}`, message: `${where} must be at most ${most}` });
@@ -92,7 +96,7 @@ interface Condition {
   readonly message: string;
 }
 
-/** Sizes that are multiples of one symbol that no input has as its size: `2 * s` and `3 * s`. */
+/** Checks sizes that are multiples of the same symbol, e.g. `2 * s` and `3 * s`, when no input has the size `s`. */
 function multiples(
   sizes: readonly { symbol: string; factor: number; offset: number; text: string; where: string }[],
 ): Condition[] {
@@ -114,11 +118,11 @@ function condition(guard: string, names: readonly string[]): Condition {
   }
 }
 
-/** The argument that a path through the inputs of the Python call leads to. */
+/** The function argument for a path into the inputs of the Python call. */
 function inputText(path: readonly string[], names: readonly string[]): string | undefined {
   const [first, second] = path;
   const isFlat = first === "flat_args" && path.length === 2;
-  // PyTorch names its placeholders so.
+  // PyTorch's naming of placeholders.
   const name = path.join("_").replaceAll(/[^A-Za-z0-9]/g, "_");
   const same = (each: string) => each === name || each.toLowerCase() === name.toLowerCase();
   const place = isFlat ? Number(second) : names.findIndex(same);

@@ -1,4 +1,7 @@
-/** Training mode in an exported program: layers that compute something else after `eval()`. */
+/**
+ * Detects programs exported in training mode: their dropout, batch normalization and similar layers behave differently
+ * after `eval()`.
+ */
 import { z } from "zod";
 
 const argument = z.record(z.string(), z.unknown());
@@ -13,7 +16,7 @@ const programSchema = z.looseObject({
     signature: z.looseObject({ output_specs: z.array(z.unknown()) }),
   }),
 });
-/** A branch, or the body of a `with`. */
+/** Graph of a branch, or of the body of a `with`. */
 const innerSchema = z.looseObject({ graph: z.looseObject({ graph: graphSchema }) });
 
 type Node = z.infer<typeof nodes>[number];
@@ -21,7 +24,7 @@ type Arguments = ReadonlyMap<string, Record<string, unknown>>;
 
 /**
  * @param program the parsed model.json of an exported program
- * @returns a message with the layers in training mode and the Python that mends them; undefined for no such layer and an unknown schema
+ * @returns a message with the affected layers and a Python fix; undefined when there are none, or the schema is unknown
  */
 export function trainingMistake(program: unknown): string | undefined {
   const { data } = programSchema.safeParse(program);
@@ -34,8 +37,8 @@ export function trainingMistake(program: unknown): string | undefined {
 }
 
 /**
- * Kernels of a package have the names of the operators in them.
- * @param source the C++ of an AOTInductor package
+ * Detects training mode in an AOTInductor package, whose kernels are named after operators.
+ * @param source the C++ code of the package
  */
 export function trainingMistakeOfPackage(source: string): string | undefined {
   const kernels = source.match(/\b(?:cpp|triton)_\w*fused_\w+/g)?.join(" ") ?? "";
@@ -52,7 +55,7 @@ function mistakeOf(layers: readonly string[]): string {
 const BATCH_NORM = "batch normalization";
 const DROPOUT = "dropout";
 
-/** Operators of Inductor's kernels that only training mode has. */
+/** Names in Inductor's kernels that occur only in training mode. */
 const compiledLayers = [
   ["native_dropout", DROPOUT],
   ["_native_batch_norm_legit_functional", BATCH_NORM],
@@ -69,7 +72,10 @@ function layersIn(graph: readonly Node[]): string[] {
   });
 }
 
-/** Told by arguments, as many operators share them. A norm without running statistics computes the same after `eval()`. */
+/**
+ * Identifies a layer by its arguments, which many operators share. A norm without running statistics computes the same
+ * after `eval()`.
+ */
 function layerOf(target: string, args: Arguments): string | undefined {
   const isTrue = (name: string) => args.get(name)?.as_bool === true;
   const isPositive = (name: string) => Number(args.get(name)?.as_float ?? args.get(name)?.as_int ?? 0) > 0;
@@ -83,7 +89,7 @@ function layerOf(target: string, args: Arguments): string | undefined {
   return undefined;
 }
 
-/** Whether a run changes the running statistics of a batch normalization. */
+/** Whether an output updates the running statistics of a batch normalization. */
 function isStatistic(output: unknown): boolean {
   const name = mutationSchema.safeParse(output).data?.buffer_mutation.buffer_name;
   return name !== undefined && /(^|\.)(running_mean|running_var|num_batches_tracked)$/.test(name);

@@ -1,4 +1,7 @@
-/** Reads an exported program (`torch.export.save`) for the addon: its graph as a TorchScript method, its guards, the places of its weights. */
+/**
+ * Reads an exported program (`torch.export.save`) for the addon: the graph as a TorchScript method, the guards, and the
+ * positions of its weights.
+ */
 import { basename } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../errors.ts";
@@ -8,10 +11,10 @@ import { type GuardSource, guardSource, type ProgramGuards, programGuards } from
 import { libtorchDType, parseExactly } from "./program-literals.ts";
 import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
 
-/** Where one weight lies in the archive, and what of the record it is. */
+/** Position of a weight in the archive, and its view of the record. */
 export interface ProgramWeight {
   readonly record: string;
-  /** As libtorch counts its dtypes. */
+  /** libtorch's number. */
   readonly dtype: number;
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
@@ -23,7 +26,7 @@ export interface Program extends Omit<ProgramText, "weights"> {
 }
 
 export const programFile = /^[^/]+\/models\/model\.json$/;
-/** The C++ in an AOTInductor package. */
+/** C++ code in an AOTInductor package. */
 export const packageSource = /\.wrapper\.cpp$/;
 
 const known = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
@@ -56,8 +59,9 @@ function refuse(path: string, mistake: string | undefined): void {
 }
 
 /**
- * @returns undefined for what is no exported program
- * @throws SconceError `weights_invalid` for one in training mode, compiled or not, and for one that only AOTInductor can run, and why
+ * @returns undefined when the file is not an exported program
+ * @throws SconceError `weights_invalid` for a program or package in training mode, and for a program that only
+ * AOTInductor can run, with the reason
  */
 export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);
@@ -90,25 +94,25 @@ function explained<T>(path: string, read: () => T): T {
   }
 }
 
-/** The name under which a compiled package keeps the guards of its program. */
+/** Metadata key of the guards in a compiled package. */
 export const GUARDS_KEY = "sconce_guards";
 
 /**
- * The guards of a package that sconce compiled; other packages do not carry them.
- * @throws SconceError `weights_invalid` for a guard that sconce does not understand
+ * Guards of a package that sconce compiled; other packages have none.
+ * @throws SconceError `weights_invalid` for an unsupported guard
  */
 export function readGuards(path: string): ProgramGuards | undefined {
   const text = Archive.open(path)?.text(/_metadata\.json$/);
-  const kept = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
-  if (kept === undefined) return undefined;
-  return explained(path, () => programGuards(guardSource.parse(parseExactly(kept))));
+  const guards = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
+  if (guards === undefined) return undefined;
+  return explained(path, () => programGuards(guardSource.parse(parseExactly(guards))));
 }
 
 const metadata = z.looseObject({ [GUARDS_KEY]: z.string() });
 
 /**
- * The guards of an exported program, for the package that is compiled from it.
- * @throws SconceError `weights_invalid` for a guard that sconce does not understand
+ * Guards of an exported program, for compiling it into a package.
+ * @throws SconceError `weights_invalid` for an unsupported guard
  */
 export function guardSourceOf(path: string): GuardSource {
   const json = Archive.open(path)?.text(programFile) ?? "";
@@ -119,7 +123,7 @@ export function guardSourceOf(path: string): GuardSource {
   });
 }
 
-/** The tensors of one folder that are stored as bytes, by name. */
+/** Tensors of a folder in the archive that are stored as raw bytes, by name. */
 function payloads(archive: Archive, folder: string): [string, ProgramWeight][] {
   const text = archive.text(new RegExp(`/data/${folder}/model_${folder}_config\\.json$`));
   const { success, data } = payloadSchema.safeParse(JSON.parse(text ?? "{}"));

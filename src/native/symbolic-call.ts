@@ -1,4 +1,4 @@
-/** Arithmetic of sizes in an exported program, as TorchScript. */
+/** Translates size arithmetic of an exported program to TorchScript. */
 
 const infix: Readonly<Record<string, string>> = {
   "_operator.add": "+",
@@ -27,7 +27,7 @@ const functions: Readonly<Record<string, string>> = {
   "math.ceil": "_ops_aten.ceil",
 };
 
-/** @returns undefined for a target that is no arithmetic of sizes */
+/** @returns undefined when the target is not size arithmetic */
 export function symbolicCall(target: string, operands: readonly string[]): string | undefined {
   const [first = "", second = "", third = ""] = operands;
   const sign = infix[target];
@@ -41,7 +41,7 @@ export function symbolicCall(target: string, operands: readonly string[]): strin
     case "torch.sym_ite":
       return `${second} if ${first} else ${third}`;
     case "_operator.pow":
-      // TorchScript's power of whole numbers is a float, so only small powers are written out.
+      // TorchScript's integer power returns a float, so only small powers are supported, as products.
       return /^[1-4]$/.test(second) ? Array(Number(second)).fill(first).join(" * ") : undefined;
     default:
       return undefined;

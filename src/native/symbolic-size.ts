@@ -1,4 +1,4 @@
-/** Reads a size of an exported program: a SymPy expression, as `sympy.srepr` writes it. */
+/** Parses a size of an exported program: a SymPy expression as printed by `sympy.srepr`. */
 
 export interface LinearSize {
   readonly symbol: string;
@@ -8,7 +8,7 @@ export interface LinearSize {
 
 const token = /\s*(?:Symbol\('(\w+)'[^)]*\)|Integer\((-?\d+)\)|(Add|Mul)\(|([,)]))/y;
 
-/** @returns `factor * symbol + offset`; undefined for any other form */
+/** @returns `factor * symbol + offset`; undefined for any other expression */
 export function linearSize(expression: string): LinearSize | undefined {
   token.lastIndex = 0;
   const value = operand(expression);

@@ -1,7 +1,7 @@
-/** What a file is that was taken for weights and is none, told by its first bytes, with the line of Python that makes weights of it. */
+/** Recognizes files that are often mistaken for weights, by their first and last bytes, and suggests a fix. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** An archive of PyTorch begins with its pickle, uncompressed: enough of it to see what was pickled. It ends with the names of its files. */
+/** Bytes read at each end. A PyTorch archive starts with its uncompressed pickle and ends with its list of files. */
 const END_BYTES = 256 * 1024;
 
 const exporting = `torch.export.save(torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), PATH)`;
@@ -41,7 +41,7 @@ const kinds: readonly Kind[] = [
     matches: begins("\x89HDF"),
   },
   {
-    // A message of protocol buffers: the version of the format, then what wrote it.
+    // A protobuf message: the format version, then the producer.
     what: "an ONNX model",
     fix: `export from PyTorch instead: ${exporting}`,
     matches: (head) =>
@@ -65,7 +65,7 @@ const kinds: readonly Kind[] = [
   { what: "a Python pickle", fix: `in Python: ${exporting}`, matches: isPickle },
 ];
 
-/** @returns what the file is, and what to do; undefined for weights, and for what nobody brings by mistake */
+/** @returns the file's kind and a fix; undefined for weights and for unknown files */
 export function describeFile(path: string): string | undefined {
   const ends = endsOf(path);
   if (ends === undefined || ends.includes("constants.pkl") || ends.includes("data/aotinductor/")) return undefined;
@@ -73,17 +73,20 @@ export function describeFile(path: string): string | undefined {
   return kind && `it is ${kind.what}; ${typeof kind.fix === "string" ? kind.fix : kind.fix(ends)}`;
 }
 
-/** A key of a pickled dict whose value is an OrderedDict, or a dict with a tensor. Pickle memoizes each with `q` or \\x94. */
+/**
+ * A key of a pickled dict whose value is an OrderedDict, or a dict with a tensor. Pickle marks memoized values with `q`
+ * or \\x94.
+ */
 const dictEntry =
   /X[\s\S]{4}([\w.-]+)(?:q[\s\S]|\x94)(?:ccollections\nOrderedDict|\}(?:q[\s\S]|\x94)\(?X[\s\S]{4}[\w.-]+(?:q[\s\S]|\x94)ctorch)/;
 
-/** `["model"]` where training saved the state dict as an entry of a dict; a state dict itself has no dict as a value. */
+/** `["model"]` if training saved the state dict under a key of another dict. A state dict never contains dicts. */
 function entryOf(head: Buffer): string {
   const [, key] = dictEntry.exec(head.toString("latin1")) ?? [];
   return key === undefined ? "" : `["${key}"]`;
 }
 
-/** Alone, as releases before 1.6 wrote it, or as the first entry of an archive. */
+/** A bare pickle (PyTorch before 1.6), or a pickle as the first entry of an archive. */
 function isPickle(head: Buffer): boolean {
   return (
     (head[0] === 0x80 && (head[1] ?? 0xff) <= 5) ||
@@ -91,7 +94,7 @@ function isPickle(head: Buffer): boolean {
   );
 }
 
-/** The first bytes, and the last. */
+/** First and last bytes of the file. */
 function endsOf(path: string): Buffer | undefined {
   try {
     const file = openSync(path, "r");

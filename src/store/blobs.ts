@@ -1,23 +1,23 @@
-/** Files named by the digest of their content. A blob is complete from the moment it has its name. */
+/** Blobs: files named by the SHA-256 of their content. A blob gets its name only when it is complete. */
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isNoFile, SconceError } from "../errors.ts";
 import { isDigest } from "./reference.ts";
 
-/** The content of a blob as manifests name it; `size` in bytes. */
+/** Reference to a blob, as manifests write it. `size` is in bytes. */
 export interface BlobRef {
   readonly digest: string;
   readonly size: number;
 }
 
-/** A blob that is ready for the store: in it already, or in a file that only has to be renamed. */
+/** A blob that is already in the store, or in a staged file that only needs a rename. */
 export interface StagedBlob extends BlobRef {
   readonly stagedPath?: string;
 }
 
 export interface CopyOptions {
-  /** Told after every chunk how many bytes are done. */
+  /** Called after every chunk. */
   onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -41,23 +41,24 @@ export class Blobs {
     return join(this.folder, digest.slice("sha256:".length));
   }
 
-  /** Whether the blob is there with its size. Synchronous, so that it can be asked while the store is locked. */
+  /**
+   * Whether the store has the blob with this size. Synchronous, so that callers can use it while they hold the store's
+   * lock.
+   */
   has(blob: BlobRef): boolean {
     return statSync(this.path(blob.digest), { throwIfNoEntry: false })?.size === blob.size;
   }
 
-  /** Whether there is no such blob at all. */
   lacks({ digest }: BlobRef): boolean {
     return !existsSync(this.path(digest));
   }
 
   /**
-   * Gets a file or bytes ready: hashes it and, unless the store has it already, makes a durable copy in `folder`. Until `place`
-   * the copy belongs to its build, so that no other process can take it for garbage.
-   *
-   * @param folder of the build, on the store's file system
-   * @param options.reuse false copies what the store has, too
-   * @throws SconceError `model_invalid` when the path is no file; the signal's reason when it is aborted
+   * Prepares a file or bytes for the store: hashes them and, unless the store has the blob, writes a durable copy to
+   * `folder`. Until `place`, the copy belongs to one build, so no other process removes it as garbage.
+   * @param folder the build's workspace, on the store's file system
+   * @param options.reuse false copies a blob even if the store has it
+   * @throws SconceError `model_invalid` when the path is not a file; the signal's reason when it is aborted
    */
   async stage(
     source: string | Uint8Array,
@@ -68,7 +69,7 @@ export class Blobs {
     await using input = await open(source, "r");
     const found = await input.stat();
     if (!found.isFile()) throw new SconceError("model_invalid", `${source} can't be read: it is not a file`);
-    // Weights often stay the same from build to build: reading them is cheaper than writing them once more.
+    // Weights often stay the same between builds. Reading them is cheaper than writing them again.
     if (options.reuse && this.#hasAnyOfSize(found.size)) {
       const known = await hashFile(input, undefined, { signal: options.signal });
       if (await this.isIntact(known, { signal: options.signal })) {
@@ -76,23 +77,21 @@ export class Blobs {
         return known;
       }
     }
-    // Awaited, or the input would be closed before it is read.
+    // Without `await`, the input would be closed before it is read.
     return await stageFile(folder, (output) => hashFile(input, output, options));
   }
 
-  /** Whether the blob is in the store, or staged. */
   isAtHand(blob: StagedBlob): boolean {
     return blob.stagedPath !== undefined || this.has(blob);
   }
 
-  /** Gives a staged blob its name in the store; the caller holds the store's lock. */
+  /** Renames a staged blob into the store. The caller holds the store's lock. */
   place(blob: StagedBlob): void {
     if (blob.stagedPath !== undefined) renameSync(blob.stagedPath, this.path(blob.digest));
   }
 
   /**
-   * The bytes of a small blob, checked against its digest.
-   *
+   * Reads a small blob and checks its digest.
    * @throws SconceError `store_corrupt`
    */
   async read(blob: BlobRef): Promise<Uint8Array> {
@@ -101,8 +100,7 @@ export class Blobs {
   }
 
   /**
-   * Checks that the blob is there with its size, without reading it.
-   *
+   * Checks that the blob exists and has its size, without reading it.
    * @throws SconceError `store_corrupt`
    */
   async check(blob: BlobRef): Promise<void> {
@@ -126,7 +124,7 @@ export class Blobs {
     if (found.digest !== blob.digest) throw wrongDigest(this.path(blob.digest));
   }
 
-  /** Whether the blob is there with its content. */
+  /** Whether the blob exists and its content has the right digest. */
   async isIntact(blob: BlobRef, options: CopyOptions = {}): Promise<boolean> {
     if (!this.has(blob)) return false;
     try {
@@ -138,14 +136,13 @@ export class Blobs {
     }
   }
 
-  /** The digests of all blobs. */
   all(): string[] {
     return readdirSync(this.folder)
       .map((name) => `sha256:${name}`)
       .filter(isDigest);
   }
 
-  /** Removes a blob and returns how many bytes it had. Processes that have it open keep it. */
+  /** Removes a blob and returns its size in bytes. Processes that have the file open can still read it. */
   remove(digest: string): number {
     const path = this.path(digest);
     const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
@@ -167,7 +164,7 @@ export class Blobs {
   }
 }
 
-/** Of a file that is not there, or not any more: another process may have removed it since it was looked for. */
+/** Error handler for a missing blob. Another process may have removed the file a moment ago. */
 function orMissing({ digest }: BlobRef): (error: unknown) => never {
   return (error) => {
     if (!isNoFile(error)) throw error;
@@ -184,12 +181,11 @@ async function stageFile(folder: string, fill: (output: FileHandle) => Promise<B
   return { ...blob, stagedPath };
 }
 
-/** `sha256:<hex>` of some bytes. */
 export function digestOf(bytes: Uint8Array): string {
   return `sha256:${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}`;
 }
 
-/** Hashes a file from its start to its end, and copies it on the way where there is an output. */
+/** Hashes a file from start to end, and copies it to `output` if there is one. */
 async function hashFile(input: FileHandle, output: FileHandle | undefined, options: CopyOptions): Promise<BlobRef> {
   const hasher = new Bun.CryptoHasher("sha256");
   const buffer = new Uint8Array(chunkBytes);
@@ -209,8 +205,7 @@ async function hashFile(input: FileHandle, output: FileHandle | undefined, optio
 }
 
 /**
- * The bytes of a file, checked against their digest.
- *
+ * Reads a file and checks its digest.
  * @throws SconceError `store_corrupt`
  */
 export async function readIntact({ path, digest }: { path: string; digest: string }): Promise<Uint8Array> {

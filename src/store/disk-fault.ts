@@ -1,4 +1,4 @@
-/** What a disk refuses, in words. */
+/** Messages for disk errors, by errno code. */
 import { statfsSync } from "node:fs";
 import { formatBytes } from "../bytes.ts";
 import { SconceError } from "../errors.ts";
@@ -14,17 +14,17 @@ export function isFull(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
 }
 
-/** Left free for what else is written there. */
+/** Bytes that a write must leave free for other programs. */
 const SPARE_BYTES = 16 * 1024 * 1024;
 
 /**
- * @param spareableBytes that could be removed before
- * @throws SconceError `store_unwritable` where so many bytes would fill the disk
+ * @param spareableBytes bytes that could be deleted first
+ * @throws SconceError `store_unwritable` when `bytes` would fill the disk
  */
 export function requireRoom(home: string, bytes: number, spareableBytes = 0): void {
   const { blocks, bavail, bsize } = statfsSync(home);
   const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
-  // A file system without blocks does not say how large it is.
+  // Some virtual file systems report zero blocks. Their size is unknown, so they pass.
   if (bytes <= freeBytes || blocks === 0) return;
   throw new SconceError(
     "store_unwritable",
@@ -32,7 +32,7 @@ export function requireRoom(home: string, bytes: number, spareableBytes = 0): vo
   );
 }
 
-/** Undefined where it was not the disk. */
+/** Undefined when the error does not come from the disk. */
 export function diskFault(error: unknown, home: string): SconceError | undefined {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const reason = reasons[code];

@@ -1,10 +1,9 @@
-/** Files that are replaced whole, and kept through a crash. */
+/** Atomic, durable replacement of files. */
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 
 /**
- * Replaces a file so that a reader sees the old content or the new, and a crash leaves one of the two.
- *
- * @param temp where the new content is written first; by default a name that only one process at a time may use
+ * Replaces a file atomically: readers and crashes see either the old or the new content.
+ * @param temp path of the temporary file; the default is safe only if one process writes at a time
  */
 export function replaceFile(path: string, content: string, temp = `${path}.new`): void {
   try {
@@ -17,7 +16,7 @@ export function replaceFile(path: string, content: string, temp = `${path}.new`)
   }
 }
 
-/** Makes a file's content, or a folder's entries, durable. */
+/** Flushes a file's content, or a folder's entries, to disk. */
 export function syncPath(path: string): void {
   const descriptor = openSync(path, "r");
   try {

@@ -1,4 +1,4 @@
-/** Which blobs are still needed. */
+/** Garbage collection: finds the blobs that are still referenced. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Blobs } from "./blobs.ts";
@@ -6,7 +6,7 @@ import type { IndexDescriptor } from "./index-file.ts";
 
 const childSchema = z.looseObject({ mediaType: z.string().optional(), digest: z.string() });
 
-/** Any manifest or index of OCI or Docker, since other tools may have put theirs into the same store. */
+/** Accepts any OCI or Docker manifest or index, since other tools may write to the same store. */
 const manifestSchema = z.looseObject({ config: childSchema.optional(), layers: z.array(childSchema).optional() });
 const indexSchema = z.looseObject({ manifests: z.array(childSchema).optional() });
 
@@ -14,8 +14,8 @@ const manifestType = /manifest/;
 const indexType = /index|manifest\.list/;
 
 /**
- * Every digest that can be reached from the descriptors, or undefined when a manifest on the way can't be read. Synchronous,
- * since it runs while the store is locked.
+ * All digests reachable from the descriptors; undefined when a manifest cannot be read. Synchronous, because the caller
+ * holds the store's lock.
  */
 export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescriptor[]): Set<string> | undefined {
   const found = new Set<string>();
@@ -28,7 +28,7 @@ export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescr
     if (!isIndex && !manifestType.test(mediaType)) continue;
     try {
       const content: unknown = JSON.parse(readFileSync(blobs.path(next.digest), "utf8"));
-      // What a document has beside that, a model's from a registry too, says nothing.
+      // Other fields of a manifest are ignored.
       if (isIndex) {
         for (const manifest of indexSchema.parse(content).manifests ?? []) open.push(manifest);
         continue;

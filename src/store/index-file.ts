@@ -1,4 +1,4 @@
-/** The store's index.json: which references there are and which manifests they stand for. */
+/** The store's index.json: maps references to manifests. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -14,7 +14,7 @@ const descriptorSchema = z.looseObject({
   annotations: z.record(z.string(), z.string()).optional(),
 });
 
-/** Loose, since other tools write this file too: what sconce doesn't know is kept as it is. */
+/** Loose, so that fields written by other tools are preserved. */
 const indexSchema = z.looseObject({
   schemaVersion: z.literal(2),
   manifests: z.array(descriptorSchema),
@@ -25,20 +25,20 @@ const maxCopies = 4;
 export type IndexDescriptor = z.infer<typeof descriptorSchema>;
 type IndexContent = z.infer<typeof indexSchema>;
 
-/** One line of the index that has a name. */
+/** An entry of the index whose name is a valid reference. */
 export interface IndexEntry {
   readonly repository: string;
   readonly tag: string;
-  /** Of the manifest. */
+  /** Digest of the manifest. */
   readonly digest: string;
-  /** Of the manifest, in bytes. */
+  /** Size of the manifest in bytes. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** `host/repository` of the registries that it came from or went to, the last first. */
+  /** Registry copies of the model, as `host/repository`, the most recent first. */
   readonly copies?: readonly string[];
 }
 
-/** index.json as it was read; changes are made on it and written back whole. */
+/** The content of index.json in memory. Changes are written back as a whole file. */
 export class IndexFile {
   readonly #home: string;
   readonly #content: IndexContent;
@@ -49,9 +49,8 @@ export class IndexFile {
   }
 
   /**
-   * Reads the index; a store that isn't there yet is empty. Needs no lock: the file is only ever replaced whole.
-   *
-   * @throws SconceError `store_corrupt` when it isn't an OCI index.
+   * Reads the index; a missing store counts as empty. Needs no lock, because the file is always replaced atomically.
+   * @throws SconceError `store_corrupt` when the file is not an OCI index
    */
   static read(home: string): IndexFile {
     const path = join(home, "index.json");
@@ -71,12 +70,12 @@ export class IndexFile {
     }
   }
 
-  /** Every manifest, named or not. */
+  /** All manifests, including unnamed ones. */
   get descriptors(): readonly IndexDescriptor[] {
     return this.#content.manifests;
   }
 
-  /** Every manifest with a name that is a reference, in the order of the file. */
+  /** All manifests whose name is a valid reference, in file order. */
   entries(): IndexEntry[] {
     return this.#content.manifests.flatMap((descriptor) => {
       const reference = referenceOf(descriptor);
@@ -92,7 +91,7 @@ export class IndexFile {
     });
   }
 
-  /** Lets the name stand for the manifest from now on, and for nothing else. */
+  /** Points the name at the manifest; an earlier entry of that name is removed. */
   set(entry: IndexEntry): void {
     this.delete(entry);
     this.#content.manifests.push({
@@ -115,7 +114,7 @@ export class IndexFile {
     });
   }
 
-  /** Replaces the file; the caller holds the store's lock. */
+  /** Writes the file. The caller holds the store's lock. */
   write(): void {
     replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`);
     syncPath(this.#home);
@@ -129,7 +128,7 @@ function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
     const reference = parseReference(name);
     return "tag" in reference ? reference : undefined;
   } catch {
-    // Another tool's name that could never be typed as a reference.
+    // Another tool wrote this name, and it is not a valid reference.
     return undefined;
   }
 }

@@ -1,10 +1,10 @@
-/** Where the model store is on this machine. */
+/** Default location of the model store. */
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
 /**
- * The folder of the model store: `$SCONCE_HOME`, else the user's data directory: on macOS
- * `~/Library/Application Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
+ * The store's folder: `$SCONCE_HOME`, else the user's data directory. On macOS that is `~/Library/Application
+ * Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
  */
 export function storeLocation(
   env: Readonly<Record<string, string | undefined>> = process.env,
@@ -12,7 +12,7 @@ export function storeLocation(
 ): string {
   if (env.SCONCE_HOME) return resolve(env.SCONCE_HOME);
   const home = env.HOME || homedir();
-  // The XDG specification has a relative path ignored.
+  // The XDG specification says to ignore relative paths.
   const xdg = env.XDG_DATA_HOME && isAbsolute(env.XDG_DATA_HOME) ? env.XDG_DATA_HOME : undefined;
   if (xdg) return join(xdg, "sconce");
   return platform === "darwin"

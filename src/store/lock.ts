@@ -1,21 +1,20 @@
 /**
- * A lock between processes that the kernel gives back when its owner dies, however it dies: SQLite's lock on an empty database.
- * Neither Bun nor Node offers flock, and a lock file with a process number in it outlives a kill.
+ * A lock between processes: SQLite's exclusive lock on an empty database. The kernel releases it when the owner dies,
+ * even by a kill. Bun and Node have no flock, and a lock file that holds a process id survives a kill.
  */
 import { Database } from "bun:sqlite";
 import { closeSync, openSync } from "node:fs";
 import { SconceError } from "../errors.ts";
 
 export interface FileLock extends Disposable {
-  /** Gives the lock back; may be called twice. */
+  /** Releases the lock; may be called twice. */
   release(): void;
 }
 
 /**
- * Waits for the lock, holding the thread.
- *
- * @param what is locked, for the message
- * @throws SconceError `store_busy` when another process still has it after `timeoutMs`.
+ * Waits for the lock and blocks the thread meanwhile.
+ * @param what name of the locked object, for the message
+ * @throws SconceError `store_busy` when another process still holds the lock after `timeoutMs`
  */
 export function acquireLock(path: string, timeoutMs: number, what = "the model store"): FileLock {
   const lock = open(path, timeoutMs);
@@ -26,23 +25,23 @@ export function acquireLock(path: string, timeoutMs: number, what = "the model s
   );
 }
 
-/** The lock, or undefined at once when another process (or another owner in this one) has it. */
+/** Returns undefined at once when another owner, in this process or another, holds the lock. */
 export function tryLock(path: string): FileLock | undefined {
   return open(path, 0);
 }
 
-/** Between two looks whether another process has given a lock back. */
+/** Poll interval while another process holds the lock. */
 const LOOK_MS = 50;
 
 export interface LockWait {
-  /** Called once, where another has it. */
+  /** Called once, if another owner holds the lock. */
   onWait?(): void;
-  /** Waits for ever without it. */
+  /** Default: waits forever. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** Waits for the lock without holding the thread. @returns undefined when it is not free in time */
+/** Waits for the lock without blocking the thread. @returns undefined after the timeout */
 export async function lockWhenFree(path: string, options: LockWait = {}): Promise<FileLock | undefined> {
   const { onWait, timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
   for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += LOOK_MS) {
@@ -55,7 +54,7 @@ export async function lockWhenFree(path: string, options: LockWait = {}): Promis
   return undefined;
 }
 
-/** @throws what the file system says of a file that cannot be made: SQLite says only that it cannot be opened */
+/** @throws the file system's error when the file cannot be created; SQLite's own message does not say the reason */
 function openDatabase(path: string): Database {
   try {
     return new Database(path, { create: true, readwrite: true });
@@ -69,7 +68,7 @@ function open(path: string, timeoutMs: number): FileLock | undefined {
   const database = openDatabase(path);
   try {
     database.run(`PRAGMA busy_timeout = ${timeoutMs}`);
-    // Nothing is ever written into it, so the file of a journal would only be left lying about.
+    // The database stays empty. A journal on disk would only leave a stray file behind.
     database.run("PRAGMA journal_mode = MEMORY");
     database.run("BEGIN EXCLUSIVE");
   } catch (error) {

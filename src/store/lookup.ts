@@ -1,4 +1,4 @@
-/** Which model of the index a reference stands for, and what to say when it stands for none. */
+/** Finds the index entry of a reference, and explains a reference that has none. */
 import { closest } from "../closest.ts";
 import { programName } from "../command-line/program-name.ts";
 import { SconceError } from "../errors.ts";
@@ -8,11 +8,10 @@ import { formatReference, generatedTag, latestTag, type Reference } from "./refe
 const maxListed = 10;
 
 /**
- * The entry of a reference; without one, of the most recent build of all. Where no tag was asked for by name, the entry has the
- * generated tag.
- *
+ * The entry of a reference; without a reference, the entry of the most recent build. For a digest, or without a
+ * reference, the result carries the generated tag.
  * @param home the store's folder, for the message about an empty store
- * @throws SconceError `model_not_found` saying what there is
+ * @throws SconceError `model_not_found`, listing the models or tags that exist
  */
 export function findEntry(entries: readonly IndexEntry[], reference: Reference | undefined, home: string): IndexEntry {
   const latest = newest(entries);
@@ -30,7 +29,7 @@ export function findEntry(entries: readonly IndexEntry[], reference: Reference |
   return found;
 }
 
-/** The entry of the most recent build; of several from the same moment, the last of the file. */
+/** The entry with the latest build time. Of several with the same time, the last in the file wins. */
 export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
   const time = (entry: IndexEntry) => entry.created?.getTime() ?? 0;
   return entries.reduce<IndexEntry | undefined>(

@@ -1,4 +1,4 @@
-/** What a packaged model is made of: manifest, config and layers, as they stand in the store and in registries. */
+/** Schemas of a packaged model in stores and registries: manifest, config and layers. */
 import { z } from "zod";
 import { limitFaults } from "../model/fault-limit.ts";
 import { arrayTypes, type DType } from "../model/tensor.ts";
@@ -25,10 +25,10 @@ const layerMediaTypes = [
 ] as const;
 export type LayerMediaType = (typeof layerMediaTypes)[number];
 
-/** The title of the layer with the outputs of the example. */
+/** Title of the layer that holds the example's golden outputs. */
 export const goldenTitle = "example.golden";
 
-/** Whether only a process that runs the model opens the layer: a front needs neither weights nor operators nor golden outputs. */
+/** Whether only model processes open the layer. A front needs no weights, operators or golden outputs. */
 export function isForWorkers({ mediaType }: { readonly mediaType: LayerMediaType }): boolean {
   return mediaType !== mediaTypes.bundle && mediaType !== mediaTypes.asset;
 }
@@ -37,17 +37,17 @@ export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",
   created: "org.opencontainers.image.created",
-  /** Only in the index: in which repositories of registries the model is, too, with blanks between them. */
+  /** Used only in index.json: registry repositories that hold the model, separated by blanks. */
   copies: "vnd.sconce.copies",
 } as const;
 
-/** The version of the contract between a bundle and the `sconce` package that it is loaded with. */
+/** Version of the interface between a bundle and the `sconce` package that loads it. */
 export const sconceApi = 1;
 
 const digestSchema = z.string().refine(isDigest, 'expected "sha256:" and 64 hex digits');
 const sizeSchema = z.int().nonnegative();
 
-/** A layer's name: a relative path that stays inside the folder it may be written to, since it can come from a registry. */
+/** A layer's title: a relative path that cannot leave its folder, since a registry may send any string. */
 export const titleSchema = z
   .string()
   .min(1)
@@ -82,7 +82,9 @@ const dimSchema = z.union([
   z.object({ name: z.string().min(1), value: z.number() }),
 ]);
 
-/** One declared tensor of one item, without a batch dimension. The order of a list of them is the order of the native call. */
+/**
+ * A declared tensor of one item, without the batch dimension. The list order is the argument order of the forward call.
+ */
 const namedTensorSchema = z.object({
   name: z.string().min(1),
   dtype: z.enum(dtypes),
@@ -91,8 +93,8 @@ const namedTensorSchema = z.object({
 const jsonSchemaSchema = z.record(z.string(), z.unknown());
 
 /**
- * What is known about a model without loading it: the content of the config blob. Nothing in it may depend on the time or the
- * machine of the build, or the same content would get another tag.
+ * Content of the config blob: all facts about a model that need no loading. Build times or machine names must not
+ * appear, or equal content would get different tags.
  */
 export const modelConfigSchema = z.object({
   sconceApi: z.literal(sconceApi),
@@ -106,24 +108,24 @@ export const modelConfigSchema = z.object({
   batchSize: z.int().positive(),
   torchVersion: z.string(),
   device: z.string().optional(),
-  /** What compiled weights say that they need of a processor: its kind, then features by their -m flags; `x86_64 avx2 fma`. */
+  /** Processor that compiled weights need: architecture, then features by their -m flags, e.g. `x86_64 avx2 fma`. */
   cpuCapability: z.string().optional(),
   example: z.unknown().optional(),
-  /** More of them, for the page. */
+  /** Further examples for the demo page. */
   examples: z.array(z.unknown()).optional(),
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
 
-/** Documents from elsewhere may have a fault for every two of their bytes. */
+/** Limits the number of reported faults: a hostile document can contain one every two bytes. */
 const maxFaults = 3;
 for (const schema of [manifestSchema, modelConfigSchema]) limitFaults(schema, maxFaults);
 
-/** The first faults that were found in a document, as one line. */
+/** The first few faults of a document, as one line. */
 export function faultsOf({ issues }: z.ZodError): string {
   return z.prettifyError(new z.ZodError(issues.slice(0, maxFaults))).replaceAll("\n", " ");
 }
 
-/** Whether a name is a relative path, written in the one way that there is, of what lies below the folder. */
+/** Whether the title is a normalised relative path inside the folder. */
 export function staysInside(title: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (/[\\\u0000-\u001f\u007f]/.test(title)) return false;

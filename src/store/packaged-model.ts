@@ -1,17 +1,16 @@
-/** One packaged model that was found: its manifest and config, and where its layers lie. */
+/** A packaged model found in the store: manifest, config and paths of its layers. */
 import { SconceError } from "../errors.ts";
 import { readIntact } from "./blobs.ts";
 import { type LayerMediaType, type Manifest, type ModelConfig, mediaTypes } from "./manifest.ts";
 
-/** One file of a packaged model. */
+/** A layer: one file of a packaged model. */
 export interface PackagedLayer {
   readonly mediaType: LayerMediaType;
-  /** The file's name as it was packed: a relative path, for example `digits.pt`. */
+  /** Relative path at build time, for example `digits.pt`. */
   readonly title: string;
   readonly digest: string;
-  /** In bytes. */
   readonly size: number;
-  /** Absolute path of its content; named by its digest, so it has no extension. */
+  /** Absolute path of the blob. The name is the digest, without an extension. */
   readonly path: string;
 }
 
@@ -30,21 +29,21 @@ interface PackagedModelInit {
 
 export class PackagedModel {
   readonly repository: string;
-  /** The tag that was asked for; the generated one when a digest or nothing was asked for. */
+  /** The requested tag; the generated tag if the request had a digest or no reference. */
   readonly tag: string;
-  /** The manifest's digest: `sha256:` and 64 hex digits. */
+  /** Digest of the manifest: `sha256:` and 64 hex digits. */
   readonly digest: string;
-  /** When it was last built; undefined when the store was filled by a tool that doesn't say. */
+  /** Time of the last build; undefined when another tool filled the store without a time. */
   readonly created: Date | undefined;
-  /** All blobs together, in bytes. */
+  /** Total size of all blobs in bytes. */
   readonly size: number;
-  /** `host/repository` of the registries that it came from or went to, the last first. */
+  /** Registry copies of the model, as `host/repository`, the most recent first. */
   readonly copies: readonly string[];
   readonly manifest: Manifest;
   readonly config: ModelConfig;
-  /** In the manifest's order, by title. */
+  /** In the manifest's order (by title). */
   readonly layers: readonly PackagedLayer[];
-  /** Those that the store lacks, since it pulled the model for a front. */
+  /** Layers missing from the store because the model was pulled for a front. */
   readonly lacking: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
@@ -60,7 +59,7 @@ export class PackagedModel {
     this.lacking = init.lacking ?? [];
   }
 
-  /** As another process finds the same model, whatever its tags stand for by then. */
+  /** Immutable reference to this model: tags may move, the digest does not. */
   get byDigest(): string {
     return `${this.repository}@${this.digest}`;
   }
@@ -71,9 +70,8 @@ export class PackagedModel {
   }
 
   /**
-   * The model's code.
-   *
-   * @throws SconceError `store_corrupt` when it has none, or more than one.
+   * The layer that holds the model's code.
+   * @throws SconceError `store_corrupt` unless there is exactly one
    */
   get bundle(): PackagedLayer {
     const bundles = this.layersOf(mediaTypes.bundle);
@@ -83,15 +81,14 @@ export class PackagedModel {
   }
 
   /**
-   * The text of the bundle, checked against its digest each time that it is read.
-   *
+   * Reads the bundle's text and checks its digest on every call.
    * @throws SconceError `store_corrupt`
    */
   async code(): Promise<string> {
     return new TextDecoder().decode(await readIntact(this.bundle));
   }
 
-  /** The path of the outputs of the example; undefined where the build kept none. */
+  /** Path of the example's golden outputs; undefined when the build stored none. */
   get golden(): string | undefined {
     return this.layersOf(mediaTypes.golden)[0]?.path;
   }
@@ -101,9 +98,8 @@ export class PackagedModel {
   }
 
   /**
-   * The layer of that title.
-   *
-   * @throws SconceError `store_corrupt` when there is none.
+   * The layer with this title.
+   * @throws SconceError `store_corrupt` when there is none
    */
   layer(title: string): PackagedLayer {
     const layer = this.layers.find((candidate) => candidate.title === title);

@@ -1,4 +1,4 @@
-/** Turns the files and the config of a model into blobs: layers, config and manifest. */
+/** Turns a model's files and config into blobs: layers, config and manifest. */
 import type { z } from "zod";
 import { messageOf, SconceError } from "../errors.ts";
 import type { BlobRef, Blobs, CopyOptions, StagedBlob } from "./blobs.ts";
@@ -13,16 +13,16 @@ import {
   modelConfigSchema,
 } from "./manifest.ts";
 
-/** One file of a model that is put into the store: a path, or its bytes. */
+/** A file to package as a layer: a path, or bytes. */
 export interface LayerSource {
   readonly mediaType: LayerMediaType;
-  /** Its name in the package: a relative path, unique among the layers. */
+  /** Relative path in the package, unique among the layers. */
   readonly title: string;
   readonly source: string | Uint8Array;
 }
 
 export interface CopyProgress {
-  /** The layer's title. */
+  /** Title of the layer. */
   readonly title: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -30,9 +30,9 @@ export interface CopyProgress {
 
 export interface PutOptions {
   readonly repository: string;
-  /** Tags beside the generated one and `latest`. */
+  /** Further tags, besides the generated tag and `latest`. */
   readonly tags?: readonly string[];
-  /** A variant beside the repository's builds: `latest` stands for it only if the repository has none. */
+  /** A variant does not take over `latest`; it gets `latest` only if the repository has no such tag. */
   readonly isVariant?: boolean;
   readonly config: ModelConfig;
   readonly layers: readonly LayerSource[];
@@ -42,14 +42,13 @@ export interface PutOptions {
 
 export interface StagedPackage {
   readonly manifest: BlobRef;
-  /** The manifest, the config and the layers. */
+  /** Manifest, config and layers. */
   readonly blobs: readonly StagedBlob[];
 }
 
 /**
- * Stages all blobs of a model in `folder`. The same content gives the same manifest, byte for byte.
- *
- * @param reuse whether blobs that the store has need no copy
+ * Stages all blobs of a model in `folder`. Equal content gives an identical manifest.
+ * @param reuse whether blobs that are already in the store are not copied
  * @throws SconceError `model_invalid`, or the signal's reason when it is aborted
  */
 export async function stagePackage(
@@ -65,7 +64,7 @@ export async function stagePackage(
     return { digest: blob.digest, size: blob.size };
   };
   const layers: (BlobRef & { mediaType: LayerMediaType; annotations: Record<string, string> })[] = [];
-  // By title, so that the order in which a folder was read does not change the tag.
+  // Sorted by title, so that the order of directory entries does not change the tag.
   for (const { mediaType, title, source } of options.layers.toSorted((a, b) => (a.title < b.title ? -1 : 1))) {
     const onProgress = (doneBytes: number, totalBytes: number) =>
       options.onProgress?.({ title, doneBytes, totalBytes });

@@ -1,4 +1,4 @@
-/** A blob that comes in pieces, perhaps over several runs: a file that grows, and the hash of what is in it. */
+/** A partial download of a blob that later runs can resume: a growing file and the hash of its bytes. */
 import { statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,12 +25,12 @@ export class PartialBlob implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** How many bytes an earlier run left of the blob in `folder`. */
+  /** Bytes that an earlier run left in `folder`. */
   static sizeOf(digest: string, folder: string): number {
     return statSync(pathOf(digest, folder), { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  /** Opens what an earlier run left of the blob in `folder`, or an empty file. */
+  /** Opens the partial file of an earlier run in `folder`, or an empty file. */
   static async open(blob: BlobRef, folder: string, signal?: AbortSignal): Promise<PartialBlob> {
     const path = pathOf(blob.digest, folder);
     const partial = new PartialBlob(blob, path, await open(path, "a+", 0o644));
@@ -43,17 +43,17 @@ export class PartialBlob implements AsyncDisposable {
     }
   }
 
-  /** How much of it is there. */
+  /** Bytes written so far. */
   get doneBytes(): number {
     return this.#doneBytes;
   }
 
-  /** How much of it an earlier run had left. */
+  /** Bytes that an earlier run had written. */
   get foundBytes(): number {
     return this.#foundBytes;
   }
 
-  /** @throws SconceError `registry_corrupt` when it is more than the blob has */
+  /** @throws SconceError `registry_corrupt` when the bytes exceed the blob's size */
   async append(bytes: Uint8Array): Promise<void> {
     if (this.#doneBytes + bytes.length > this.blob.size) {
       throw new SconceError("registry_corrupt", `blob ${this.blob.digest} is longer than its ${this.blob.size} bytes`);
@@ -63,7 +63,7 @@ export class PartialBlob implements AsyncDisposable {
     this.#doneBytes += bytes.length;
   }
 
-  /** Forgets all that is there. */
+  /** Discards all bytes. */
   async restart(): Promise<void> {
     await this.#file.truncate(0);
     this.#hasher = new Bun.CryptoHasher("sha256");
@@ -71,7 +71,7 @@ export class PartialBlob implements AsyncDisposable {
     this.#foundBytes = 0;
   }
 
-  /** The blob, durable and ready for the store; undefined unless it has its size and its digest. */
+  /** The staged blob, flushed to disk; undefined unless size and digest match. */
   async finish(): Promise<StagedBlob | undefined> {
     const { digest, size } = this.blob;
     if (this.#doneBytes !== size || `sha256:${this.#hasher.copy().digest("hex")}` !== digest) return undefined;

@@ -1,4 +1,7 @@
-/** Reads the manifest and the config of a packaged model, which may come from a registry and are checked like any input. */
+/**
+ * Reads and validates the manifest and config of a packaged model. They may come from a registry, so they are untrusted
+ * input.
+ */
 import { z } from "zod";
 import { programName } from "../command-line/program-name.ts";
 import { SconceError } from "../errors.ts";
@@ -16,30 +19,31 @@ import {
   sconceApi,
 } from "./manifest.ts";
 
-/** A model's manifest blob, and the name that messages give it. */
+/** A manifest blob, and the model's name for messages. */
 interface NamedManifest extends BlobRef {
   readonly repository: string;
   readonly tag: string;
 }
 
-/** Far above what a manifest or a config with its schemas and example needs; a bound against blobs that are something else. */
+/** Upper bound for manifests and configs, far above their usual size; rejects blobs that are not JSON documents. */
 export const maxJsonBytes = 64 * 1024 * 1024;
 
 /**
- * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is no sconce model.
+ * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is not a sconce
+ * model
  */
 export async function readManifest(blobs: Blobs, model: NamedManifest): Promise<Manifest> {
   return checkManifest(await readJson(blobs, model), nameOf(model));
 }
 
-/** @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce can't read it. */
+/** @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce cannot read the config */
 export async function readConfig(blobs: Blobs, model: NamedManifest, manifest: Manifest): Promise<ModelConfig> {
   return checkConfig(await readJson(blobs, manifest.config), nameOf(model));
 }
 
 /**
- * @param name what messages call the model
- * @throws SconceError `model_invalid` when it is no sconce model
+ * @param name the model's name in messages
+ * @throws SconceError `model_invalid` when the manifest is not a sconce model's
  */
 export function checkManifest(content: unknown, name: string): Manifest {
   const { data: kind } = kindSchema.safeParse(content);
@@ -51,8 +55,8 @@ export function checkManifest(content: unknown, name: string): Manifest {
 }
 
 /**
- * @param name what messages call the model
- * @throws SconceError `model_invalid` when this version of sconce can't read it
+ * @param name the model's name in messages
+ * @throws SconceError `model_invalid` when this version of sconce cannot read the config
  */
 export function checkConfig(content: unknown, name: string): ModelConfig {
   const { data: version } = versionSchema.safeParse(content);
@@ -65,7 +69,7 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
   return parse(modelConfigSchema, content, name, "config");
 }
 
-/** Of these layers, those that the store never fetched: only a model of a registry is there without weights. */
+/** Layers that were left out when a front pulled the model. Locally built models are never incomplete. */
 export function lackingLayers<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,
   { copies = [] }: Pick<IndexEntry, "copies">,
@@ -74,7 +78,7 @@ export function lackingLayers<L extends BlobRef & { readonly mediaType: LayerMed
   return copies.length === 0 ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
 }
 
-/** Of a model that is asked for to be run, or copied. */
+/** The error for running or copying a model that was pulled without weights. */
 export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
   return new SconceError(
     "model_not_found",

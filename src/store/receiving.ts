@@ -1,4 +1,4 @@
-/** Takes a model from elsewhere, piece by piece: nothing of it is believed before its digest and its form are checked. */
+/** Receives a model from a registry, blob by blob. Digest and schema are checked before anything is trusted. */
 import { readFile } from "node:fs/promises";
 import { SconceError } from "../errors.ts";
 import { inParallel } from "../parallel.ts";
@@ -8,7 +8,7 @@ import type { StagedPackage } from "./packaging.ts";
 import { PartialBlob } from "./partial-blob.ts";
 import { checkConfig, checkManifest, maxJsonBytes } from "./read-model.ts";
 
-/** Of all blobs together. */
+/** Progress over all blobs. */
 export interface ReceiveProgress {
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -16,28 +16,27 @@ export interface ReceiveProgress {
 
 export interface ReceiveOptions {
   readonly repository: string;
-  /** Tags beside the generated one. */
+  /** Further tags, besides the generated tag. */
   readonly tags: readonly string[];
-  /** `host/repository` that it comes from. */
+  /** The registry source, as `host/repository`. */
   readonly source: string;
-  /** What messages call the model. */
+  /** The model's name in messages. */
   readonly name: string;
-  /** The bytes of the manifest, whose digest the caller has checked if it was asked for by one. */
+  /** Bytes of the manifest. If the user asked for a digest, the caller has compared it. */
   readonly manifest: Uint8Array;
-  /** Leaves out what a front does not need. */
+  /** Skips the layers that a front does not need. */
   readonly withoutWeights?: boolean;
-  /** How many blobs may come at the same time. */
+  /** Number of blobs that may download at the same time. */
   readonly atOnce: number;
-  /** Appends to the blob what it lacks; `onProgress` is to be called now and then. */
+  /** Appends the missing bytes to the blob, and calls `onProgress` now and then. */
   fill(partial: PartialBlob, context: { readonly signal: AbortSignal; onProgress(): void }): Promise<void>;
   readonly onProgress?: ((progress: ReceiveProgress) => void) | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * The manifest of a model that is received.
- *
- * @throws SconceError `model_invalid` when it is not a manifest of a sconce model
+ * Parses the manifest of a received model.
+ * @throws SconceError `model_invalid` when it is not the manifest of a sconce model
  */
 function parseReceived(bytes: Uint8Array, name: string): Manifest {
   const manifest = checkManifest(parseJson(bytes, `the manifest of ${name}`), name);
@@ -57,9 +56,8 @@ function parseReceived(bytes: Uint8Array, name: string): Manifest {
 }
 
 /**
- * How many bytes are to be received yet, by what the manifest says.
- *
- * @param folder with what an earlier run left
+ * Bytes still to download, according to the manifest.
+ * @param folder workspace that may hold partial downloads
  * @throws SconceError `model_invalid`
  */
 export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: string): number {
@@ -71,10 +69,10 @@ export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: stri
 }
 
 /**
- * Gets all blobs of a model into `folder`, going on with what is there; what the store has is read, and not received again.
- *
- * @param reuse whether blobs that the store has need no copy
- * @throws SconceError `registry_corrupt`, `model_invalid`, what `fill` throws, or the signal's reason
+ * Downloads all blobs of a model into `folder` and resumes partial downloads. Blobs in the store are verified instead
+ * of downloaded.
+ * @param reuse whether blobs that are already in the store are not downloaded
+ * @throws SconceError `registry_corrupt`, `model_invalid`, errors of `fill`, or the signal's reason
  */
 export async function stageReceived(
   blobs: Blobs,
@@ -89,11 +87,11 @@ export async function stageReceived(
   const staged: StagedBlob[] = [];
   const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
     const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
-    // Reading it is cheaper than receiving it.
-    const kept = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
-    staged.push(kept ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
+    // Verifying a local blob is cheaper than downloading it.
+    const isStored = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
+    staged.push(isStored ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
   };
-  // The config first: a model that this version of sconce can't serve need not be received.
+  // The config comes first: if this version of sconce cannot serve the model, the layers are not downloaded.
   await receive(manifest.config, "its config", options.signal);
   const config = staged.at(-1);
   const path = config?.stagedPath ?? blobs.path(manifest.config.digest);
@@ -112,7 +110,7 @@ function wantedLayers({ layers }: Manifest, { withoutWeights = false }: ReceiveO
 
 interface BlobContext {
   readonly folder: string;
-  /** What messages call the blob. */
+  /** The blob's name in messages. */
   readonly title: string;
   readonly options: ReceiveOptions;
   readonly signal: AbortSignal;
@@ -134,7 +132,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
       if (!(error instanceof SconceError && error.code === "registry_corrupt")) throw error;
       failure = error;
     }
-    // What an earlier run left may have been damaged since, by a machine that lost its power: then all of it is asked for again.
+    // A power loss may have damaged a partial download. If one was resumed, the whole blob is downloaded again.
     const wasFound = partial.foundBytes > 0;
     await partial.restart();
     if (wasFound) continue;
@@ -146,7 +144,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
   }
 }
 
-/** How far all blobs together are. */
+/** Sums the progress of all blobs. */
 class Tally {
   readonly #done = new Map<string, number>();
   readonly #totalBytes: number;

@@ -1,14 +1,14 @@
 /**
- * References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution spec. The repository of
- * a model from a registry begins with its host.
+ * References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution
+ * spec. The repository of a model from a registry begins with the registry's host.
  */
 import { SconceError } from "../errors.ts";
 import { maxRepositoryLength, repositoryPattern } from "../model/name.ts";
 
-/** The tag that every build of a repository moves, and that stands for no tag. */
+/** The default tag, which every build of a repository moves. */
 export const latestTag = "latest";
 
-/** A tag, or the digest of a manifest; never both. */
+/** A tag or a digest, never both. */
 export type Reference = TagReference | DigestReference;
 
 export interface TagReference {
@@ -26,9 +26,8 @@ const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const digestPattern = /^sha256:[a-f0-9]{64}$/;
 
 /**
- * Reads `repository`, `repository:tag` or `repository@sha256:…`; no tag means `latest`.
- *
- * @throws SconceError `usage` naming the part that is misspelled and what is allowed.
+ * Parses `repository`, `repository:tag` or `repository@sha256:…`; without a tag, `latest`.
+ * @throws SconceError `usage` naming the misspelled part and the allowed characters
  */
 export function parseReference(text: string): Reference {
   const host = hostOf(text);
@@ -39,7 +38,7 @@ export function parseReference(text: string): Reference {
 
 const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/** The host that the reference begins with: a first part with a dot or a port, or `localhost`. */
+/** The host at the start of the reference: a first part with a dot or a port, or `localhost`. */
 export function hostOf(text: string): string | undefined {
   const [host = "", rest] = text.split("/", 2);
   const isNamed = host === "localhost" || (/[.:]/.test(host) && hostPattern.test(host));
@@ -55,33 +54,33 @@ function parsePath(text: string, given = text): Reference {
     if (!isDigest(digest)) throw misspelled(given, 'a digest is "sha256:" and 64 hex digits in lower case');
     return { repository: checkRepository(named, given), digest };
   }
-  // The tag stands after the last colon of the last path component, so a slash behind a colon is a fault of the tag.
+  // A repository contains no colon, so the text after the first colon is the tag. A slash in it is reported as a fault
+  // of the tag.
   const colon = text.indexOf(":");
   if (colon < 0) return { repository: checkRepository(text, given), tag: latestTag };
   return { repository: checkRepository(text.slice(0, colon), given), tag: checkTag(text.slice(colon + 1), given) };
 }
 
-/** The reference as it is typed: `repository:tag` or `repository@sha256:…`. */
+/** Text form of the reference: `repository:tag` or `repository@sha256:…`. */
 export function formatReference(reference: Reference): string {
   return "tag" in reference
     ? `${reference.repository}:${reference.tag}`
     : `${reference.repository}@${reference.digest}`;
 }
 
-/** The tag that a build gets from its content: the first 12 hex digits of its manifest's digest. */
+/** The content-derived tag of a build: the first 12 hex digits of the manifest's digest. */
 export function generatedTag(digest: string): string {
   return digest.slice("sha256:".length, "sha256:".length + 12);
 }
 
-/** Whether `text` is `sha256:` and 64 hex digits in lower case; only then may it become a file's name. */
+/** Whether `text` is `sha256:` and 64 lower-case hex digits, and so is safe as a file name. */
 export function isDigest(text: string): boolean {
   return digestPattern.test(text);
 }
 
 /**
- * The repository itself when it is spelled rightly.
- *
- * @param given what the caller was given, for the message; by default the repository alone.
+ * Returns the repository if its spelling is valid.
+ * @param given the user's full input, for the message; the repository by default
  * @throws SconceError `usage`
  */
 export function checkRepository(repository: string, given: string = repository): string {
@@ -103,9 +102,8 @@ export function checkRepository(repository: string, given: string = repository):
 }
 
 /**
- * The tag itself when it is spelled rightly.
- *
- * @param given what the caller was given, for the message; by default the tag alone.
+ * Returns the tag if its spelling is valid.
+ * @param given the user's full input, for the message; the tag by default
  * @throws SconceError `usage`
  */
 export function checkTag(tag: string, given: string = tag): string {

@@ -22,14 +22,14 @@ import { Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
 
-/** How long what an interrupted download left is kept. */
+/** Age at which partial downloads are deleted. */
 const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
 export type { ModelSummary } from "./summary.ts";
 
 export interface PutResult {
-  /** Of the manifest. */
+  /** Digest of the manifest. */
   readonly digest: string;
   /** The generated tag. */
   readonly tag: string;
@@ -38,16 +38,16 @@ export interface PutResult {
 }
 
 export interface RemoveResult {
-  /** The references that are gone. */
+  /** References that were removed. */
   readonly removed: readonly string[];
-  /** The references in the same repository that still stand for the model. */
+  /** References in the same repository that still point to the model. */
   readonly left: readonly string[];
-  /** How many bytes of the disk became free; 0 while another tag keeps the model. */
+  /** Disk space freed; 0 while another tag keeps the model. */
   readonly freedBytes: number;
 }
 
 export class ModelStore {
-  /** Absolute path of the store's folder; it need not exist before something is put into it. */
+  /** Absolute path of the store's folder, which the first `put` creates. */
   readonly home: string;
   readonly #blobs: Blobs;
 
@@ -57,11 +57,10 @@ export class ModelStore {
   }
 
   /**
-   * Packages a model: writes its layers, its config and its manifest, and lets the generated tag, `latest` and the given tags
-   * stand for it. Safe to be killed at any moment and to run beside others.
-   *
-   * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or a file that can't be read;
-   * `store_unwritable`; the signal's reason when it is aborted.
+   * Packages a model: writes layers, config and manifest, and points the generated tag, `latest` and the given tags at
+   * them. Safe against kills at any moment and against concurrent runs.
+   * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or an unreadable file,
+   * `store_unwritable`; the signal's reason when it is aborted
    */
   async put(options: PutOptions): Promise<PutResult> {
     checkRepository(options.repository);
@@ -76,8 +75,8 @@ export class ModelStore {
   async #put(options: PutOptions): Promise<PutResult> {
     const { repository } = options;
     using workspace = this.#openWorkspace();
-    // What is in the store already may be removed by another process until the index refers to it. Then this build makes copies
-    // of its own, which nobody else touches, so the second time can't fail.
+    // Another process may remove a reused blob before the index refers to it. The second attempt copies every blob into
+    // its workspace, so it cannot fail this way.
     for (const reuse of [true, false]) {
       const staged = await stagePackage(this.#blobs, options, { folder: workspace.folder, reuse });
       const { digest } = staged.manifest;
@@ -92,11 +91,10 @@ export class ModelStore {
   }
 
   /**
-   * Takes a model that was packaged elsewhere, byte for byte. The generated tag and the given tags stand for it then, and `latest`
-   * only if the repository has none: what a repository's name alone stands for is not changed by fetching, say, an old model. What
-   * was received before it failed, was aborted or was killed is kept for a week and not asked for again.
-   *
-   * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, what `fill` throws, or the signal's reason
+   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it; `latest` moves only
+   * if the repository has none, so pulling an old model does not change the default. A failed or killed download is
+   * kept for a week and resumed.
+   * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, errors of `fill`, or the signal's reason
    */
   async receive(options: ReceiveOptions): Promise<PutResult> {
     const { repository } = options;
@@ -126,15 +124,14 @@ export class ModelStore {
   }
 
   /**
-   * The manifest as it is in the store, byte for byte.
-   *
+   * The manifest's exact bytes.
    * @throws SconceError `store_corrupt`
    */
   manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
     return this.#blobs.read(this.#find(`${repository}@${digest}`));
   }
 
-  /** Remembers that a registry has the model, too, in `host/repository`. */
+  /** Records that a registry also holds the model, as `host/repository`. */
   noteCopy({ repository, digest }: PackagedModel, copy: string): void {
     using _lock = this.#lock();
     const index = IndexFile.read(this.home);
@@ -145,18 +142,17 @@ export class ModelStore {
     index.write();
   }
 
-  /** Where the content of a blob lies. */
+  /** Path of a blob's file. */
   blobPath(digest: string): string {
     return this.#blobs.path(digest);
   }
 
   /**
-   * Finds a model; without a reference, the most recent build of all. Checks that every blob is there with its size, and the
-   * digests of manifest and config; `verify` checks those of the layers.
-   *
-   * @param options.weights whether those of a model that came from a registry must be there: a front does without
-   * @throws SconceError `usage`, `model_not_found` (saying what there is), `model_invalid` (not a sconce model, or a newer one),
-   * `store_corrupt`
+   * Finds a model; without a reference, the most recent build. Checks that every blob exists with its size, and the
+   * digests of manifest and config. `verify` checks the digests of the layers.
+   * @param options.weights false accepts a model that was pulled without weights, for a front
+   * @throws SconceError `usage`, `model_not_found` (listing the models that exist), `model_invalid` (not a sconce
+   * model, or a newer one), `store_corrupt`
    */
   async resolve(reference?: string, { weights = true }: { weights?: boolean } = {}): Promise<PackagedModel> {
     const entry = this.#find(reference);
@@ -176,8 +172,7 @@ export class ModelStore {
   }
 
   /**
-   * Checks the digest of every layer of a model. Only what has changed since it was checked last is read.
-   *
+   * Checks the digest of every layer of a model. Layers unchanged since their last check are not read again.
    * @returns the stamps of all layers
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
@@ -185,7 +180,7 @@ export class ModelStore {
     return verifyLayers(model, { ...options, blobs: this.#blobs, home: this.home });
   }
 
-  /** Every model, the most recent build first. What other tools put there that isn't a sconce model is left out. */
+  /** All models, the most recent build first. Entries by other tools that are not sconce models are skipped. */
   async list(): Promise<ModelSummary[]> {
     const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
     const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#blobs, entries)));
@@ -195,15 +190,14 @@ export class ModelStore {
   }
 
   /**
-   * Lets one more reference stand for a model; a tag that stood for another one moves.
-   *
+   * Adds a reference to a model; an existing tag moves.
    * @returns the new reference, `repository:tag`
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   tag(source: string, target: string): string {
     const name = parseReference(target);
     if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
-    // An empty store is an error, and no reason to create one.
+    // Fails before a missing store would be created.
     this.#find(source);
     try {
       using _lock = this.#lock();
@@ -217,14 +211,13 @@ export class ModelStore {
   }
 
   /**
-   * Removes a tag, or with a digest every tag of that model in the repository, and the blobs that nothing refers to any more.
-   * A process that has the model open keeps it. Works on a full disk, too.
-   *
-   * @param options.allTags removes every tag of the model, whichever was named
+   * Removes a tag, or all tags of a digest in the repository, and the blobs without remaining references. A process
+   * that has the model open can still read it. Works on a full disk.
+   * @param options.allTags removes every tag of the model, whichever tag the reference names
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
-    // An empty store is an error, and no reason to create one.
+    // Fails before a missing store would be created.
     this.#find(reference);
     try {
       return this.#remove(reference, allTags);
@@ -244,23 +237,24 @@ export class ModelStore {
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
     const own = generatedTag(found.digest);
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
-    // A tag that nobody gave keeps nothing.
-    const gone = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
-    for (const entry of gone) index.delete(entry);
+    // The generated tag alone does not keep a model: removing the last user-given tag removes it too.
+    const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
+    for (const entry of removedEntries) index.delete(entry);
     let freedBytes = 0;
     try {
       index.write();
     } catch (error) {
       if (!isFull(error)) throw error;
-      // There is no room for the smaller index beside the larger one. The manifest stays: what is killed now can be removed again.
+      // A full disk has no space for the new index beside the old one, so blobs are deleted first. The manifest stays:
+      // after a kill at this point, `remove` can run again.
       freedBytes = this.#collect(index, found.digest);
       this.#sweep(0);
       index.write();
     }
     const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
     return {
-      removed: gone.map(nameOf),
-      left: ofModel.filter((entry) => !gone.includes(entry)).map(nameOf),
+      removed: removedEntries.map(nameOf),
+      left: ofModel.filter((entry) => !removedEntries.includes(entry)).map(nameOf),
       freedBytes: freedBytes + this.#collect(index),
     };
   }
@@ -270,8 +264,8 @@ export class ModelStore {
   }
 
   /**
-   * Moves the blobs into the store and makes the tags stand for the manifest, unless a blob is gone; `spareTags` only where they
-   * stand for nothing.
+   * Moves the blobs into the store and points the tags at the manifest. Returns false if a blob is missing. A tag in
+   * `spareTags` is set only if it does not exist.
    */
   #commit(
     model: {
@@ -299,12 +293,12 @@ export class ModelStore {
     return true;
   }
 
-  /** Removes blobs without a manifest that needs them, but for `kept`; the caller holds the lock. Returns the bytes that became free. */
-  #collect(index: IndexFile, kept?: string): number {
+  /** Removes unreferenced blobs except `exceptDigest`, and returns the freed bytes. The caller holds the lock. */
+  #collect(index: IndexFile, exceptDigest?: string): number {
     const needed = referencedDigests(this.#blobs, index.descriptors);
-    // A manifest that can't be read may need any of them.
+    // An unreadable manifest may refer to any blob, so none is removed.
     if (!needed) return 0;
-    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== kept);
+    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== exceptDigest);
     return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
   }
 
@@ -313,9 +307,8 @@ export class ModelStore {
   }
 
   /**
-   * Prepares the store's folder and takes a workspace in it, sweeping those of dead builds and of downloads that nobody goes on with.
-   *
-   * @param download names one to go on with; while another process is at it, this one begins anew
+   * Creates the store's folder if needed, deletes abandoned workspaces, and opens a workspace.
+   * @param download name of a resumable workspace; if another process uses it, this call opens a new one
    */
   #openWorkspace(download?: string): Workspace {
     const [parent, downloads] = this.#workspaces;
@@ -330,8 +323,7 @@ export class ModelStore {
   }
 
   /**
-   * Gives up downloads that nobody goes on with where the disk has too little room beside them, and enough without them.
-   *
+   * Deletes abandoned downloads, but only if the disk has enough space without them and too little with them.
    * @throws SconceError `store_unwritable`
    */
   #makeRoom(bytes: number): void {
@@ -346,12 +338,12 @@ export class ModelStore {
     }
   }
 
-  /** Of builds, and of downloads. */
+  /** The folders for builds and for downloads. */
   get #workspaces() {
     return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
   }
 
-  /** Removes what dead builds left, and downloads that nobody went on with for so long; the caller holds the lock. */
+  /** Removes workspaces of dead builds, and downloads abandoned for `maxAgeMs`. The caller holds the lock. */
   #sweep(maxAgeMs = maxPartialAgeMs): void {
     const [parent, downloads] = this.#workspaces;
     if (existsSync(parent)) Workspace.sweep(parent);

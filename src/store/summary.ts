@@ -1,4 +1,4 @@
-/** Models as a list shows them. */
+/** Summaries of models for `sconce models`. */
 import { SconceError } from "../errors.ts";
 import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";
@@ -7,22 +7,22 @@ import type { Manifest } from "./manifest.ts";
 import { lackingLayers, readManifest } from "./read-model.ts";
 import { generatedTag, latestTag } from "./reference.ts";
 
-/** One model of the store with all its tags. */
+/** A model in the store, with all its tags. */
 export interface ModelSummary {
   readonly repository: string;
   /** The generated tag first, then `latest`, then the others by name. */
   readonly tags: readonly string[];
   readonly digest: string;
-  /** All blobs together, in bytes; 0 when the manifest can't be read. */
+  /** Total size of all blobs in bytes; 0 when the manifest cannot be read. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** Whether it was pulled for a front, which needs none. */
+  /** Whether the model was pulled for a front, which needs no weights. */
   readonly withoutWeights: boolean;
-  /** Why it can't be served, when its manifest can't be read. */
+  /** Reason why the manifest cannot be read. */
   readonly problem: string | undefined;
 }
 
-/** What a list says of a model, whose entries these are; undefined when another tool put something else there. */
+/** The summary of a model from its index entries; undefined when the entry is not a sconce model. */
 export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): Promise<ModelSummary | undefined> {
   const entry = newest(entries);
   if (!entry) return undefined;
@@ -46,7 +46,7 @@ export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): P
   }
 }
 
-/** All blobs of a model together, in bytes. */
+/** Total size of all blobs of a model in bytes. */
 export function sizeOf(entry: BlobRef, manifest: Manifest): number {
   return manifest.layers.reduce((bytes, layer) => bytes + layer.size, entry.size + manifest.config.size);
 }

@@ -1,6 +1,6 @@
 /**
- * Checks files of models against their digests, which takes a second for each gigabyte, and remembers what the file system says of those
- * that were right: they are read again when that has changed.
+ * Checks layers against their digests, which takes a second per gigabyte. Each verified file gets a stamp of its
+ * metadata; a layer is read again only when its stamp changes.
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,11 +12,11 @@ import type { PackagedModel } from "./packaged-model.ts";
 import type { CopyProgress } from "./packaging.ts";
 
 export const stampsSchema = z.record(z.string(), z.string());
-/** What the file system says of blobs that had the content of their digest, by digest. */
+/** Metadata stamps of verified blobs, by digest. */
 export type Stamps = Readonly<Record<string, string>>;
 
 export interface VerifyOptions {
-  /** Of files that another process has checked. */
+  /** Stamps of blobs that another process verified. */
   readonly known?: Stamps;
   readonly onProgress?: (progress: CopyProgress) => void;
   readonly signal?: AbortSignal;
@@ -25,20 +25,20 @@ export interface VerifyOptions {
 const fileName = ".verified";
 
 /**
- * @returns the stamps of all layers that are there
+ * @returns the stamps of all layers in the store
  * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
  */
 export async function verifyLayers(
   { layers, lacking }: PackagedModel,
   { blobs, home, known, onProgress, signal }: VerifyOptions & { readonly blobs: Blobs; readonly home: string },
 ): Promise<Stamps> {
-  const right: Stamps = { ...readStamps(home), ...known };
+  const verified: Stamps = { ...readStamps(home), ...known };
   const stamps: Record<string, string> = {};
   let isAllKnown = true;
   for (const layer of layers.filter((one) => !lacking.includes(one))) {
-    // Taken before the file is read: what is written meanwhile has another one.
+    // The stamp is taken before the read, so a write during the read changes it.
     const stamp = stampOf(layer.path);
-    if (stamp === undefined || right[layer.digest] !== stamp) {
+    if (stamp === undefined || verified[layer.digest] !== stamp) {
       isAllKnown = false;
       await blobs.verify(layer, {
         signal,
@@ -51,13 +51,13 @@ export async function verifyLayers(
   return stamps;
 }
 
-/** Changes with the content: no program can set the time of a file's last change (ctime). Undefined where there is no file. */
+/** A write changes the stamp, because programs cannot set a file's ctime. Undefined when the file is missing. */
 function stampOf(path: string): string | undefined {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   return found && [found.ino, found.size, found.mtimeNs, found.ctimeNs].join(" ");
 }
 
-/** None where the file is missing or damaged. */
+/** Empty when the file is missing or damaged. */
 function readStamps(home: string): Stamps {
   try {
     return stampsSchema.parse(JSON.parse(readFileSync(join(home, fileName), "utf8")));
@@ -66,13 +66,16 @@ function readStamps(home: string): Stamps {
   }
 }
 
-/** For as long as the blobs are there. A store that can't be written is checked each time. */
+/**
+ * Saves the stamps and drops stamps of removed blobs. In a read-only store nothing is saved, so every check reads the
+ * files.
+ */
 function remember(stamps: Stamps, blobs: Blobs, home: string): void {
   try {
     using lock = tryLock(join(home, ".lock"));
     if (lock === undefined) return;
     const all = Object.entries({ ...readStamps(home), ...stamps });
-    const kept = all.filter(([digest]) => existsSync(blobs.path(digest)));
-    replaceFile(join(home, fileName), JSON.stringify(Object.fromEntries(kept)));
+    const existing = all.filter(([digest]) => existsSync(blobs.path(digest)));
+    replaceFile(join(home, fileName), JSON.stringify(Object.fromEntries(existing)));
   } catch {}
 }

@@ -1,6 +1,6 @@
 /**
- * The folder in which one running build keeps what is not finished; whatever ends the build, it is swept. That of a download is
- * kept for the next one of the same model to go on with.
+ * A temporary folder of one build. After the build, or its crash, the folder is removed. A download's folder is kept,
+ * so that the next pull of the model can resume.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,15 +11,18 @@ const lockName = "lock";
 export class Workspace implements Disposable {
   readonly folder: string;
   readonly #lock: FileLock | undefined;
-  readonly #isKept: boolean;
+  readonly #isResumable: boolean;
 
-  private constructor(folder: string, lock: FileLock | undefined, isKept: boolean) {
+  private constructor(folder: string, lock: FileLock | undefined, isResumable: boolean) {
     this.folder = folder;
     this.#lock = lock;
-    this.#isKept = isKept;
+    this.#isResumable = isResumable;
   }
 
-  /** Takes a new folder inside `parent`; the caller holds the store's lock, so that no sweep comes between the two steps. */
+  /**
+   * Creates a folder inside `parent`. The caller holds the store's lock, so no sweep runs between creating and locking
+   * the folder.
+   */
   static open(parent: string): Workspace {
     const folder = join(parent, crypto.randomUUID());
     mkdirSync(folder, { recursive: true });
@@ -27,10 +30,9 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Takes the folder of that name inside `parent` with what an earlier owner left in it, which stays there unless `finish` is
-   * called. The caller holds the store's lock.
-   *
-   * @returns undefined while it belongs to someone else
+   * Opens the folder `name` inside `parent` with the files of an earlier owner. They stay until `finish`. The caller
+   * holds the store's lock.
+   * @returns undefined while another process owns the folder
    */
   static reopen(parent: string, name: string): Workspace | undefined {
     const folder = join(parent, name);
@@ -39,19 +41,19 @@ export class Workspace implements Disposable {
     return lock && new Workspace(folder, lock, true);
   }
 
-  /** Nothing in the folder is needed any more; the caller holds the store's lock. */
+  /** Removes the folder after success. The caller holds the store's lock. */
   finish(): void {
     rmSync(this.folder, { recursive: true, force: true });
     this.#lock?.release();
   }
 
   [Symbol.dispose](): void {
-    // A kept folder may only be removed under the store's lock, or somebody could be about to take it.
-    if (!this.#isKept) rmSync(this.folder, { recursive: true, force: true });
+    // A resumable folder may only be removed under the store's lock: another process could be opening it.
+    if (!this.#isResumable) rmSync(this.folder, { recursive: true, force: true });
     this.#lock?.release();
   }
 
-  /** Bytes of the files that a sweep of `parent` would remove; the caller holds the store's lock. */
+  /** Bytes that a sweep of `parent` would free. The caller holds the store's lock. */
   static unusedBytes(parent: string): number {
     let bytes = 0;
     for (const folder of unused(parent)) {
@@ -61,9 +63,8 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Removes what dead processes left inside `parent`; the caller holds the store's lock.
-   *
-   * @param maxAgeMs keeps what holds a file that was written to since then
+   * Removes folders of dead processes inside `parent`. The caller holds the store's lock.
+   * @param maxAgeMs keeps folders with a file written within this time
    */
   static sweep(parent: string, maxAgeMs = 0): void {
     for (const folder of unused(parent)) {
@@ -74,12 +75,12 @@ export class Workspace implements Disposable {
 }
 
 /**
- * The folders inside `parent` that no process uses, each locked until the next one. The kernel has given back the lock of a process that was killed,
- * so a lock that can be had marks a folder that nobody uses.
+ * Folders inside `parent` that no process owns. Each stays locked until the caller asks for the next. The kernel
+ * releases the lock of a killed process, so a free lock marks an abandoned folder.
  */
 function* unused(parent: string): Generator<string> {
   for (const entry of readdirSync(parent, { withFileTypes: true })) {
-    // What a file manager left there is none of ours.
+    // Stray files, for example from a file manager, are not workspaces.
     if (!entry.isDirectory()) continue;
     const folder = join(parent, entry.name);
     const lockPath = join(folder, lockName);
@@ -93,7 +94,7 @@ function* unused(parent: string): Generator<string> {
   }
 }
 
-/** Milliseconds since one of its files was written to; without files, for ever. */
+/** Milliseconds since the last write to one of the folder's files; infinite for an empty folder. */
 function ageOf(folder: string): number {
   const files = readdirSync(folder).filter((name) => name !== lockName);
   return Date.now() - Math.max(-Infinity, ...files.map((name) => statSync(join(folder, name)).mtimeMs));

@@ -1,4 +1,4 @@
-/** Checks the types of a model's folder with the TypeScript that the folder installs, else with sconce's. */
+/** Type-checks a model's folder with the folder's own TypeScript, else with sconce's. */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,14 +12,14 @@ import { restoreTypes } from "../init/types-link.ts";
 export interface TypeCheck {
   /** `model.ts(12,3): error TS2339: …` */
   readonly errors: readonly string[];
-  /** Why nothing was checked. */
+  /** Reason if no check ran. */
   readonly skipped: string | undefined;
 }
 
-/** An error of the folder's own files, or of its settings; not of packages, nor of sconce. */
+/** Matches errors in the folder's files or settings, but not in packages or sconce. */
 const ownError = /^(?!\.\.\/|\/|node_modules\/|\.sconce\/).*\berror TS\d+: /;
 
-/** Checks model.ts and what it imports, by the settings of the nearest tsconfig.json. */
+/** Checks model.ts and its imports with the settings of the nearest tsconfig.json. */
 export async function checkTypes(dir: string): Promise<TypeCheck> {
   const skipped = (why: string) => ({ errors: [], skipped: `types were not checked: ${why}` });
   const settings = nearest(dir, "tsconfig.json");
@@ -54,7 +54,7 @@ export async function checkTypes(dir: string): Promise<TypeCheck> {
   }
 }
 
-/** A settings file finds the packages of "types" from where it lies. */
+/** The temporary settings file must be inside the project: TypeScript resolves "types" relative to it. */
 async function cacheOf(project: string): Promise<string> {
   const packages = join(project, "node_modules");
   if (!existsSync(packages)) return tmpdir();
@@ -72,7 +72,7 @@ function nearest(dir: string, name: string): string | undefined {
 
 const packageSchema = z.looseObject({ bin: z.looseObject({ tsc: z.string() }) });
 
-/** The script of the package typescript that a module in this folder would import. */
+/** Path of tsc in the package typescript that modules in this folder would import. */
 async function compilerFrom(dir: string): Promise<string | undefined> {
   const found = nearest(dir, "node_modules/typescript/package.json");
   if (found === undefined) return undefined;

@@ -1,11 +1,11 @@
-/** Tells of changes to the files of folders, once for all that change together. */
+/** Reports file changes in folders, debounced. */
 import { type FSWatcher, watch } from "node:fs";
 import { messageOf } from "../../errors.ts";
 import { log } from "../../log.ts";
 
-/** A save is several events, and an export writes for a while. */
+/** A save causes several events, and an export writes for a while. */
 const QUIET_MS = 60;
-/** What is not a part of a model: packages, what editors and version control write beside it. */
+/** Not part of a model: packages, and files of editors and version control. */
 const ignored = /(^|\/)(node_modules|\.[^/]+|__pycache__)(\/|$)|~$/;
 
 export class Changes implements Disposable {
@@ -17,7 +17,7 @@ export class Changes implements Disposable {
     this.#onChange = onChange;
   }
 
-  /** Watches a folder too, with those inside it if asked to. */
+  /** Watches another folder; `recursive` includes its subfolders. */
   add(folder: string, { recursive }: { recursive: boolean }): void {
     if (this.#watchers.has(folder)) return;
     try {

@@ -1,4 +1,7 @@
-/** The process that loads a folder's code once, to see that it works and what it declares: its end ends what the code began. */
+/**
+ * A process that loads a folder's code once, to check it and read its declaration. When the process ends, timers and
+ * connections of the model's code end too.
+ */
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { z } from "zod";
@@ -23,9 +26,9 @@ const declareStart = z.object({
 
 export const declaredFacts = z.object({
   reference: z.string(),
-  /** The same for as long as an engine process need not be another one. */
+  /** Changes only if the engine process must be replaced. */
   engineKey: z.string(),
-  /** Folders elsewhere with files that the model is made of. */
+  /** Folders outside the model's folder that contain its files. */
   elsewhere: z.array(z.string()),
 });
 export type DeclaredFacts = z.infer<typeof declaredFacts>;
@@ -67,7 +70,7 @@ function declare(source: SourceModel, { dir, folder }: { dir: string; folder: st
   };
 }
 
-/** What the engine process has of the model: all but its code, unless batches go through that. */
+/** Key of everything that the engine process loads. The code only counts if it defines `predict`. */
 function engineKey({ tensors, settings, predict }: Model, layers: readonly PackagedLayer[], code: string): string {
   const loaded = layers.filter(
     ({ mediaType }) => mediaType === mediaTypes.weights || mediaType === mediaTypes.operators,
@@ -79,7 +82,7 @@ function layer(given: Omit<PackagedLayer, "size">): PackagedLayer {
   return { ...given, size: statSync(given.path).size };
 }
 
-/** What shows that a file is another one; weights take long to read. */
+/** Change detection by metadata, because hashing weights takes long. */
 function stampOf(path: string): string {
   const { ino, size, mtimeMs } = statSync(path);
   return `${path} ${ino} ${size} ${mtimeMs}`;

@@ -1,4 +1,4 @@
-/** The port of `sconce dev`: it stays open while front processes follow one another behind it, so that no client meets a closed one. */
+/** The port of `sconce dev`. It stays open while front processes are replaced, so clients never see a closed port. */
 import type { ServeConfig } from "../../config.ts";
 import { Lifecycle } from "../../http/lifecycle.ts";
 import { Listener } from "../../http/listener.ts";
@@ -7,7 +7,7 @@ import { createStartingApp } from "../../http/routes/health.ts";
 
 /** Forwards requests to a front. */
 export class FrontDoor {
-  /** Unix socket that the front listens on. */
+  /** Unix socket of the front. */
   readonly #socket: string;
   readonly #unanswered = new Set<Promise<Response>>();
 
@@ -35,7 +35,7 @@ export class FrontDoor {
     }
   }
 
-  /** Resolves when every request so far is answered. */
+  /** Resolves when all current requests are answered. */
   async quiet(): Promise<void> {
     await Promise.allSettled(this.#unanswered);
   }
@@ -43,7 +43,7 @@ export class FrontDoor {
 
 export class DevPort {
   readonly url: URL;
-  /** Answers from now on; while there is none clients get 503 and `Retry-After`. */
+  /** The current front; while undefined, clients get 503 with `Retry-After`. */
   door: FrontDoor | undefined;
   readonly #listener: Listener;
 
@@ -52,13 +52,13 @@ export class DevPort {
     const unready = named(createStartingApp(new Lifecycle(), "sconce dev").fetch, { accessLog: config.accessLog });
     this.#listener = new Listener(config, async (request) => {
       if (this.door === undefined) return unready(request);
-      // The front limits how long requests may take.
+      // The front enforces request timeouts.
       this.#listener.timeout(request, 0);
       try {
         return await this.door.forward(request);
       } catch (error) {
         if (request.signal.aborted) throw error;
-        // Its process has ended and is started again.
+        // The front's process has ended and is being restarted.
         return unready(request);
       }
     });

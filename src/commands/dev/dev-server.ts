@@ -1,4 +1,7 @@
-/** Serves a folder through front processes that follow one another on one port, and an engine process that stays for as long as the weights do. */
+/**
+ * Serves a folder on one port. Each change starts a new front process; the engine process stays until the weights
+ * change.
+ */
 import { resolve } from "node:path";
 import type { ServeConfig } from "../../config.ts";
 import { codedError, SconceError } from "../../errors.ts";
@@ -15,13 +18,13 @@ import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
 import { DevPort, FrontDoor } from "./dev-port.ts";
 import { declaredModel, folderArgv } from "./folder-source.ts";
 
-/** A front that was followed by another goes on with what it accepted. */
+/** Two fronts: the new one, and the old one that finishes its requests. */
 const COUNT = 2;
-/** One call of the model's code, when it is loaded. */
+/** Time limit of one call of the model's code while loading. */
 const MOST_LOAD_S = 60;
 
 interface Generation {
-  /** Its place among the fronts, which one that follows must not take: this one may go on. */
+  /** Alternates between 0 and 1, because the previous front may still run. */
   readonly index: number;
   readonly facts: DeclaredFacts;
   readonly front: Supervised;
@@ -35,7 +38,7 @@ interface FrontPlace {
   readonly unix: string;
 }
 
-/** An engine process and the fronts that use it. */
+/** An engine process, and the fronts connected to it. */
 class DevEngine implements EngineEvents {
   readonly key: string;
   readonly fronts = new Set<Supervised>();
@@ -71,7 +74,7 @@ class DevEngine implements EngineEvents {
   }
 }
 
-/** A model's folder, and the npm packages that its bundle leaves out. */
+/** A model's folder, and npm packages to leave out of the bundle. */
 export interface DevSource {
   readonly dir: string;
   readonly externals: readonly string[];
@@ -86,9 +89,9 @@ export class DevServer {
   readonly #changes: Changes;
   #generations = 0;
   #current: Generation | undefined;
-  /** The one before: it may still be finishing what it accepted. */
+  /** The previous front, which may still be finishing requests. */
   #retired: Supervised | undefined;
-  /** The one that is to take over. */
+  /** The front that is starting. */
   #next: Supervised | undefined;
   #leaving: Promise<unknown> = Promise.resolve();
   #declaring: Child | undefined;
@@ -116,12 +119,12 @@ export class DevServer {
     return server;
   }
 
-  /** Resolves when the folder is served, or what is wrong with it was said; from then on it is tried again at each change. */
+  /** Resolves when the folder is served, or its error was logged. Each later change triggers a reload. */
   start(): Promise<void> {
     return this.#changed();
   }
 
-  /** Finishes what was accepted, and ends. */
+  /** Finishes accepted requests, then stops. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#changes[Symbol.dispose]();
@@ -134,7 +137,7 @@ export class DevServer {
     await this.#folder[Symbol.asyncDispose]();
   }
 
-  /** One reload at a time; what changes meanwhile is another. */
+  /** One reload at a time; changes during a reload trigger another. */
   #changed(): Promise<void> {
     this.#hasChanged = true;
     this.#reloading ??= this.#reloadAll().finally(() => {
@@ -175,7 +178,7 @@ export class DevServer {
     const packaged = declaredModel(this.#folder.path, facts.reference);
     const keeps = before?.engine.key === facts.engineKey;
     const engine = keeps ? before.engine : this.#newEngine(facts);
-    // The one whose place this one takes.
+    // The new front takes over this one's index.
     await this.#retired?.stop(0);
     const index = before === undefined ? 0 : (before.index + 1) % COUNT;
     this.#generations++;
@@ -210,7 +213,7 @@ export class DevServer {
     this.#leaving = Promise.all([this.#leaving, leaving]);
   }
 
-  /** @throws SconceError of the model's code */
+  /** @throws SconceError when the model's code fails */
   #declare(): Promise<DeclaredFacts> {
     const { promise, resolve, reject } = Promise.withResolvers<DeclaredFacts>();
     const timeoutS = Math.min(MOST_LOAD_S, this.#config.timeout);
@@ -223,7 +226,7 @@ export class DevServer {
           reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
         child.send({ kind: "stop" });
       },
-      // Its time limit has said why.
+      // If the time limit ended the process, the reason was already printed.
       onEnd: () => reject(new SconceError("model_invalid", "the model's code ended its process")),
     });
     this.#declaring = child;
@@ -241,12 +244,12 @@ export class DevServer {
     const front: Supervised = new Supervised({
       role: "front",
       start: (): FrontStart => {
-        // Messages that a process gets before it asks for them wait.
+        // Messages are buffered until the process reads them.
         queueMicrotask(() => engine.tell(front));
         return { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, unix, isRestart: false };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
-      // It stands alone: the other one has another model.
+      // This front has no peers: the previous front serves another model.
       onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),
     });

@@ -1,4 +1,6 @@
-/** Models of a folder that is served without being packaged: their code lies in a folder for this run, their files where the author has them. */
+/**
+ * Serves a folder without packaging: the bundle is in a temporary folder, all other files stay in the author's folder.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ModelSource, modelStore } from "../../command-line/model-source.ts";
@@ -6,7 +8,7 @@ import { SconceError } from "../../errors.ts";
 import { type ModelConfig, mediaTypes } from "../../store/manifest.ts";
 import { type PackagedLayer, PackagedModel } from "../../store/packaged-model.ts";
 
-/** What the processes of the server are told of the model. */
+/** Facts about the model that the server's processes need. */
 interface Declared {
   readonly repository: string;
   readonly digest: string;
@@ -14,19 +16,19 @@ interface Declared {
   readonly layers: readonly PackagedLayer[];
 }
 
-/** The command line for processes that take models from such a folder. */
+/** Command line for processes that load models from such a folder. */
 export function folderArgv(folder: string): string[] {
   return ["dev", folder];
 }
 
-/** @returns undefined for the command line of another command */
+/** @returns undefined for other commands */
 export function folderSource([command, folder]: readonly string[]): ModelSource | undefined {
   if (command !== "dev" || folder === undefined) return undefined;
   const resolve = async (reference = "") => declaredModel(folder, reference);
   return { ...modelStore, resolve, verify: async () => ({}) };
 }
 
-/** @returns how the model is found again */
+/** @returns the reference that finds the model again */
 export function writeDeclared(folder: string, declared: Declared): string {
   writeFileSync(join(folder, fileOf(declared.digest)), JSON.stringify(declared));
   return `${declared.repository}@${declared.digest}`;
@@ -34,7 +36,7 @@ export function writeDeclared(folder: string, declared: Declared): string {
 
 export function declaredModel(folder: string, reference: string): PackagedModel {
   const file = join(folder, fileOf(reference.slice(reference.lastIndexOf("@") + 1)));
-  // This program wrote it.
+  // Trusted: this program wrote the file.
   const { repository, digest, config, layers }: Declared = JSON.parse(readFileSync(file, "utf8"));
   const bundle = layers[0];
   if (bundle === undefined) throw new SconceError("model_not_found", `${reference} has no code`);

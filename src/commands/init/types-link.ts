@@ -1,13 +1,16 @@
-/** How the compiler finds the types of sconce from a model's folder: by a link that no package manager knows, and no path of this machine in any file. */
+/**
+ * Lets TypeScript find sconce's types from a model's folder: by a link, so that no file contains a path of this
+ * machine.
+ */
 import { existsSync, lstatSync } from "node:fs";
 import { mkdir, rm, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { sourcesFolder } from "../../compile/sources.ts";
 
-/** npm removes links in node_modules that no package.json names. */
+/** Not in node_modules, where npm removes links that no package.json names. */
 const LINK = ".sconce/types";
 
-/** Links this sconce, where the folder is outside it and has no sconce installed. */
+/** Links this sconce into a folder, unless the folder is inside sconce or has sconce installed. */
 export async function linkTypes(dir: string): Promise<void> {
   const root = await sourcesFolder();
   if (isInside(dir, root) || hasPackage(dir)) return;
@@ -17,14 +20,14 @@ export async function linkTypes(dir: string): Promise<void> {
   await symlink(root, link);
 }
 
-/** Links this sconce into a folder whose tsconfig.json wants that, as in a fresh clone. */
+/** Restores the link when tsconfig.json refers to it, for example in a fresh clone. */
 export async function restoreTypes(dir: string): Promise<void> {
   const settings = Bun.file(join(dir, "tsconfig.json"));
   if (existsSync(join(dir, LINK)) || !(await settings.exists())) return;
   if ((await settings.text()).includes(`./${LINK}`)) await linkTypes(dir);
 }
 
-/** The text of a tsconfig.json with the settings and the types of sconce; its paths are relative to the folder. */
+/** Text of a tsconfig.json with sconce's settings and types; paths are relative to the folder. */
 export async function typesConfig(dir: string): Promise<string> {
   const root = await sourcesFolder();
   const isOwn = isInside(dir, root);
@@ -40,7 +43,7 @@ function isInside(dir: string, root: string): boolean {
   return !relative(root, dir).startsWith("..");
 }
 
-/** Whether sconce is installed there, and not linked. */
+/** Whether sconce is installed there as a package, not as a link. */
 function hasPackage(dir: string): boolean {
   return lstatSync(join(dir, "node_modules/sconce"), { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

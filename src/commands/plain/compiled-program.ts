@@ -1,4 +1,4 @@
-/** Compiles an exported program with AOTInductor, by a Python that has torch; what it made once is kept in the cache directory. */
+/** Compiles exported programs with AOTInductor, using a Python with torch. Results are cached. */
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { basename, join } from "node:path";
@@ -12,8 +12,9 @@ import type { GuardSource } from "../../native/program-guards.ts";
 import { pythonWithTorch } from "./python-torch.ts";
 
 /**
- * Headers that are compiled beforehand, where torch has that, are of use to those who compile many packages. Of a program for CPUs the weights are
- * arranged for the processor, and pictures lie as its convolutions want them, which by default they do not: linear layers take less than half the time.
+ * `precompile_headers` only pays off for many packages. CPU options: freezing repacks weights for the processor, and
+ * layout optimization chooses the memory format that convolutions prefer. Linear layers then take less than half the
+ * time.
  */
 const script = `import sys, torch, torch._inductor.config as config
 options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
@@ -23,14 +24,14 @@ if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
 torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
 
-/** Bounds beyond the numbers of JSON mean that there is none. */
+/** Bounds too large for JSON numbers mean no bound. */
 function guardJson(guards: GuardSource): string {
   return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
 }
 
 /**
  * @returns the path of the AOTInductor package
- * @throws SconceError `weights_invalid` that says what to do where it can't be compiled
+ * @throws SconceError `weights_invalid` with a fix when compiling fails
  */
 export async function compiledProgram(path: string): Promise<string> {
   const file = await compiledPath(path);
@@ -39,7 +40,7 @@ export async function compiledProgram(path: string): Promise<string> {
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
   log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
-  // Made beside its place and renamed: one that is there is whole.
+  // Written to a temporary name and renamed, so that a cached file is always complete.
   const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
   try {
     const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards], {
@@ -57,7 +58,9 @@ export async function compiledProgram(path: string): Promise<string> {
   return file;
 }
 
-/** Where the package of a program is kept: what it was compiled with, how, and for what stands in the name. */
+/**
+ * Cache path of a program's package. The name is a hash of the program, the script, torch's version and the processor.
+ */
 export async function compiledPath(path: string): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
   hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model}\n${script}\n`);
@@ -69,13 +72,13 @@ export async function compiledPath(path: string): Promise<string> {
   return join(secureFolder(folder), `${hasher.digest("hex").slice(0, 32)}.pt2`);
 }
 
-/** The line of a traceback that says what it is about. */
+/** The most telling line of a Python traceback. */
 function reasonOf(errors: string): string {
   const lines = errors.trim().split("\n");
   return lines.findLast((line) => /error|exception/i.test(line)) ?? lines.at(-1) ?? "";
 }
 
-/** PyTorch does not say why it can't read what a later release saved. */
+/** PyTorch's own error for a program saved by a later release does not mention the release. */
 function newerProgram(path: string): SconceError | undefined {
   const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(Archive.open(path)?.text(programFile) ?? "") ?? [];
   if (saved === "" || Bun.semver.order(saved, torchVersion()) <= 0) return undefined;

@@ -1,4 +1,7 @@
-/** What an exported program (`torch.export.save`) says of its inputs: the JSON in it, in the schema of torch/_export/serde/schema.py. */
+/**
+ * Reads the inputs of an exported program (`torch.export.save`) from its JSON, in the schema of
+ * torch/_export/serde/schema.py.
+ */
 import { z } from "zod";
 import { SconceError } from "../../errors.ts";
 import type { DType } from "../../model/tensor.ts";
@@ -30,7 +33,7 @@ const programSchema = z.looseObject({
   range_constraints: z.record(z.string(), z.looseObject({ min_val: bound, max_val: bound })),
 });
 
-/** `ScalarType` of that schema. */
+/** The schema's `ScalarType`. */
 const dtypes: Readonly<Record<number, DType>> = {
   1: "uint8",
   2: "int8",
@@ -46,7 +49,7 @@ const dtypes: Readonly<Record<number, DType>> = {
 
 const tensorSchema = z.looseObject({ name: z.string() });
 
-/** @returns the path, where the file is an exported program */
+/** @returns the path if the file is an exported program */
 export function exportedProgram(path: string | undefined): string | undefined {
   return path !== undefined && Archive.open(path)?.has(programFile) ? path : undefined;
 }
@@ -61,7 +64,7 @@ export function inputsOfProgram(json: string): TensorInput[] {
   const { success, data } = programSchema.safeParse(JSON.parse(json));
   if (!success) throw refused("it is written in a schema that this version of sconce does not know");
   const { graph_module: module, range_constraints: ranges } = data;
-  /** Free sizes by the expression that stands for them, named by where they come first. */
+  /** Free sizes by their symbolic expression. A size's name comes from its first occurrence. */
   const free = new Map<string, FreeSize>();
   return module.signature.input_specs.flatMap(({ user_input: input, constant_input: constant }) => {
     if (constant !== undefined) throw noTensor(constant.name);

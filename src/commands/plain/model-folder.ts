@@ -1,4 +1,4 @@
-/** The folder that `build` makes a model of. */
+/** The folder of a model for `build` and `check`. */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
@@ -10,7 +10,7 @@ import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 
-/** Of the options of `build`. */
+/** Options of `build` for weights without a folder. */
 interface PlainChoices {
   readonly name: string | undefined;
   readonly weights: string | undefined;
@@ -23,21 +23,21 @@ interface PlainChoices {
 interface PreparedFolder extends Disposable {
   readonly path: string;
   readonly fixedRows?: number | undefined;
-  /** The exported program that was given. */
+  /** The exported program given on the command line. */
   readonly program?: string | undefined;
 }
 
-/** The given folder. For weights alone a folder is written, and removed on disposal; --eject keeps it. */
+/** The given folder. For a weights file, a temporary folder is written and removed on disposal; --eject keeps it. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
   const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
-  const kept = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
+  const permanent = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${missingFile(given)}; expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
       throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
     await modelStore.prepareLibraries();
-    return kept(resolve(given));
+    return permanent(resolve(given));
   }
   if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
   await modelStore.prepareLibraries();
@@ -46,7 +46,7 @@ export async function modelFolder(given: string, options: PlainChoices): Promise
     await checkEmpty(resolve(eject), eject);
     const { files, fixedRows } = await writeModelOf(given, resolve(eject), plain);
     log.info(`Wrote ${eject}: ${files.join(", ")}`);
-    return kept(resolve(eject), fixedRows);
+    return permanent(resolve(eject), fixedRows);
   }
   const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
   const remove = () => rmSync(path, { recursive: true, force: true });

@@ -1,15 +1,15 @@
-/** The text of a model.ts for weights alone: their arrays in, their arrays out. */
+/** Generates a model.ts for a weights file: arrays in, arrays out. */
 import type { TensorSpec, TensorSpecs } from "../../model/tensor.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
 export interface PlainModel {
   readonly name: string;
-  /** The name of the file beside model.ts. */
+  /** Name of the weights file beside model.ts. */
   readonly weights: string;
   readonly inputs: readonly TensorInput[];
   readonly outputs: TensorSpecs;
   readonly batchSize: number;
-  /** The only one that the weights run on. */
+  /** The device that the weights were compiled for. */
   readonly device: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export function modelText({ name, weights, inputs, outputs, batchSize, device }:
   return `/** Arrays in, arrays out, as ${weights} takes and gives them. */
 import { ${names.join(", ")} } from "sconce";
 
-// Of one item: the batch dimension, which comes first, is not among the sizes.
+// Sizes of one item, without the batch dimension.
 const inputs = {
 ${ins.map(([name, spec]) => `  ${name}: ${specText(spec)},`).join("\n")}
 };
@@ -54,7 +54,7 @@ function fields(table: string, specs: readonly (readonly [string, unknown])[]): 
   return specs.map(([name]) => `${name}: ndarray(${table}.${name})`).join(", ");
 }
 
-/** Not zeros where there is a choice: what is divided by their sum or norm would be no number. */
+/** Avoids zeros for floats: dividing by their sum or norm would give NaN. */
 function exampleText({ dtype, sizes }: TensorInput): string {
   const value = dtype === "bool" ? "false" : dtype.includes("float") ? "0.5" : "0";
   return sizes

@@ -1,4 +1,4 @@
-/** Makes a model folder of a file of weights alone, which `build` takes like any other. */
+/** Writes a model folder for a weights file, which `build` then handles like any other. */
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { messageOf, SconceError } from "../../errors.ts";
@@ -14,15 +14,15 @@ import { probeOutputs } from "./probe.ts";
 import { type GivenInput, inputForm, type TensorInput } from "./tensor-input.ts";
 
 export interface PlainOptions {
-  /** The repository that the model is built into. */
+  /** Name of the model's repository. */
   readonly name: string;
-  /** What `--input` says, for files that don't. */
+  /** Value of `--input`, for files that do not describe their inputs. */
   readonly inputs: readonly GivenInput[];
-  /** Default: the most that the weights say they take, up to 32. */
+  /** Default: the largest batch that the weights accept, up to 32. */
   readonly batchSize: number | undefined;
-  /** Whether an exported program is compiled with AOTInductor, which else happens to those that nothing else runs. */
+  /** Compiles an exported program with AOTInductor even if it can run uncompiled. */
   readonly isCompiled?: boolean;
-  /** Whether the folder stays, with weights of its own; else they are linked. */
+  /** Copies the weights into the folder; otherwise they are linked. */
   readonly isKept: boolean;
 }
 
@@ -31,7 +31,7 @@ const MAX_BATCH_SIZE = 32;
 const notOfTorch =
   "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
 
-/** The weights themselves, or what an exported program is compiled to: where that is asked for, and where nothing else runs it. */
+/** The weights, or the compiled package of an exported program: on request, or if the program cannot run uncompiled. */
 export async function runnableWeights(path: string, isCompiled = false): Promise<string> {
   const program = Archive.open(path)?.text(programFile);
   if (program === undefined) return path;
@@ -46,7 +46,10 @@ export async function runnableWeights(path: string, isCompiled = false): Promise
   }
 }
 
-/** Compiles a program, and warns where the package takes fewer rows than the program: some kernels are chosen for the rows of the example. */
+/**
+ * Compiles a program and warns if the package accepts fewer rows than the program: Inductor specializes some kernels
+ * for the example's rows.
+ */
 async function compiledRows(path: string, program: string): Promise<string> {
   const compiled = await compiledProgram(path);
   const exported = inputsOfProgram(program);
@@ -70,15 +73,15 @@ function exampleRows(inputs: readonly TensorInput[]): number | string {
 }
 
 export interface WrittenModel {
-  /** Names of the files. */
+  /** Names of the written files. */
   readonly files: readonly string[];
-  /** The batch, where the weights or --input fix it. */
+  /** Batch size, if the weights or --input fix it. */
   readonly fixedRows: number | undefined;
 }
 
 /**
- * Writes model.ts and the weights into `dir`, an empty or a new folder.
- * @throws SconceError `usage` where inputs are asked for, `weights_invalid`
+ * Writes model.ts and the weights into `dir`, an empty or new folder.
+ * @throws SconceError `usage` when --input is needed, `weights_invalid`
  */
 export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<WrittenModel> {
   const archive = Archive.open(path);
@@ -90,7 +93,7 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   const weights = await runnableWeights(path, options.isCompiled);
   const compiled = Archive.open(weights);
   const source = compiled?.text(packageSource);
-  /** That a package was compiled for; TorchScript runs on any. */
+  /** Device kind that a package was compiled for; undefined for TorchScript and exported programs. */
   const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(compiled?.text(/_metadata\.json$/) ?? "")?.[1];
   const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
   const file = basename(path);
@@ -111,7 +114,7 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   return { files: ["model.ts", file], fixedRows: typeof inputs[0]?.sizes[0] === "number" ? maxRows : undefined };
 }
 
-/** What the file says goes before what was given, which would say it twice. */
+/** Inputs from the file, else from --input. Giving both is an error. */
 function chosenInputs(
   path: string,
   found: readonly TensorInput[] | undefined,

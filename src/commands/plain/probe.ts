@@ -1,4 +1,4 @@
-/** Finds out what weights give: runs them with zeros, for one row and for two, and for other free sizes. */
+/** Determines the outputs of weights by running them with zeros, with different batch sizes and free sizes. */
 import { fixedBatchFault, fixedRowsCause } from "../../engine/forward-fault.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import type { CallResult } from "../../model/session.ts";
@@ -10,20 +10,23 @@ export interface ProbeOptions {
   readonly path: string;
   readonly device: string;
   readonly inputs: readonly TensorInput[];
-  /** Of a package: `output0` and on where it has no names. Undefined for TorchScript, whose inputs libtorch compares by name. */
+  /**
+   * Names of a package's outputs, with `output0`, `output1` and so on for unnamed ones. Undefined for TorchScript,
+   * where libtorch matches names.
+   */
   readonly outputNames: readonly string[] | undefined;
-  /** Rows that the weights take. */
+  /** Largest batch that the weights accept. */
   readonly maxRows: number;
-  /** Whether a session fills up batches that are too small for the weights. */
+  /** Whether the session pads batches that are too small for the weights. */
   readonly isFilled: boolean;
 }
 
-/** Sizes tried for what nothing is known of: a short text or signal, then what networks for pictures need. */
+/** Sizes to try without a hint: a short text or signal, then a common image size. */
 const starts = [16, 224];
 
 /**
- * The outputs of one row, by name; a size that changes with a free one has a name.
- * @throws SconceError `weights_invalid` where they don't run, or an output has no batch dimension
+ * Outputs of one row, by name. A size that varies with a free size gets a name.
+ * @throws SconceError `weights_invalid` when the weights do not run, or an output has no batch dimension
  */
 export async function probeOutputs({ path, device, inputs, outputNames, maxRows, isFilled }: ProbeOptions) {
   const named = inputs.map(({ name, dtype, sizes }) => {
@@ -78,7 +81,7 @@ export async function probeOutputs({ path, device, inputs, outputNames, maxRows,
   }
 }
 
-/** Two rows, then those that the weights ask for. */
+/** Two rows, then the smallest batch that the weights accept. */
 function rowCounts(inputs: readonly TensorInput[], maxRows: number): readonly number[] {
   const [batch] = inputs[0]?.sizes ?? [];
   const least = typeof batch === "object" ? Math.max(2, batch.min) : (batch ?? 2);
@@ -95,7 +98,7 @@ interface Attempt {
 }
 
 class Probe {
-  /** But the batch dimension. */
+  /** Free sizes except the batch. */
   readonly free: readonly FreeSize[];
   readonly #session: NativeSession;
   readonly #inputs: readonly TensorInput[];
@@ -118,7 +121,7 @@ class Probe {
     this.free = [...new Map(free.map((size) => [size.name, size])).values()];
   }
 
-  /** The first attempt that the weights take. */
+  /** The first attempt that runs. */
   async first(attempts: readonly Attempt[]) {
     let fault: unknown;
     for (const { rows, sizes } of attempts) {
@@ -137,7 +140,7 @@ class Probe {
     });
   }
 
-  /** A run with another number of rows; undefined for weights that take only one. */
+  /** A run with another number of rows; undefined when the weights accept only one. */
   async otherRows({ rows, sizes }: Attempt, maxRows: number) {
     for (const other of [1, 3, 4, 2 * rows]) {
       if (other === rows || other > maxRows) continue;
@@ -161,7 +164,7 @@ class Probe {
 
 function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Tensor> {
   if (isTensor(result)) return new Map([[names[0] ?? "output0", result]]);
-  // What is None is no output, as when it is served.
+  // None outputs are dropped, as in serving.
   const entries = Array.isArray(result)
     ? result
         .filter((value: CallResult) => value !== null)

@@ -1,27 +1,27 @@
-/** An input of weights as they take it, and how a command line says it: `--input x=float32[N,784]`. */
+/** Tensor inputs of weights, and their notation on the command line: `--input x=float32[N,784]`. */
 import { statSync } from "node:fs";
 import { z } from "zod";
 import { listOption } from "../../command-line/option.ts";
 import { arrayTypes, type DType } from "../../model/tensor.ts";
 
-/** A size that may differ from call to call. */
+/** A size that may differ between calls. */
 export interface FreeSize {
   readonly name: string;
   readonly min: number;
-  /** Infinity where the weights set no limit. */
+  /** Infinity when there is no limit. */
   readonly max: number;
-  /** One that is known to work. */
+  /** A size known to work. */
   readonly hint?: number;
 }
 
 export interface TensorInput {
   readonly name: string;
   readonly dtype: DType;
-  /** The batch dimension first. */
+  /** Includes the batch dimension, first. */
   readonly sizes: readonly (number | FreeSize)[];
 }
 
-/** `--input` as it was written, and what it says. */
+/** A parsed `--input`, with its text. */
 export interface GivenInput extends TensorInput {
   readonly text: string;
 }
@@ -31,7 +31,7 @@ const form = "must be NAME=DTYPE[SIZES], with the batch dimension first, like x=
 export const inputForm = "--input x=float32[N,784]";
 
 export const inputOption = listOption<GivenInput>({
-  description: `Name, dtype and sizes of an input, where the file doesn't say them: x=float32[N,784], the batch dimension first, a name for a size that is free; in the order of forward's arguments`,
+  description: `Name, dtype and sizes of an input, for files without this information: x=float32[N,784], with the batch dimension first and names for free sizes; in the order of forward's arguments`,
   valueHint: "tensor",
   variable: "SCONCE_MODEL_INPUT",
   parse: z.string().transform((text, { addIssue }) => {

@@ -1,12 +1,12 @@
-/** What an array field is given for the content of a file. */
+/** Converts a file for an array field. */
 
 import { listsOfNpy } from "../../npy.ts";
 import { dataUriOf } from "./input-file.ts";
 
 /**
- * The lists of a JSON file, which its ending tells, and those of a NumPy file; of any other file a data URI of its bytes, which are those of the
+ * Converts by type: a .json file to its lists, a NumPy file to lists, any other file to a data URI of its bytes as
  * elements.
- * @throws for JSON that is broken, and for a NumPy file that cannot be read
+ * @throws for broken JSON, or an unreadable NumPy file
  */
 export function arrayOf(bytes: Uint8Array, path: string): unknown {
   if (/\.json$/i.test(path)) return JSON.parse(new TextDecoder().decode(bytes));

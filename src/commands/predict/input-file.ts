@@ -1,4 +1,4 @@
-/** Files that are named on the command line: as text, or as the data URI that a model takes for them. */
+/** Reads files named on the command line, as text or as data URI. */
 import { readFile, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { messageOf, SconceError } from "../../errors.ts";
@@ -7,17 +7,17 @@ const standardInput = "-";
 let piped: Promise<Uint8Array> | undefined;
 
 /**
- * The content of a file, or of standard input for `-`.
- * @param name of what it is for, in messages
- * @throws SconceError `usage` when it is not there
+ * Reads a file, or standard input for `-`.
+ * @param name of the option or field, for messages
+ * @throws SconceError `usage` when the file does not exist
  */
 export async function readText(path: string, name: string): Promise<string> {
   return new TextDecoder().decode(await readBytes(path, name));
 }
 
 /**
- * What a field is given for a text that names a file: a URL as it is, else what `convert` makes of the file's content.
- * @throws SconceError `usage` when there is no such file, or `convert` cannot take it
+ * The value of a file field: a URL is kept, a file's content goes through `convert`.
+ * @throws SconceError `usage` when the file does not exist, or `convert` fails
  */
 export async function fileValue<T>(
   text: string,
@@ -27,7 +27,7 @@ export async function fileValue<T>(
   if (/^(https?|data):/i.test(text)) return text;
   const path = /^file:\/\//i.test(text) ? fileURLToPath(text) : text.replace(/^@/, "");
   const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(path);
-  // Which of them are taken is the model's to say.
+  // The model decides which URL schemes it accepts.
   if (isUrl) return text;
   const bytes = await readBytes(path, name);
   try {
@@ -37,16 +37,16 @@ export async function fileValue<T>(
   }
 }
 
-/** @param path of which the ending says what the file is */
+/** @param path its extension determines the media type */
 export function dataUriOf(bytes: Uint8Array, path: string): string {
   const named = path === standardInput ? "" : (Bun.file(path).type.split(";", 1)[0] ?? "");
-  // Registered are the names without x- (audio/wav, audio/flac), and those are what fields ask for.
+  // The registered media types have no x- (audio/wav, audio/flac), and fields ask for those.
   const mediaType = named.replace(/^audio\/x-/, "audio/") || "application/octet-stream";
   return `data:${mediaType};base64,${bytes.toBase64()}`;
 }
 
 async function readBytes(path: string, name: string): Promise<Uint8Array> {
-  // Read once, whoever asks for it.
+  // Standard input is read once and shared.
   if (path === standardInput) {
     piped ??= Bun.stdin.bytes();
     return piped;

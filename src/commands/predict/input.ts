@@ -1,4 +1,4 @@
-/** From `field=value` on a command line to one input as it would come over the wire. */
+/** Builds an input, as a request would carry it, from `field=value` arguments. */
 import { closest } from "../../closest.ts";
 import { messageOf, SconceError } from "../../errors.ts";
 import type { JsonType, SchemaNode } from "../../json-schema.ts";
@@ -7,18 +7,18 @@ import { dataUriOf, fileValue, readText } from "./input-file.ts";
 import { isFile } from "./schema.ts";
 
 export interface InputParts {
-  /** For messages. */
+  /** The model's name in messages. */
   readonly model: string;
   readonly schema: SchemaNode;
-  /** A whole input, of which fields replace members: JSON, `@file`, or `-` for standard input. */
+  /** A whole input as JSON, `@file`, or `-` for standard input. Fields override its members. */
   readonly json: string | undefined;
-  /** The model's own example, as the whole input. */
+  /** The model's example as the whole input. */
   readonly example: unknown;
   /** Texts of the form `field=value`. */
   readonly fields: readonly string[];
 }
 
-/** @throws SconceError `usage` that names the field, what it takes and what was given */
+/** @throws SconceError `usage` naming the field, its type and the given value */
 export async function readInput({ model, schema, json, example, fields }: InputParts): Promise<unknown> {
   const whole = json === undefined ? (example ?? {}) : await withFiles(await readJson(json), schema, "--json");
   if (!isObject(whole)) throw usage(`--json must be an object with the fields of one input, not ${nameOf(whole)}`);
@@ -49,7 +49,7 @@ async function readField(name: string, texts: readonly string[], node: SchemaNod
   return readValue(name, texts[0] ?? "", node);
 }
 
-/** Whether a text stands for the whole array, and not for one of its elements. */
+/** Whether a text is the whole array rather than one element. */
 function isWholeArray(text: string, node: SchemaNode): boolean {
   const element = node.element(0);
   if (text.startsWith("[")) return true;
@@ -59,7 +59,7 @@ function isWholeArray(text: string, node: SchemaNode): boolean {
 
 async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
   if (isFile(node)) {
-    // An array may be given as lists, or as a file.
+    // A tensor field accepts lists or a file.
     const value = parseJson(given);
     return isOfAny(node.types, value) && typeof value !== "string" ? value : readFile(given, name, node);
   }
@@ -72,7 +72,7 @@ async function readValue(name: string, given: string, node: SchemaNode): Promise
   if (node.takesAnyText) return text;
   const value = parseJson(text);
   if (isOfAny(types, value)) return withFiles(value, node, name);
-  // None of those that are listed: the model's own schema says which are.
+  // The value is not in the enum; the model's own schema reports that.
   if (types.has("string")) return text;
   throw usage(`${name} must be ${[...types].map((type) => nouns[type]).join(" or ")}, not ${shown(text)}`);
 }
@@ -81,7 +81,7 @@ function readFile(text: string, name: string, node: SchemaNode): Promise<unknown
   return fileValue(text, name, node.takesArrayBytes ? arrayOf : dataUriOf);
 }
 
-/** Replaces the paths that stand where files belong. */
+/** Replaces paths in file fields by the files. */
 async function withFiles(value: unknown, node: SchemaNode, name: string): Promise<unknown> {
   if (typeof value === "string") return isFile(node) ? readFile(value, name, node) : value;
   if (Array.isArray(value)) return Promise.all(value.map((one, i) => withFiles(one, node.element(i), `${name}.${i}`)));

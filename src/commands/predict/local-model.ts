@@ -1,4 +1,4 @@
-/** A packaged model that runs in this process for one prediction, without a server. */
+/** Runs a packaged model in this process for one prediction, without a server. */
 import { version } from "../../../package.json";
 import { SconceError } from "../../errors.ts";
 import { AddressGuard } from "../../fetching/address-guard.ts";
@@ -16,7 +16,7 @@ export interface LocalModelOptions {
   readonly device: string | undefined;
   readonly threads: number | undefined;
   readonly fetchTimeoutMs: number;
-  /** A demo makes batches; one prediction does not need them warmed up. */
+  /** Warms up batches, for a demo; a single prediction does not need them. */
   readonly batches: boolean;
 }
 
@@ -34,7 +34,7 @@ export class LocalModel implements AsyncDisposable {
     this.#model = model;
     this.#options = options;
     this.#fetcher = new Fetcher({
-      // Who names a URL here could as well fetch it themselves.
+      // The user of the command line could fetch private addresses anyway.
       guard: new AddressGuard({ allowPrivate: true }),
       timeoutMs: options.fetchTimeoutMs,
       maxBytes: Number.MAX_SAFE_INTEGER,
@@ -43,7 +43,7 @@ export class LocalModel implements AsyncDisposable {
   }
 
   /**
-   * Loads the model's code; its weights only when they are needed.
+   * Loads the model's code; weights are loaded on first use.
    * @throws SconceError `model_invalid`
    */
   static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
@@ -52,8 +52,8 @@ export class LocalModel implements AsyncDisposable {
   }
 
   /**
-   * The input as the model's code sees it.
-   * @throws SconceError `usage` that names what does not fit
+   * Decodes the input with the model's schema.
+   * @throws SconceError `usage` naming the faults
    */
   decode(input: unknown): unknown {
     const decoded = this.#model.input.safeParse(input);
@@ -66,8 +66,8 @@ export class LocalModel implements AsyncDisposable {
 
   /**
    * @param input decoded
-   * @returns the output as it would come over the wire
-   * @throws SconceError of whichever step failed
+   * @returns the output in its wire form
+   * @throws SconceError of the failed step
    */
   async predict(input: unknown): Promise<unknown> {
     return JSON.parse(await predictOne(await this.#running(), input));
@@ -75,7 +75,7 @@ export class LocalModel implements AsyncDisposable {
 
   /**
    * Runs the model's demo on one input.
-   * @param write takes the lines that the demo logs, as they come
+   * @param write receives the demo's log lines as they appear
    */
   async demo(input: unknown, write: (text: string) => void): Promise<{ output: unknown; demo_output: unknown }> {
     const { engine, pipeline } = await this.#running();
@@ -96,7 +96,7 @@ export class LocalModel implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Who waited for it was told what went wrong.
+    // The caller already received the error.
     const running = await this.#settingUp?.catch(() => undefined);
     await running?.engine.close();
     this.#fetcher[Symbol.dispose]();
@@ -107,7 +107,7 @@ export class LocalModel implements AsyncDisposable {
     this.#settingUp ??= setUp({
       model: this.#model,
       pathOf: (name) => this.#packaged.layer(name).path,
-      // The input is run at once: no other need be run before it.
+      // The real input runs immediately, so no example is needed for warm-up.
       example: undefined,
       settings: {
         batchSize: batches ? undefined : 1,

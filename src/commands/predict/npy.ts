@@ -1,16 +1,16 @@
-/** Writes NumPy's file format (`.npy`), version 1.0, of numbers in nested lists; `src/npy.ts` reads it. */
+/** Writes NumPy's file format (`.npy`), version 1.0, from nested lists of numbers; `src/npy.ts` reads it. */
 import { SconceError } from "../../errors.ts";
 
 const MAGIC = Buffer.from("\u0093NUMPY", "latin1");
 const VERSION = Buffer.of(1, 0);
-/** From the begin of the file to the header's text, in version 1.0. */
+/** Size of the prefix before the header's text, in version 1.0. */
 const PREFIX_BYTES = MAGIC.length + VERSION.length + 2;
-/** Where the elements begin is a multiple of it. */
+/** Elements start at a multiple of this. */
 const ALIGNMENT = 64;
 
 /**
- * @param lists numbers as float64, whole ones as int64 where `isWhole`, true and false as bool
- * @throws SconceError `usage` for lists that are no array
+ * @param lists numbers are stored as float64, or int64 if `isWhole`; booleans as bool
+ * @throws SconceError `usage` for ragged lists
  */
 export function npyOf(lists: unknown, { isWhole }: { readonly isWhole: boolean }): Uint8Array {
   const shape: number[] = [];

@@ -1,4 +1,4 @@
-/** Files in an output, which are data URIs there: saved where `-o` says, shortened where a person reads. */
+/** Files in an output are data URIs: `-o` saves them, and terminal output shortens them. */
 import { statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -9,18 +9,18 @@ import { decodeDataUrl } from "../../model/data-url.ts";
 import { filePaths } from "./schema.ts";
 import { isForValues, ValueTarget } from "./value-target.ts";
 
-/** Standard output as the place for a file. */
+/** Path that means standard output. */
 const standardOutput = "-";
 
 export interface OutputFile {
-  /** Its place in the output: `image`, `faces.0.crop`. */
+  /** Path in the output: `image`, `faces.0.crop`. */
   readonly name: string;
   readonly dataUri: string;
 }
 
-/** One `-o`. */
+/** A parsed `-o`. */
 interface Target {
-  /** Of the output's file; undefined when there is only one. */
+  /** Path of the file in the output; undefined when there is only one. */
   readonly name: string | undefined;
   readonly path: string;
 }
@@ -32,12 +32,12 @@ export class OutputTargets {
   /**
    * @param given `FILE` or `field=FILE`
    * @param schema of the output
-   * @throws SconceError `usage` for a field that holds no file, a name that fits several, a folder that is not there
+   * @throws SconceError `usage` for a field without a file, an ambiguous name, or a missing folder
    */
   constructor(given: readonly string[], schema: SchemaNode) {
     const places = filePaths(schema);
     const all = given.map(parseTarget);
-    // A file of the output keeps its own format, whatever the ending.
+    // A file of the output is saved unchanged, even under .json or .npy.
     const isFile = ({ name }: Target) => places.some((each) => name === undefined || isNamed(each, name, true));
     const isValue = (target: Target) => isForValues(target.path) && !isFile(target);
     this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
@@ -56,9 +56,9 @@ export class OutputTargets {
   }
 
   /**
-   * Writes the files that are asked for.
-   * @returns the output with the paths of the saved files in their places
-   * @throws SconceError `usage` when a name stands for none or several of the files that there are
+   * Writes the requested files.
+   * @returns the output with paths in place of the saved files
+   * @throws SconceError `usage` when a name matches no file or several
    */
   async save(output: unknown): Promise<unknown> {
     const files = filesOf(output);
@@ -78,7 +78,7 @@ export class OutputTargets {
   }
 }
 
-/** The output with its data URIs cut short, and the names of those that were. */
+/** Shortens the data URIs of an output. `names` lists the shortened files. */
 export function shorten(output: unknown): { readonly output: unknown; readonly names: readonly string[] } {
   const names: string[] = [];
   const shortened = mapFiles(output, ({ name, dataUri }) => {
@@ -110,17 +110,17 @@ function mapFiles(value: unknown, replace: (file: OutputFile) => string, name = 
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapFiles(one, replace, below(key))]));
 }
 
-/** What stands before the first "=" is a field, unless it holds a slash. */
+/** Text before the first "=" is a field name, unless it contains a slash. */
 function parseTarget(given: string): Target {
   const [, name, path] = /^([^=/]+)=(.*)$/s.exec(given) ?? [undefined, undefined, given];
   if (!path) throw usage(`-o must be FILE or field=FILE, not ${JSON.stringify(given)}`);
   return { name, path };
 }
 
-/** @param isSchema whether the names are those of a schema, in which an element of an array stands for several */
+/** @param isSchema whether names come from a schema, where `*` stands for any array index */
 function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
   const fitting = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
-  // The end of a name is enough, but a whole name means no other that ends like it.
+  // A name's last parts are enough, but an exact match takes precedence.
   const whole = fitting.filter((one) => name !== undefined && nameOf(one) === wantedName(name, isSchema));
   const found = whole.length > 0 ? whole : fitting;
   const names = all.map(nameOf).join(", ");

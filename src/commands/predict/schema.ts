@@ -1,15 +1,15 @@
-/** Questions of the command line about the JSON Schema of an input or output. */
+/** Queries of the command line on the JSON Schema of an input or output. */
 import type { JsonType, SchemaNode } from "../../json-schema.ts";
 
-/** Deeper schemas refer to themselves. */
+/** Deeper schemas are recursive. */
 const MAX_LEVELS = 8;
 
-/** Whether a field is given as a URL or as a local file: a file, or the bytes of a tensor. */
+/** Whether a field accepts a URL or local file: a file field, or the bytes of a tensor. */
 export function isFile(node: SchemaNode): boolean {
   return node.file !== undefined || node.takesArrayBytes;
 }
 
-/** Whether it is a number or true or false, or nested lists of them. */
+/** Whether the schema is nested lists of numbers or booleans. */
 export function isNumbers(node: SchemaNode): boolean {
   return isEach(node, new Set(["array", "number", "integer", "boolean"])) && node.types.has("array");
 }
@@ -18,20 +18,20 @@ export function isWhole(node: SchemaNode): boolean {
   return isEach(node, new Set(["array", "integer"]));
 }
 
-/** Whether its elements at any depth are of these types alone. */
+/** Whether elements at any depth have only these types. */
 function isEach(node: SchemaNode, allowed: ReadonlySet<JsonType>, level = 0): boolean {
-  // The elements of a tensor may be a text, but never in an output.
+  // A tensor's elements may be a string in an input, but never in an output.
   const own = [...node.types].filter((type) => type !== "string" || !node.types.has("array"));
   if (own.length === 0 || level > MAX_LEVELS || !own.every((type) => allowed.has(type))) return false;
   return !node.types.has("array") || isEach(node.element(0), allowed, level + 1);
 }
 
-/** The places of files in an output that it describes: `image`, `faces.*.crop`. */
+/** Paths of files in an output: `image`, `faces.*.crop`. */
 export function filePaths(schema: SchemaNode): readonly string[] {
   return pathsOf(schema, (node) => node.file !== undefined);
 }
 
-/** The outermost places of the nodes that are wanted. */
+/** Outermost paths of matching nodes. */
 export function pathsOf(node: SchemaNode, isWanted: (node: SchemaNode) => boolean, level = 0): readonly string[] {
   if (isWanted(node)) return [""];
   if (level > MAX_LEVELS) return [];

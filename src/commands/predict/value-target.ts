@@ -1,4 +1,4 @@
-/** Saves the output, or a field of it, as JSON or as a NumPy array: which is told by the ending of the file. */
+/** Saves the output, or a field of it, as JSON or NumPy array, depending on the file's extension. */
 import { writeFile } from "node:fs/promises";
 import { formatJson } from "../../command-line/table.ts";
 import { SconceError } from "../../errors.ts";
@@ -8,14 +8,14 @@ import { isNumbers, isWhole, pathsOf } from "./schema.ts";
 
 export class ValueTarget {
   readonly #path: string;
-  /** Of the value in the output. */
+  /** Path of the value in the output. */
   readonly #keys: readonly string[];
-  /** Undefined: as JSON. */
+  /** Undefined for JSON. */
   readonly #npy: { readonly isWhole: boolean } | undefined;
 
   /**
-   * @param name of the field, as in `output.scores`; undefined for the whole output, or its only array
-   * @throws SconceError `usage` when there can be no such value
+   * @param name of the field, e.g. `output.scores`; by default the whole output, or for NumPy its only array
+   * @throws SconceError `usage` when the schema has no such value
    */
   constructor(path: string, name: string | undefined, schema: SchemaNode) {
     this.#path = path;
@@ -39,13 +39,13 @@ export class ValueTarget {
     await writeFile(this.#path, this.#npy === undefined ? `${formatJson(value)}\n` : npyOf(value, this.#npy));
   }
 
-  /** The output with the path in the place of what was saved. */
+  /** The output with the path in place of the saved value. */
   replacedIn(output: unknown): unknown {
     return replaced(output, this.#keys, this.#path);
   }
 }
 
-/** Whether a file's ending says that a value belongs into it. */
+/** Whether the extension asks for a value rather than a file. */
 export function isForValues(path: string): boolean {
   return /\.(json|npy)$/i.test(path);
 }

@@ -1,14 +1,14 @@
-/** What the commands that speak with registries have in common. */
+/** Common options of commands that use registries. */
 import { flag, option } from "../../command-line/option.ts";
 
 export const registryOptions = {
   plainHttp: option({
-    description: "Speak http, without TLS, with registries that are not on this machine, too",
+    description: "Use http without TLS for registries on other machines too",
     default: false,
     parse: flag,
   }),
 } as const;
 
-/** What help says of credentials. */
+/** Help text on credentials. */
 export const credentialsHelp =
-  "Credentials are those of docker login (or podman, skopeo, oras): $REGISTRY_AUTH_FILE, or config.json in $DOCKER_CONFIG or ~/.docker, with its credential helpers. Registries on this machine are spoken to without TLS.";
+  "Credentials come from docker login (or podman, skopeo, oras): $REGISTRY_AUTH_FILE, or config.json in $DOCKER_CONFIG or ~/.docker, with its credential helpers. Registries on this machine are used without TLS.";

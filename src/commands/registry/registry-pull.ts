@@ -1,4 +1,4 @@
-/** Models of registries for the commands: `pull` copies one into the store, `serve` serves it then. */
+/** Pulls models from registries, for `pull` and `serve`. */
 import { formatBytes } from "../../bytes.ts";
 import { abortable } from "../../command-line/abortable.ts";
 import { Progress } from "../../command-line/progress.ts";
@@ -12,7 +12,7 @@ import type { PackagedModel } from "../../store/packaged-model.ts";
 import { latestTag } from "../../store/reference.ts";
 import type { ModelStore } from "../../store/store.ts";
 
-/** What a model of a registry is called in the store; one that was asked for by its digest has no tag but the generated one. */
+/** Name of a pulled model in the store. A model pulled by digest only gets its generated tag. */
 export interface LocalName {
   readonly repository: string;
   readonly tag: string | undefined;
@@ -23,16 +23,16 @@ export interface PullModelOptions {
   readonly remote: RemoteReference;
   readonly name: LocalName;
   readonly plainHttp: boolean;
-  /** Leaves out what a front does not need. */
+  /** Skips the layers that a front does not need. */
   readonly withoutWeights?: boolean;
-  /** Of the complete model that the store has by that name. */
+  /** The complete model that the store already has under this name. */
   readonly held?: PackagedModel | undefined;
 }
 
-/** How long a registry may send nothing to who could serve without it. */
+/** Timeout for a silent registry when the stored model could be served instead. */
 const HELD_SILENCE_MS = 10_000;
 
-/** The full name, with the host, and its tag. */
+/** The full name with host, and the tag. */
 export function localName({ host, repository, tag, digest }: RemoteReference): LocalName {
   return {
     repository: `${host}/${repository}`,
@@ -40,7 +40,7 @@ export function localName({ host, repository, tag, digest }: RemoteReference): L
   };
 }
 
-/** Copies it into the store, and tells how far it is. */
+/** Pulls a model into the store and shows progress. */
 export async function pullModel(options: PullModelOptions): Promise<PullResult> {
   const { store, remote, name, plainHttp, withoutWeights = false, held } = options;
   const title = formatRemote(remote);
@@ -64,9 +64,8 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
 }
 
 /**
- * The model of a registry, of which the store gets what it lacks; where the registry can't be reached, what the store has from there.
- *
- * @throws SconceError as `pull` and `ModelStore.resolve`
+ * Updates a model from its registry. If the registry is unreachable, returns the stored copy.
+ * @throws SconceError see `pull` and `ModelStore.resolve`
  */
 export async function pulledModel(
   store: ModelStore,
@@ -84,7 +83,7 @@ export async function pulledModel(
     });
   };
   const held = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
-  // A digest stands for the same model wherever it came from.
+  // A digest identifies a model whatever its source.
   if (held !== undefined && remote.digest !== undefined) return held;
   try {
     const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, held });
@@ -96,7 +95,7 @@ export async function pulledModel(
   }
 }
 
-/** The model as earlier versions of sconce named it: by the last part of its repository. */
+/** Finds the model under the name of earlier sconce versions: only the last part of the repository. */
 async function formerlyNamed(
   { host, repository }: RemoteReference,
   find: (repository: string) => Promise<PackagedModel | undefined>,

@@ -1,4 +1,4 @@
-/** `sconce serve --tune`: measures settings of a model on this machine, and prints them with the flags to set. */
+/** `sconce serve --tune`: measures settings of a model on this machine and prints the best as flags. */
 import { availableParallelism } from "node:os";
 import { formatTable } from "../../command-line/table.ts";
 import type { ServeConfig } from "../../config.ts";
@@ -12,14 +12,14 @@ import { fetcherFor } from "../../server/serve-limits.ts";
 import { openModel } from "../../serving/set-up.ts";
 import type { PackagedModel } from "../../store/packaged-model.ts";
 
-/** Larger batches are tried only of a model that declares them. */
+/** Larger batches are only tried if the model declares them. */
 const LEAST_TRIED = 64;
-/** Between two lines of progress. */
+/** Interval of progress lines. */
 const PROGRESS_MS = 5000;
 
 /**
- * Prints a table, and as the last line the flags of the best setting; what was given as a flag is not varied.
- * @throws SconceError of the model when it cannot be set up
+ * Prints a table, and the best setting's flags as last line. Settings given as flags are not varied.
+ * @throws SconceError when the model cannot be set up
  */
 export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
@@ -68,10 +68,10 @@ export async function tuneModel(packaged: PackagedModel, config: ServeConfig): P
 }
 
 function progress(): (round: number, best: Tuned) => void {
-  let toldAtMs = performance.now();
+  let loggedAtMs = performance.now();
   return (round, best) => {
-    if (performance.now() - toldAtMs < PROGRESS_MS) return;
-    toldAtMs = performance.now();
+    if (performance.now() - loggedAtMs < PROGRESS_MS) return;
+    loggedAtMs = performance.now();
     log.info(`Round ${round}: ${flagsOf(best)} leads with ${formatNumber(best.throughput)} items a second`);
   };
 }
@@ -92,7 +92,7 @@ function flagsOf({ batchSize, instances, threads }: TunedSetting): string {
   return `--batch-size ${batchSize} --instances ${instances} --threads ${threads}`;
 }
 
-/** Three digits say what can be known. */
+/** Three digits are as precise as the measurement. */
 function formatNumber(value: number): string {
   return value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
 }

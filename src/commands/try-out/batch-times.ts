@@ -1,4 +1,4 @@
-/** How long batches of a model take, and the batch size that this proposes. */
+/** Measures batch times of a model, and proposes a batch size. */
 import { availableParallelism } from "node:os";
 import type { Runner } from "../../engine/runner.ts";
 import { doublings, warmUp } from "../../engine/warm-up.ts";
@@ -11,26 +11,32 @@ import { shortestMs } from "./shortest-time.ts";
 export interface BatchTimes {
   readonly size: number;
   readonly stackMs: number;
-  /** With the stacking. */
+  /** Includes stacking. */
   readonly forwardMs: number;
   readonly peakBytes: number | undefined;
 }
 
-/** Limits of the batches that are measured for a proposal. */
+/** Limits of the measured batches. */
 const MOST_PROPOSED = 64;
 const PROPOSED_MS = 1000;
-/** A batch size with this part of the best throughput is proposed: in larger batches items wait longer for little. */
+/**
+ * The smallest batch size with this fraction of the best throughput is proposed: larger batches add latency for little
+ * gain.
+ */
 const NEARLY_BEST = 0.9;
 
 export interface Measuring {
   readonly model: Pick<Model, "tensors" | "settings">;
-  /** The tensors of the example. */
+  /** Tensors of the example. */
   readonly item: readonly Tensor[];
   /** Batch sizes that have run. */
   readonly sizes: readonly number[];
 }
 
-/** Measures these sizes and the powers of two, with the threads that serve would choose. A model whose items run alone has no other sizes. */
+/**
+ * Measures these sizes and powers of two, with the threads that `serve` would choose. A model with `batchSize` 1 is
+ * only measured with the given sizes.
+ */
 export async function measureBatches(
   runners: readonly Runner[],
   { model, item, sizes }: Measuring,
@@ -58,7 +64,7 @@ export async function measureBatches(
   for (const size of doublings(most).filter((other) => !sizes.includes(other))) {
     const itemMs = Math.min(...batches.map((each) => 1 / throughput(each)));
     if (itemMs * size > PROPOSED_MS) break;
-    // The weights may refuse batches beyond the declared size.
+    // Weights may refuse batches above the declared size.
     const times = await measure(size).catch(() => undefined);
     if (times === undefined) break;
     batches.push(times);
@@ -66,14 +72,14 @@ export async function measureBatches(
   return { threads, batches: batches.toSorted((one, other) => one.size - other.size) };
 }
 
-/** @returns undefined where only one size was measured */
+/** @returns undefined when only one size was measured */
 export function proposedBatchSize(batches: readonly BatchTimes[]): number | undefined {
   if (batches.length < 2) return undefined;
   const best = Math.max(...batches.map(throughput));
   return batches.find((each) => throughput(each) >= NEARLY_BEST * best)?.size;
 }
 
-/** Items a millisecond. */
+/** Items per millisecond. */
 function throughput({ size, forwardMs }: BatchTimes): number {
   return size / forwardMs;
 }

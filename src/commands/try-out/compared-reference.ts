@@ -1,4 +1,7 @@
-/** Compares weights with the exported program that they were made of, run by PyTorch: the example, other values, other sizes. */
+/**
+ * Compares the outputs of weights with PyTorch running the original exported program: for the example, other values and
+ * other sizes.
+ */
 import type { Runner } from "../../engine/runner.ts";
 import { messageOf } from "../../errors.ts";
 import type { Model } from "../../model/define.ts";
@@ -10,17 +13,17 @@ import { type ReferenceResult, referenceOf } from "./reference.ts";
 import type { SizedItem } from "./weights-facts.ts";
 
 export interface ComparedReference {
-  /** Batches with outputs of both. */
+  /** Batches that both ran. */
   readonly compared: number;
-  /** Batches that PyTorch refused, and these weights too. */
+  /** Batches that both refused. */
   readonly refused: number;
-  /** Why there was nothing to compare with. */
+  /** Reason if no comparison was possible. */
   readonly missing: string | undefined;
   readonly differences: readonly string[];
 }
 
 interface Comparing {
-  /** The exported program. */
+  /** Path of the exported program. */
   readonly path: string;
   readonly tensors: Model["tensors"];
   readonly item: readonly Tensor[];
@@ -30,7 +33,7 @@ interface Comparing {
 }
 
 interface Compared {
-  /** How the batch differs from the example. */
+  /** Difference from the example, for messages. */
   readonly what: string;
   readonly batch: readonly (readonly Tensor[])[];
 }
@@ -58,7 +61,7 @@ export async function compareWithReference(runner: Runner, comparing: Comparing)
     const { what, batch } = batches[i] ?? { what: "", batch: [] };
     const given = await runner.run(batch).catch(messageOf);
     if (result.outputs === undefined && typeof given === "string") counts.refused += 1;
-    // A size that only these weights refuse is no wrong answer.
+    // A size that only these weights refuse is not a wrong answer.
     else if (typeof given !== "string") {
       counts.compared += 1;
       const difference = differenceIn(Object.keys(tensors.outputs), given, result);

@@ -1,4 +1,7 @@
-/** The trial of a model that `build` and `check` share: its example goes through every stage; `check` also measures each. */
+/**
+ * The trial of a model in `build` and `check`: the example runs through every stage, and `check` also measures each
+ * stage.
+ */
 import { availableParallelism } from "node:os";
 import { resolveDevices } from "../../engine/device.ts";
 import { type ExportMistake, exportMistakes, mistakeIn } from "../../engine/export-mistakes.ts";
@@ -27,15 +30,17 @@ import { deviceHere, type SourceModel } from "./source-model.ts";
 import { type TriedSize, trialSizes, weightsFacts } from "./weights-facts.ts";
 
 export interface Finding {
-  /** One of the common mistakes of an export, or `model` for anything else. */
+  /** Name of a common export mistake, or `model`. */
   readonly mistake: string;
   readonly error: SconceError;
   readonly python: string | undefined;
-  /** `build` refuses the model, refuses it without --allow-random, warns, or does not look. */
+  /** Reaction of `build`: refuses the model; refuses it without --allow-random; warns; does not notice. */
   readonly effect: "refused" | "unsteady" | "warned" | "unseen";
 }
 
-/** Largest difference of two elements of an output: run again, in a batch, and beside a longer item; undefined where that was not run. */
+/**
+ * Largest element difference of an output when run again, in a batch, and beside a longer item; undefined when not run.
+ */
 interface Differences {
   readonly again: number;
   readonly together: number | undefined;
@@ -45,14 +50,14 @@ interface Differences {
 export interface Examination {
   readonly stages: { readonly stage: string; readonly ms: number }[];
   readonly batches: BatchTimes[];
-  /** Runs with other sizes than the example's. */
+  /** Runs with other free sizes. */
   readonly sizes: TriedSize[];
-  /** Guards of the exported programs, as PyTorch writes them. */
+  /** Guards of the exported programs, as PyTorch prints them. */
   readonly guards: string[];
-  /** The least batch size with nearly the best throughput. */
+  /** The smallest batch size with nearly the best throughput. */
   proposedBatchSize: number | undefined;
   differences: Differences | undefined;
-  /** Calls whose outputs were compared with PyTorch's. */
+  /** Result of the comparison with PyTorch. */
   reference: ComparedReference | undefined;
   weightsBytes: number | undefined;
   device: string | undefined;
@@ -72,27 +77,27 @@ export function newExamination(): Examination {
   return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
 }
 
-/** A batch that would take longer is not run: one item alone tells of a slow model. */
+/** Batches estimated to take longer are skipped. */
 const MOST_BATCH_MS = 20_000;
-/** Longest that other sizes are tried for, and about how many items one size runs. */
+/** Time limit for trying other sizes, and approximate number of items run per size. */
 const SIZES_MS = 5000;
 const SIZE_RUNS = 10;
 
 export interface ExamineOptions {
-  /** Whether stages and batches are measured; else each runs as often as it takes to find mistakes. */
+  /** Whether to measure stages and batches; otherwise each runs only as often as needed to find mistakes. */
   readonly isMeasured: boolean;
-  /** The batch that --input fixed, for weights that do not say it. */
+  /** Batch size fixed by --input, for weights that do not state it. */
   readonly fixedRows?: number | undefined;
-  /** Whether the outputs are compared with PyTorch's, where there is a Python with torch. */
+  /** Whether to compare outputs with PyTorch, if a Python with torch is available. */
   readonly isCompared: boolean;
-  /** The exported program that the weights were made of, where the model's folder does not hold it. */
+  /** Exported program that the weights were made from, if it is not in the model's folder. */
   readonly program?: string | undefined;
 }
 
 /**
- * Runs until a stage fails; the failure is the last finding.
- * @param report is filled as the stages end
- * @returns the tensors of the example, where they went through every stage
+ * Runs the stages until one fails. The failure becomes the last finding.
+ * @param report filled as stages finish
+ * @returns the tensors of the example, if it passed every stage
  */
 export async function examine(
   source: SourceModel,
@@ -134,7 +139,7 @@ class Stages {
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
-    // Measured threads are found from one upwards.
+    // When measuring, warm-up searches the number of threads from one upwards.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
     const { result: runners, peakBytes } = await peakMemory(() =>
       this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads, instances: 1 })),
@@ -227,7 +232,7 @@ class Stages {
     return results;
   }
 
-  /** Warns where the weights fix the batch or fill it up. */
+  /** Warns if the weights fix the batch size or pad small batches. */
   #warnOfRows(): void {
     const { model, pathOf } = this.#source;
     const facts = weightsFacts(model, pathOf);
@@ -266,7 +271,7 @@ class Stages {
     }
   }
 
-  /** Compares the weights with the exported program that they are, or were compiled from. */
+  /** Compares the weights with their exported program, run by PyTorch. */
   async #withReference(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model, programOf } = this.#source;
     const [file, ...others] = Object.values(model.weights);
@@ -284,7 +289,10 @@ class Stages {
     for (const difference of compared.differences) this.#find(undefined, difference, "refused");
   }
 
-  /** Tries sizes from the ranges that the weights leave free. Sizes that the weights refuse are no finding: guards may exclude them. */
+  /**
+   * Tries sizes within the ranges that the weights leave free. A refused size is not a finding, because guards may
+   * exclude it.
+   */
   async #otherSizes(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model, pathOf } = this.#source;
     const [facts] = model.predict === undefined ? weightsFacts(model, pathOf) : [];
@@ -316,7 +324,7 @@ class Stages {
     return result;
   }
 
-  /** The last result; the shortest time of several. */
+  /** Returns the last result and reports the shortest time. */
   async #shortest<T>(stage: string, task: () => Promise<T>): Promise<T> {
     const result = await task();
     if (this.#options.isMeasured) this.#report.stages.push({ stage, ms: await shortestMs(task) });
@@ -337,7 +345,7 @@ class Stages {
   }
 }
 
-/** Rows that every compiled package asks for: tracing takes it that a free batch is not 1. */
+/** Minimum rows of any compiled package with a free batch: tracing assumes that a free size is at least 2. */
 const FREE_LEAST = 2;
 
 function untried(item: readonly Tensor[] | undefined): string {

@@ -1,9 +1,9 @@
-/** The option of commands that bundle a model's code. */
+/** `--external`, shared by commands that bundle a model's code. */
 import { z } from "zod";
 import { listOption } from "../../command-line/option.ts";
 
 export const externalOption = listOption<string>({
-  description: "npm package to leave out of the bundle, one that the model's code imports only where it is there",
+  description: "npm package to leave out of the bundle, for an optional import of the model's code",
   valueHint: "name",
   variable: "SCONCE_MODEL_EXTERNAL",
   parse: z.string().regex(/^(@[\w.~-]+\/)?[\w.~-]+$/, "must be the name of an npm package"),

@@ -1,4 +1,4 @@
-/** The outputs of the example that a package keeps. */
+/** Golden outputs: outputs of the example, stored in the package. */
 
 import { formatBytes } from "../../bytes.ts";
 import { resolveDevices } from "../../engine/device.ts";
@@ -9,8 +9,8 @@ import { openWeights } from "../../serving/set-up.ts";
 import { deviceHere, type SourceModel } from "./source-model.ts";
 
 /**
- * Runs the example on one thread and without packed layers, so that each build on one machine gets the same bytes.
- * @returns the content of the layer; undefined for an example that is too large
+ * Runs the example on one thread without packed layers, so that every build on a machine gets equal bytes.
+ * @returns the content of the layer; undefined when it is too large
  */
 export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {
   const { model, pathOf } = source;

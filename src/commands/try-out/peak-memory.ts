@@ -1,9 +1,9 @@
-/** How much memory a task takes, as Linux counts it for this process; undefined where it does not say. */
+/** Measures a task's memory with Linux's counters; undefined when they are not available. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 export interface Taken<T> {
   readonly result: T;
-  /** Beyond what this process had before, at the worst moment. */
+  /** Peak above the memory in use before the task. */
   readonly peakBytes: number | undefined;
 }
 
@@ -14,10 +14,10 @@ export async function peakMemory<T>(task: () => Promise<T>): Promise<Taken<T>> {
   return { result, peakBytes: before === undefined || peak === undefined ? undefined : Math.max(0, peak - before) };
 }
 
-/** @returns what is resident now */
+/** @returns the memory resident now */
 function forgetPeak(): number | undefined {
   try {
-    // proc(5): 5 resets the peak to what is resident.
+    // proc(5): writing 5 resets the peak to the current resident size.
     writeFileSync("/proc/self/clear_refs", "5");
     return statusBytes("VmRSS");
   } catch {

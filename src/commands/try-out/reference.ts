@@ -1,4 +1,4 @@
-/** Runs an exported program with PyTorch itself: `torch.export.load(path).module()`. */
+/** Runs an exported program with PyTorch: `torch.export.load(path).module()`. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,20 +12,20 @@ import { pythonWithTorch } from "../plain/python-torch.ts";
 /** Inputs by name, with the batch dimension. */
 export type ReferenceCall = Readonly<Record<string, Tensor>>;
 
-/** One call's outputs in the program's order, or the words with which PyTorch refused it. */
+/** Outputs of one call in the program's order, or PyTorch's error message. */
 export type ReferenceResult =
   | { readonly outputs: readonly ReferenceOutput[]; readonly refused?: undefined }
   | { readonly outputs?: undefined; readonly refused: string };
 
 export interface ReferenceOutput {
-  /** Undefined where the program returns a tensor or a tuple. */
+  /** Undefined when the program returns a tensor or a tuple. */
   readonly name: string | undefined;
   readonly tensor: Tensor;
 }
 
 export type Reference =
   | { readonly results: readonly ReferenceResult[]; readonly missing?: undefined }
-  /** Why there is nothing to compare with. */
+  /** Reason if no comparison was possible. */
   | { readonly results?: undefined; readonly missing: string };
 
 const LIMIT_MS = 120_000;
@@ -80,7 +80,7 @@ const answerSchema = z.union([
   }),
 ]);
 
-/** Runs the program with each call's inputs. It never throws: what stands in the way is the answer. */
+/** Runs the program with the inputs of each call. Never throws: problems are returned as `missing`. */
 export async function referenceOf(path: string, calls: readonly ReferenceCall[]): Promise<Reference> {
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) return { missing: `there is no ${command}` };

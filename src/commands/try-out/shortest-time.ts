@@ -1,6 +1,6 @@
-/** How long a task takes at best. */
+/** Measures the shortest time of a task. */
 
-/** A task is repeated for as long as this. */
+/** Repetitions stop after this time. */
 const REPEAT_MS = 200;
 const REPEATS = 20;
 

@@ -1,4 +1,4 @@
-/** The model of a folder that is not packaged yet: its bundle, its declaration, its files. */
+/** A model folder that is not packaged yet: bundle, declaration and files. */
 import { existsSync } from "node:fs";
 import { join, parse, resolve } from "node:path";
 import { areThere } from "../../engine/device.ts";
@@ -19,34 +19,34 @@ import { TimeLimit } from "./time-limit.ts";
 
 export interface SourceOptions {
   readonly dir: string;
-  /** In place of the model's own. */
+  /** Replaces the model's weights. */
   readonly weights?: string | undefined;
-  /** Whether exported programs are compiled, which they are anyway where nothing else runs them. */
+  /** Compiles exported programs even if they can run uncompiled. */
   readonly isCompiled?: boolean;
-  /** npm packages that the bundle leaves out. */
+  /** npm packages to leave out of the bundle. */
   readonly externals?: readonly string[];
-  /** Seconds that one call of the model's code may take. */
+  /** Time limit in seconds for one call of the model's code. */
   readonly timeoutS: number;
 }
 
 export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
-  /** The bundle's text. */
+  /** Text of the bundle. */
   readonly code: string;
-  /** Absolute paths of what the bundle was made of. */
+  /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
-  /** The path of an exported program among the weights, before it is compiled. */
+  /** Path of the exported program behind a weights file, before compilation. */
   readonly programOf: (name: string) => string | undefined;
   /** The model's examples with their files as data URIs; the first is `example`. */
   readonly examples: readonly unknown[];
-  /** Each of its functions has the time limit. */
+  /** The model; each of its functions has the time limit. */
   readonly model: Model;
-  /** Those that it declares, and what each is. */
+  /** Declared files, with their media types. */
   readonly files: ReadonlyMap<string, LayerMediaType>;
 }
 
 /**
- * Bundles and loads a model's code, and does a task with it.
- * @throws SconceError `model_invalid`, or what the task throws
+ * Bundles and loads a model's code, then runs a task with it.
+ * @throws SconceError `model_invalid`, or the task's error
  */
 export async function withSource<T>(
   { dir, weights: given, isCompiled = false, externals, timeoutS }: SourceOptions,
@@ -62,7 +62,7 @@ export async function withSource<T>(
     const files = filesOf(model);
     const pathOf = await pathsIn(dir, model, { weights, isCompiled });
     for (const name of files.keys()) requireFile(dir, name);
-    // Awaited here: the limit is on for as long as the task runs.
+    // `await` keeps the time limit active while the task runs.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     return await task({ code, sources, model, example, examples, files, pathOf, programOf });
   }).catch((error: unknown) => {
@@ -70,14 +70,14 @@ export async function withSource<T>(
   });
 }
 
-/** What the operator would have to ask for here; undefined where the model's own device will do. */
+/** Device override for this machine; undefined when the model's device is available. */
 export function deviceHere({ settings: { device } }: Model): string | undefined {
   if (device === undefined || areThere(device)) return undefined;
   log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
   return "auto";
 }
 
-/** What is known of the model without loading it. */
+/** The model's config: facts that need no loading. */
 export function configOf({ model, examples, pathOf }: Pick<SourceModel, "model" | "examples" | "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
@@ -87,7 +87,7 @@ export function configOf({ model, examples, pathOf }: Pick<SourceModel, "model" 
   };
 }
 
-/** Without what takes libtorch to know. */
+/** The parts of the config that need no libtorch. */
 export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | "examples">): ModelConfig {
   const [example, ...more] = examples;
   return {
@@ -107,7 +107,7 @@ export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | 
   };
 }
 
-/** All that one processor must have to run these weights. */
+/** Combined processor features that the weights need. */
 function compiledFor(paths: readonly string[]): string | undefined {
   const words = new Set(paths.flatMap((path) => processorNeeds(path)?.split(" ") ?? []));
   return words.size === 0 ? undefined : [...words].join(" ");
@@ -130,7 +130,7 @@ function requireFile(dir: string, name: string): void {
   throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
 }
 
-/** The files that the model declares, and what each is; one that is declared twice is packaged once. */
+/** Declared files with their media types. A file declared twice is packaged once. */
 function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
   return new Map([
     ...assets.map((name) => [name, mediaTypes.asset] as const),
@@ -139,7 +139,7 @@ function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, Lay
   ]);
 }
 
-/** Where the model's files lie; other weights stand in for the model's, under its name, as do those that are compiled. */
+/** Resolves paths of the model's files. Replaced or compiled weights keep the declared name. */
 async function pathsIn(
   dir: string,
   model: Model,
@@ -154,13 +154,16 @@ async function pathsIn(
   return (name) => paths.get(name) ?? join(dir, name);
 }
 
-/** What failed may well have failed for that. */
+/** Adds the missing native code as the likely cause of an error. */
 function lacking(native: readonly string[], { code, message }: SconceError): SconceError {
   const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
   return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
 }
 
-/** Does a task in a folder from which the author's packages are not found: what the bundle lacks it would lack wherever it is served. */
+/**
+ * Runs a task in the root folder, where the author's node_modules are not found. Packages missing from the bundle then
+ * fail as they would in serving.
+ */
 async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   const here = process.cwd();
   process.chdir(parse(here).root);
@@ -171,7 +174,7 @@ async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** An example with its files as data URIs: where a file field names a file of the model's folder. */
+/** An example in which paths in file fields are replaced by data URIs. */
 async function resolveExample(model: Model, declared: unknown, dir: string): Promise<unknown> {
   const example = structuredClone(declared);
   const parsed = parseExample(model, example);
@@ -180,7 +183,7 @@ async function resolveExample(model: Model, declared: unknown, dir: string): Pro
   return example;
 }
 
-/** Replaces a text that names a file by a data URI; the schema refused it, so it stands where a file field is. */
+/** Replaces a file path by a data URI. The schema refused the text at this path, so it belongs to a file field. */
 async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<void> {
   const key = path.at(-1);
   const holder = path.slice(0, -1).reduce<unknown>((value, part) => member(value, part), example);

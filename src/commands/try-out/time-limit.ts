@@ -1,21 +1,24 @@
-/** A limit for each call of a model's own code, by its name: code that never returns would hang a build without a word. */
+/** A time limit for each call of model code, because code that never returns would hang a build silently. */
 import { SconceError } from "../../errors.ts";
 import { type Awaitable, Model } from "../../model/define.ts";
 import { DeadlineThread, lastLine } from "../../processes/deadline-thread.ts";
 
-/** Beyond the limit, for this thread to end the call itself: it cannot while the author's code holds it. */
+/**
+ * Grace for this thread to end the call itself, before the watching thread ends the process: model code may block this
+ * thread.
+ */
 const GRACE_MS = 500;
 
 export class TimeLimit implements Disposable {
   readonly #limitMs: number;
-  readonly #beside = new DeadlineThread();
+  readonly #watchdog = new DeadlineThread();
   #calls = 0;
 
   constructor(limitMs: number) {
     this.#limitMs = limitMs;
   }
 
-  /** The model, each of whose functions has the limit. */
+  /** The model with the limit on each of its functions. */
   model(model: Model): Model {
     const { setup, preprocess, predict, postprocess } = model;
     return new Model({
@@ -27,23 +30,23 @@ export class TimeLimit implements Disposable {
     });
   }
 
-  /** @throws SconceError `model_invalid` that names it when it does not end in time */
+  /** @throws SconceError `model_invalid` naming the call when it exceeds the limit */
   async call<T>(name: string, task: () => Awaitable<T>): Promise<T> {
     const call = this.#calls++;
     const fault = `${name} did not return within ${this.#limitMs / 1000} s (--timeout)`;
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new SconceError("model_invalid", fault)), this.#limitMs);
+    const timedOut = Promise.withResolvers<never>();
+    const timer = setTimeout(() => timedOut.reject(new SconceError("model_invalid", fault)), this.#limitMs);
     const line = lastLine(fault, "model_invalid", this.#limitMs);
-    this.#beside.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
+    this.#watchdog.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
     try {
-      return await Promise.race([task(), late.promise]);
+      return await Promise.race([task(), timedOut.promise]);
     } finally {
       clearTimeout(timer);
-      this.#beside.callOff(call);
+      this.#watchdog.callOff(call);
     }
   }
 
   [Symbol.dispose](): void {
-    this.#beside[Symbol.dispose]();
+    this.#watchdog[Symbol.dispose]();
   }
 }

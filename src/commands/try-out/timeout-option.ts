@@ -1,4 +1,4 @@
-/** The option of commands that run a model's code to try it. */
+/** `--timeout`, shared by commands that try a model's code. */
 import { duration, option } from "../../command-line/option.ts";
 
 export const timeoutOption = option({

@@ -1,4 +1,4 @@
-/** Facts that files of weights state: their batches, their guards, the ranges of their free sizes. */
+/** Facts that weights files state: batch sizes, guards, ranges of free sizes. */
 import { z } from "zod";
 import type { Model } from "../../model/define.ts";
 import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
@@ -12,15 +12,15 @@ import type { TensorInput } from "../plain/tensor-input.ts";
 export interface WeightsFacts {
   readonly file: string;
   readonly inputs: readonly TensorInput[];
-  /** The guards of an exported program, as PyTorch writes them. */
+  /** Guards of an exported program, as PyTorch prints them. */
   readonly guards: readonly string[];
-  /** Compiled weights fill smaller batches up. */
+  /** Compiled weights pad smaller batches. */
   readonly isCompiled: boolean;
 }
 
 const guardsSchema = z.looseObject({ guards_code: z.array(z.string()).nullish() });
 
-/** Nothing for TorchScript, which says none of it. */
+/** Empty for TorchScript, which states none of this. */
 export function weightsFacts({ weights }: Model, pathOf: (name: string) => string): WeightsFacts[] {
   return Object.values(weights).flatMap((file): WeightsFacts[] => {
     const archive = Archive.open(pathOf(file));
@@ -34,7 +34,7 @@ export function weightsFacts({ weights }: Model, pathOf: (name: string) => strin
   });
 }
 
-/** A free size, and the dimensions of the inputs that have it. */
+/** A free size, and the input dimensions that share it. */
 interface FreeRange {
   readonly name: string;
   readonly places: Set<string>;
@@ -52,14 +52,14 @@ export interface SizedItem {
 export interface TriedSize {
   readonly name: string;
   readonly size: number;
-  /** Why the weights did not run with it. */
+  /** Reason why the weights did not run. */
   readonly refused: string | undefined;
 }
 
-/** Where a range goes further, a size ends at this multiple of the example's: larger items might not fit into memory. */
+/** An unbounded range ends at this multiple of the example's size, to limit memory. */
 const MOST_GROWTH = 2;
 
-/** Items of other sizes: at both ends of each free range, beside the example's size and within the range. */
+/** Items with other sizes: both ends of each free range, next to the example's size, and the middle. */
 export function trialSizes(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): SizedItem[] {
   return freeRanges(specs, item, inputs).flatMap(({ name, places, example, min, max }) => {
     const last = Math.min(max, Math.max(MOST_GROWTH * example, min));
@@ -73,7 +73,7 @@ export function trialSizes(specs: TensorSpecs, item: readonly Tensor[], inputs: 
   });
 }
 
-/** Sizes that the model or the weights give one name change together. */
+/** Sizes that share a name in the model or the weights change together. */
 function freeRanges(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): FreeRange[] {
   const ranges: FreeRange[] = [];
   const byName = new Map<string, FreeRange>();

@@ -1,11 +1,11 @@
-"""Writes the network with its weights, as an exported program: python export.py (any Python that has torch). Only this step needs Python."""
+"""Writes the network with its weights as an exported program: python export.py (any Python with torch). Only this step needs Python."""
 
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-# The colours that the model knows, as sRGB. Their order is that of the names in model.ts.
+# Known colours in sRGB, in the order of the names in model.ts.
 COLOURS = [
     (0, 0, 0),  # black
     (128, 128, 128),  # grey
@@ -23,11 +23,11 @@ COLOURS = [
 
 
 class Colours(nn.Module):
-    """How near a colour is to each of those it knows, as they look to the eye: distances in OKLab, made into probabilities."""
+    """Compares a colour with each known colour: perceptual distances (OKLab), turned into probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
-        # What a trained network has from its training stands here ready: load yours with load_state_dict.
+        # These weights are constants. A trained network loads its weights with load_state_dict.
         self.known = nn.Parameter(torch.tensor(COLOURS, dtype=torch.float32) / 255)
         self.register_buffer("weights", torch.tensor([0.5, 1.0, 1.0]))
         self.register_buffer(
@@ -54,18 +54,18 @@ class Colours(nn.Module):
     def lab(self, rgb: Tensor) -> Tensor:
         linear = torch.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         lab = (linear @ self.to_lms.T) ** (1 / 3) @ self.to_lab.T
-        # How light a colour is says less about its name than its hue.
+        # Lightness says less about a colour's name than hue.
         return lab * self.weights
 
     def forward(self, rgb: Tensor) -> Tensor:
-        """rgb: batch x 3, from 0 to 1. Gives batch x colours. The name of the argument is that of the tensor in model.ts."""
+        """rgb: batch x 3, from 0 to 1. Returns batch x colours. The argument has the name of the tensor in model.ts."""
         distances = (self.lab(rgb)[:, None] - self.lab(self.known)).norm(dim=-1)
         return torch.softmax(-40 * distances, dim=-1)
 
 
 if __name__ == "__main__":
     weights = Path(__file__).parent / "model.pt2"
-    # An example of the inputs says their dtypes and sizes; the first size is the batch, which stays free.
+    # The example sets dtypes and sizes of the inputs. The first size is the batch, which stays free.
     example = torch.zeros(2, 3)
     program = torch.export.export(Colours().eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     torch.export.save(program, weights)
