@@ -33,7 +33,12 @@ async function offered(...words: string[]): Promise<string[]> {
 test("bash completes commands, options and the values of those that have a list", async () => {
   expect(await offered("pu")).toEqual(["push", "pull"]);
   expect(await offered("serve", "--log-")).toEqual(["--log-level", "--log-format"]);
-  expect(await offered("serve", "digits", "--no-")).toEqual(["--no-verify", "--no-pack-layers", "--no-golden", "--no-isolate"]);
+  expect(await offered("serve", "digits", "--no-")).toEqual([
+    "--no-verify",
+    "--no-pack-layers",
+    "--no-golden",
+    "--no-isolate",
+  ]);
   expect(await offered("serve", "--store-sync", "")).toEqual(["normal", "full"]);
   expect(await offered("serve", "--log-level", "=", "w")).toEqual(["warning"]);
   expect(await offered("compile", "--libtorch", "=")).toEqual(["embedded", "external"]);

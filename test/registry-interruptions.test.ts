@@ -153,7 +153,10 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     child.kill("SIGINT");
     expect(await child.exited).toBe(130);
     expect(await child.line("sconce:")).toBe("sconce: interrupted; pull again to go on");
-    expect(await cli(["pull", `${proxy.host}/digits:v1`], { env })).toMatchObject({ code: 0, stdout: `${proxy.host}/digits:v1\n` });
+    expect(await cli(["pull", `${proxy.host}/digits:v1`], { env })).toMatchObject({
+      code: 0,
+      stdout: `${proxy.host}/digits:v1\n`,
+    });
     expect(ranges(proxy.of("GET", new RegExp(weights)))).toEqual([undefined, "bytes=400000-"]);
     await expectWhole(new ModelStore(env.SCONCE_HOME));
   });
