@@ -34,6 +34,34 @@ test("are told nothing by default", async () => {
   expect((await send("OPTIONS", "/predictions", { "Access-Control-Request-Method": "POST" })).status).toBe(405);
 });
 
+test.each([
+  { Origin: page },
+  { Origin: page, "Sec-Fetch-Site": "cross-site" },
+  { Origin: "http://api.localhost", "Sec-Fetch-Site": "same-site" },
+])("start no work by default, by a form or otherwise: %p", async (headers) => {
+  const { client } = servers[0] ?? (await store.serve("lab"));
+  for (const path of ["/predictions", "/demo", "/predictions/none/cancel"]) {
+    const form = new FormData();
+    form.set("number", "1");
+    const refused = await client.fetch(path, { method: "POST", headers, body: form });
+    expect([refused.status, await refused.json()]).toEqual([
+      403,
+      expect.objectContaining({ type: "urn:sconce:problem:origin_refused" }),
+    ]);
+  }
+});
+
+test("start work where --cors-origin names them, as do pages of the server and other clients", async () => {
+  const send = await serve([page]);
+  const status = async (headers: Readonly<Record<string, string>>) => {
+    const { client } = servers[0] ?? (await store.serve("lab"));
+    return (await client.fetch("/predictions/none/cancel", { method: "POST", headers })).status;
+  };
+  expect((await send("POST", "/predictions/none/cancel", { "Sec-Fetch-Site": "cross-site" })).status).toBe(404);
+  expect(await status({})).toBe(404);
+  expect(await status({ Origin: page, "Sec-Fetch-Site": "same-origin" })).toBe(404);
+});
+
 test("may read every answer with --cors-origin '*', and its headers, problems too", async () => {
   const send = await serve(["*"]);
   for (const path of ["/", "/predictions/none", "/nothing", "/metrics"]) {

@@ -164,7 +164,7 @@ describe("/openapi.json", () => {
 
   test("says which problems a prediction can meet", () => {
     const { responses } = at(document, "/paths/~1predictions/post") as { responses: Json };
-    expect(Object.keys(responses)).toEqual(["200", "400", "408", "413", "415", "422", "429", "500", "503"]);
+    expect(Object.keys(responses)).toEqual(["200", "400", "403", "408", "413", "415", "422", "429", "500", "503"]);
     for (const status of [400, 413, 415, 422, 429, 500, 503]) {
       expect(at(responses, `/${status}/content/application~1problem+json/schema/$ref`)).toBe(
         "#/components/schemas/Problem",

@@ -8,6 +8,7 @@ import { isLogged, log } from "../log.ts";
 import { logLimit } from "../log-limit.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
+import { refuseForeignOrigins } from "./foreign-origin.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes, documentOf } from "./openapi.ts";
 import { pathOf } from "./path.ts";
@@ -60,6 +61,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
+  app.use(refuseForeignOrigins(corsOrigin));
   const schemas = modelSchemas(model);
   describeRoutes(app, { schemas, example: model.shortExample, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);

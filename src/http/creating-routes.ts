@@ -21,6 +21,7 @@ const creatingProblems = [
   "not_json",
   "body_unreadable",
   "body_incomplete",
+  "origin_refused",
   "body_too_slow",
   "body_too_large",
   "unsupported_media_type",
@@ -90,7 +91,7 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
         200: json(schema, `The ${noun} as it now stands; one that had ended stays as it is`, {
           examples: recordSamples(family, schemas.samples, ["canceled", "success"]),
         }),
-        ...fails("prediction_not_found", "queue_full", ...unreadable, "predictions_unwritable"),
+        ...fails("origin_refused", "prediction_not_found", "queue_full", ...unreadable, "predictions_unwritable"),
       },
     },
   ];

@@ -17,6 +17,7 @@ export function json(schema: z.ZodType, description: string, examples: object = 
 
 const descriptions = {
   400: "The request is malformed: its body is not JSON, or a header or an id is not as it should be",
+  403: "A page of another origin may not start or cancel work",
   404: "There is no prediction with this id, or it has no such file",
   408: "The body came too slowly while others waited for memory",
   413: "The body is too large",
@@ -46,6 +47,10 @@ const samples = {
   },
   body_incomplete: { status: 400, detail: "the body ended before the length that was announced for it" },
   bad_header: { status: 400, detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
+  origin_refused: {
+    status: 403,
+    detail: "pages of https://other.example may not start or cancel work here; --cors-origin allows them",
+  },
   prediction_not_found: {
     status: 404,
     detail: "there is no prediction with this id; it may have ended too long ago to be kept",

@@ -6,6 +6,7 @@ import type { Refusal, Status } from "../metrics/labels.ts";
 /** By status; the only statuses that problems have. */
 export const titles = {
   400: "Bad request",
+  403: "Forbidden",
   404: "Not found",
   405: "Method not allowed",
   408: "Request timeout",
@@ -24,6 +25,7 @@ export const problemCodes = [
   "body_unreadable",
   "body_incomplete",
   "bad_header",
+  "origin_refused",
   "not_found",
   "prediction_not_found",
   "file_not_found",
@@ -64,6 +66,7 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   body_unreadable: "encoding",
   body_incomplete: "incomplete",
   bad_header: "header",
+  origin_refused: "origin",
   not_found: "path",
   prediction_not_found: "prediction",
   file_not_found: "file",

@@ -64,6 +64,7 @@ export const refusals = {
   encoding: 400,
   incomplete: 400,
   header: 400,
+  origin: 403,
   path: 404,
   prediction: 404,
   file: 404,
@@ -103,22 +104,24 @@ export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "pos
 export type Stage = (typeof stages)[number];
 
 /** All that the server answers with, counted apart; any other would be a fault, and is counted with 500. */
-export const statuses = [200, 204, 206, 302, 304, 308, 400, 404, 405, 408, 413, 415, 416, 422, 429, 500, 503] as const;
+export const statuses = [
+  200, 204, 206, 302, 304, 308, 400, 403, 404, 405, 408, 413, 415, 416, 422, 429, 500, 503,
+] as const;
 export type Status = (typeof statuses)[number];
 
 /** The paths that are counted apart, with the statuses that each is expected to answer with. */
 export const routes = {
   "/": [200, 302],
-  "/predictions": [200, 400, 408, 413, 415, 422, 429, 503],
-  "/predictions/{id}": [200, 400, 404, 408, 413, 415, 422, 429, 503],
+  "/predictions": [200, 400, 403, 408, 413, 415, 422, 429, 503],
+  "/predictions/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}/events": [200, 204, 404],
   "/predictions/{id}/outputs": [200, 206, 304, 404, 416],
-  "/predictions/{id}/cancel": [200, 404],
-  "/demo": [200, 400, 408, 413, 415, 422, 429, 503],
-  "/demo/{id}": [200, 400, 404, 408, 413, 415, 422, 429, 503],
+  "/predictions/{id}/cancel": [200, 403, 404],
+  "/demo": [200, 400, 403, 408, 413, 415, 422, 429, 503],
+  "/demo/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/demo/{id}/events": [200, 204, 404],
   "/demo/{id}/outputs": [200, 206, 304, 404, 416],
-  "/demo/{id}/cancel": [200, 404],
+  "/demo/{id}/cancel": [200, 403, 404],
   "/examples": [200],
   "/docs": [200],
   "/openapi.json": [200],
