@@ -5,6 +5,7 @@ Usage: programs.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME]
 """
 
 import argparse
+import io
 import linecache
 import random
 import sys
@@ -83,7 +84,11 @@ def write(cases, seed, name):
         module = module_of(program.source, name)
         if form in ("traced", "scripted"):
             made = torch.jit.trace(module, tuple(program.examples), check_trace=False) if form == "traced" else torch.jit.script(module)
-            runnable = made
+            # Saving writes whole floats as integers, so the file may have another meaning than the module that was traced.
+            file = io.BytesIO()
+            torch.jit.save(made, file)
+            file.seek(0)
+            runnable = torch.jit.load(file)
 
             def save(path):
                 made.save(path)
