@@ -191,13 +191,16 @@ async function start(command: string): Promise<void> {
 /** Starts a command that goes on, on a port of its own, and waits until it says that it listens; gives its standard output. */
 async function startServer(command: string, wanted = 0): Promise<ReadableStream<Uint8Array>> {
   await stop();
-  const child = Bun.spawn(["bash", "-c", `exec ${withoutNpm(command)}`], {
-    cwd: checkout.path,
-    env: environment(wanted),
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
+  const child = Bun.spawn(
+    ["bash", "-c", `exec ${withoutNpm(command).replaceAll(namedRegistry, registry?.host ?? namedRegistry)}`],
+    {
+      cwd: checkout.path,
+      env: environment(wanted),
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    },
+  );
   let text = "";
   const decoder = new TextDecoder();
   const reader = child.stderr.getReader();
