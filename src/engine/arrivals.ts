@@ -1,4 +1,4 @@
-/** How soon one item follows another, learned from those that came. */
+/** Learns the gaps between items that arrive. */
 
 /** Two bins to an octave, from 1/32 ms to 8 s: shorter gaps are as good as none, longer ones are not waited for. */
 const STEPS_PER_OCTAVE = 2;
@@ -8,7 +8,7 @@ const BINS = 18 * STEPS_PER_OCTAVE;
 const GROWTH = 1.01;
 /** Keys whose last item is remembered. */
 const MAX_KEYS = 1024;
-/** A wait that is in vain lasts at least so long: timers are no finer. */
+/** Shortest wait: timers are no finer. */
 const FINEST_MS = 1;
 
 export interface WaitQuestion {

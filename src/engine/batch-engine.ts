@@ -17,11 +17,11 @@ export interface BatchItem extends CheckedItem, Queued {
   readonly padded: CheckedItem["padded"];
   readonly length: number;
   dispatchedAtMs: number;
-  /** Of the batch that it was dispatched in. */
+  /** Cause of its batch. */
   cause?: BatchCause;
 }
 
-/** Who gave the items. */
+/** Receives the results of items. */
 export interface BatchEngineListener<T extends BatchItem> {
   dispatched(items: readonly T[]): void;
   /** @param outputs one tensor for each declared output, with a row for each item, in order */
@@ -40,7 +40,7 @@ export interface BatchEngineOptions<T extends BatchItem> {
   /** As the batcher's. */
   readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
-  /** Told when batches of a shape get smaller for a time, for want of memory. */
+  /** Called when too little device memory limits the batches of a shape for a time. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
   readonly clock?: Clock | undefined;
 }

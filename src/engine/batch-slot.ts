@@ -1,29 +1,29 @@
-/** One runner as the batcher sees it: the batches that it was given and that have not ended. */
+/** The unfinished batches of one runner, for the batcher. */
 import { type LeadTime, MOST_LEAD_MS } from "./lead-time.ts";
 
-/** Runs a batch; one that is given while another runs is begun as soon as that ends. */
+/** Runs a batch. A second batch starts as soon as the running batch ends. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
-/** Batches that a runner is given at once: one that runs, and the next. */
+/** A runner has at most a running batch and a committed batch. */
 const MAX_IN_FLIGHT = 2;
-/** Batches that are over sooner are not worth to be passed by. */
+/** Shorter batches need no express runner. */
 const LONG_MS = 2;
-/** Items of one prediction in a batch from which it is one of many. */
+/** A prediction with this many items in a batch is a large prediction. */
 const MANY = 4;
 
 interface Given<T> {
   readonly batch: readonly T[];
-  /** Found when it is asked for. */
+  /** Computed on demand. */
   isBulk?: boolean;
 }
 
 export class BatchSlot<T extends { readonly lane: object }, R> {
   readonly run: Run<T, R>;
   readonly #lead: LeadTime;
-  /** Of the batches: the first runs, a second one is committed. */
+  /** The running batch, then the committed batch. */
   readonly #given: Given<T>[] = [];
   #beganAtMs = 0;
-  /** Of the batch that ended last. */
+  /** The newest finished batch. */
   #last = { size: 0, ms: 0, isBulk: false };
 
   constructor(run: Run<T, R>, lead: LeadTime) {
@@ -35,7 +35,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return this.#given.length === 0;
   }
 
-  /** Whether the batch that runs, or ran last, is mostly of predictions of many items and takes long: what comes now had better not wait for such. */
+  /** Whether the running or newest batch is long and mostly of large predictions, so that new small predictions must not wait for it. */
   isLongBulk(nowMs: number): boolean {
     if (Math.max(this.#last.ms, this.runningForMs(nowMs)) < LONG_MS) return false;
     const [given] = this.#given;
@@ -44,25 +44,25 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return given.isBulk;
   }
 
-  /** When the batch that runs ends, if it takes as long as the last one did. */
+  /** Expected end of the running batch, from the time of the batch before. */
   get freeAtMs(): number {
     return this.#beganAtMs + (this.#last.size === 0 ? this.#lead.lastMs : this.#last.ms);
   }
 
-  /** When the batch after the one that runs is given; Infinity when it was. */
+  /** When to commit the next batch; Infinity once it is committed. */
   commitAtMs(nowMs: number): number {
     if (this.#given.length >= MAX_IN_FLIGHT) return Infinity;
-    // How long one of another size takes nobody knows.
+    // The last batch says nothing about a batch of another size.
     const leadMs = this.#given[0]?.batch.length === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
     return this.freeAtMs - leadMs;
   }
 
-  /** When the batch that runs ends if it takes what `runMs` says of its size. */
+  /** Expected end of the running batch, from the estimate `runMs` for its size. */
   endAtMs(runMs: (size: number) => number): number {
     return this.#beganAtMs + runMs(this.#given[0]?.batch.length ?? 0);
   }
 
-  /** How long the batch that runs has been running, in milliseconds; 0 when none is. */
+  /** Milliseconds since the start of the running batch; 0 without one. */
   runningForMs(nowMs: number): number {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
   }
@@ -77,17 +77,17 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     const ms = nowMs - this.#beganAtMs;
     const isBulk = this.isLongBulk(nowMs);
     const size = this.#given.shift()?.batch.length ?? 0;
-    // One of another size tells nothing: only full ones are committed.
+    // Only full batches are committed, so batches of another size do not count.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
     this.#last = { size, ms, isBulk };
     this.#lead.lastMs = ms;
-    // A batch that was committed begins now.
+    // The committed batch starts now.
     this.#beganAtMs = nowMs;
     return ms;
   }
 }
 
-/** Whether half of a batch or more is of predictions with many items in it. */
+/** Whether at least half of a batch belongs to large predictions. */
 function isBulk(batch: readonly { readonly lane: object }[]): boolean {
   const counts = new Map<object, number>();
   for (const { lane } of batch) counts.set(lane, (counts.get(lane) ?? 0) + 1);

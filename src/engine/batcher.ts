@@ -9,51 +9,53 @@ import { LateItems } from "./late-items.ts";
 import { LeadTime } from "./lead-time.ts";
 import { MadeBatches } from "./made-batches.ts";
 
-/** While parts of more failed batches than this wait, no new batch is begun. */
+/** With parts of more failed batches than this in the queue, no new batch starts. */
 const MOST_PARTED = 2;
-/** Most items of an express batch, of the most of any. */
+/** Largest express batch, as a share of the largest batch. */
 const FEW = 1 / 4;
 
-/** Is told what became of items: of every item that is added and not removed exactly once. */
+/** Receives the result of each item that is added and not removed, exactly once. */
 export interface BatchListener<T, R> {
-  /** These items wait no more, or behind all others: there is room for as many new ones. An item may be dispatched again. */
+  /** The batch was dispatched, or its items were deprioritised: their queue slots are free. An item may be dispatched again. */
   dispatched(items: readonly T[], cause: BatchCause): void;
   /** The batch ran: `result` holds a row for each item, in order. */
   finished(items: readonly T[], result: R): void;
-  /** The item failed by itself in a batch of its own, or for a reason that would fail any batch. */
+  /** The item failed alone in its batch, or for a reason that would fail any batch. */
   failed(item: T, cause: unknown): void;
-  /** Batches of a shape have no more items than this for a time: a larger one did not fit into the device's memory. */
+  /** The new batch limit of a shape, for a time: a larger batch did not fit into the device's memory. */
   shrunk(maxBatchSize: number): void;
 }
 
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
-  /** Of a runner for what had better not wait for theirs; undefined where no other batch may run beside those. */
+  /** Runner for small predictions that must not wait behind bulk batches; undefined where no batch may run beside the others. */
   readonly express?: Run<T, R> | undefined;
   readonly maxBatchSize: number;
-  /** Most bytes of a batch's inputs where dimensions are padded; a single item may have more. */
+  /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
   readonly maxPaddedBytes?: number | undefined;
   readonly policy: BatchPolicy;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
-  /** Whether all that the listener was told has left this process, which an item that runs alone may end. After a false the listener calls `pump` once it has. */
+  /**
+   * Whether all results have left this process, which an item that runs alone may kill. After `false` the listener calls `pump` when they have.
+   */
   readonly isHeard?: (() => boolean) | undefined;
-  /** Whether a batch that failed for `cause` is worth running again in parts. */
+  /** Whether a batch that failed for `cause` runs again in parts. */
   readonly isWorthHalving: (cause: unknown) => boolean;
-  /** Whether it failed for want of memory, so that others of that size would too. */
+  /** Whether the device had too little memory, so that other batches of this size fail too. */
   readonly isOutOfMemory: (cause: unknown) => boolean;
 }
 
 /**
- * When a runner is free and items are ready, up to `maxBatchSize` of them are dispatched at once, in turn over the lanes;
- * they wait for more only if the policy says so. While a runner is busy its next batch is committed ahead only when that
- * is full, and late, so that what comes meanwhile has its turn. So an idle server adds no wait and a busy one never lets the device idle.
+ * A free runner gets up to `maxBatchSize` ready items at once, in turn over the lanes. Items wait for more items only if the policy says so. A busy
+ * runner gets its next batch ahead of time only when that batch is full, and as late as possible, so that new lanes have their turn. An idle server
+ * adds no wait, and a busy server never lets the device idle.
  *
- * A batch that fails is run again in parts until the bad item fails alone. Lanes that are found to be at fault have their turns after all others'.
- * Items that are alone have all runners to themselves.
+ * A failed batch runs again in parts, until the bad item fails alone. Lanes with bad items go after all other lanes. An item with `isAlone` has all
+ * runners to itself.
  *
- * While all runners are busy for long with predictions of many items, a few of predictions that have just come go to the express runner: else they
- * would wait for the batch that runs, for one that was committed, and for their own, as large as those.
+ * While all runners run long batches of large predictions, a few new items go to the express runner. Otherwise they would wait for the running batch,
+ * for the committed batch, and for their own large batch.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -61,22 +63,22 @@ export class Batcher<T extends Queued, R> {
   readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
   readonly #express: BatchSlot<T, R> | undefined;
-  /** What the express runner has next. */
+  /** Batches for the express runner. */
   readonly #aside = new MadeBatches<T>();
-  /** Until the device has shown that it has no memory to spare. */
+  /** False after the device ran out of memory. */
   #mayExpress = true;
-  /** Of batches that failed. Not mixed with others, so that a bad item is found in log2 runs. */
+  /** Parts of failed batches. Other items do not join them, so log2 runs find a bad item. */
   readonly #parts = new MadeBatches<T>();
   #wasPart = false;
-  /** Of lanes with an item that failed. */
+  /** Items of lanes in which an item failed. */
   readonly #late = new LateItems<T>();
   readonly #alone = new MadeBatches<T>();
   #isAloneRunning = false;
   #cancelTimer: (() => void) | undefined;
-  /** When busy runners are looked at again; Infinity when nothing waits for that. */
+  /** When the timer for busy runners fires; Infinity without a timer. */
   #commitAtMs = Infinity;
   #isHurried = false;
-  /** Of the batch that was taken last. */
+  /** Cause of the newest batch. */
   #cause: BatchCause = "full";
   readonly #sizes: FittingSizes;
 
@@ -84,11 +86,11 @@ export class Batcher<T extends Queued, R> {
     this.#options = options;
     this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
-    // How long its batches take says nothing of others.
+    // Express batch times are not representative, so they get their own estimator.
     this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 
-  /** Items that wait for a batch. */
+  /** Count of items without a batch. */
   get length(): number {
     return this.#queue.length + this.#aside.length + this.#parts.length + this.#late.length + this.#alone.length;
   }
@@ -99,7 +101,7 @@ export class Batcher<T extends Queued, R> {
     return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
   }
 
-  /** How long the batch that has been running the longest has been so, in milliseconds; 0 when none is. */
+  /** Milliseconds since the start of the oldest running batch; 0 without one. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
     return Math.max(...this.#allSlots.map((slot) => slot.runningForMs(now)));
@@ -109,7 +111,7 @@ export class Batcher<T extends Queued, R> {
     return this.#express === undefined ? this.#slots : [...this.#slots, this.#express];
   }
 
-  /** Lets a ready item wait for its batch. It is not dispatched before `pump()`, so that what comes together goes together. */
+  /** Queues a ready item. `pump()` dispatches, so that items of one turn of the loop share a batch. */
   add(item: T): void {
     if (item.isAlone) {
       this.#alone.add([item]);
@@ -119,17 +121,17 @@ export class Batcher<T extends Queued, R> {
     }
   }
 
-  /** Takes the waiting items of a lane away; those that run now run on. */
+  /** Removes the queued items of a lane. Running items continue. */
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
     const waiting = [this.#parts, this.#late, this.#aside, this.#queue];
     const items = [...alone, ...waiting.flatMap((part) => part.remove(lane))];
-    // Runners that were kept free for it are for the others again.
+    // The runners reserved for these items are free again.
     if (alone.length > 0) this.pump();
     return items;
   }
 
-  /** From now on no item waits for a fuller batch: no others will come. */
+  /** Ends all waiting for fuller batches: no more items will come. */
   hurry(): void {
     this.#isHurried = true;
     this.pump();
@@ -154,9 +156,9 @@ export class Batcher<T extends Queued, R> {
       if (this.#aside.length > 0) this.#cause = "express";
       this.#dispatch(this.#express, this.#aside.shift());
     }
-    // Parts wait for a free runner, which there would never be while full batches are committed ahead.
+    // Parts need a free runner. With full batches committed ahead no runner would become free.
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
-    // Those that are likely to be free first: what another is given it would begin later.
+    // The runner that is free first starts the batch earliest.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
       if (atMs === Infinity) continue;
@@ -169,18 +171,18 @@ export class Batcher<T extends Queued, R> {
     }
   }
 
-  /** Whether the runners are for an item that is alone: one that runs, or one that waits for them to be idle. */
+  /** Whether an item with `isAlone` runs, or waits for idle runners. */
   get #isReserved(): boolean {
     return this.#isAloneRunning || this.#alone.length > 0;
   }
 
-  /** Where batches are long, keeps a few of those that have just come for the express runner, which is free sooner than the next batch ends. */
+  /** During long batches, keeps a few new items for the express runner, which is free before the next batch ends. */
   #setAside(now: number): void {
     const { maxBatchSize, maxPaddedBytes, policy } = this.#options;
     if (this.#express === undefined || !this.#mayExpress || this.#aside.length > 0) return;
     if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;
     const most = FEW * maxBatchSize;
-    // A runner that is free has a full batch without them.
+    // A free runner must still get a full batch.
     if (this.#slots.some((slot) => slot.isIdle) && this.#queue.length < maxBatchSize + most) return;
     const isDue = ({ key, readyAtMs }: T, ready: number) =>
       this.#isHurried || policy.dueAtMs({ key, ready, oldestAtMs: readyAtMs }, now) <= now;
@@ -189,7 +191,7 @@ export class Batcher<T extends Queued, R> {
   }
 
   #pumpAt(atMs: number, now: number): void {
-    // A timer that is later stays: who looks too soon finds nothing to do.
+    // A later timer stays; an early wake-up finds nothing to do.
     if (atMs >= this.#commitAtMs) return;
     this.#commitAtMs = atMs;
     this.#options.clock.after(atMs - now, () => {
@@ -199,7 +201,7 @@ export class Batcher<T extends Queued, R> {
     });
   }
 
-  /** The next batch for a free runner: parts of failed batches and new batches in turn, and those of late lanes when they are due. */
+  /** The next batch for a free runner: parts of failed batches and new batches in turn, and batches of deprioritised lanes when due. */
   #next(): T[] | undefined {
     const late = this.#takeLate();
     if (late !== undefined) return late;
@@ -213,8 +215,8 @@ export class Batcher<T extends Queued, R> {
   }
 
   /**
-   * Whether a new batch goes before the next part of a failed one. None does while batches fail faster than their bad items are found, as with many new
-   * lanes: parts would pile up, and no item of theirs would end.
+   * Whether a new batch goes before the next part of a failed batch. With many new lanes, batches can fail faster than parts find their bad items.
+   * Then parts go first; otherwise they would pile up, and none of their items would finish.
    */
   get #isDueNext(): boolean {
     if (this.#parts.length === 0) return true;
@@ -225,7 +227,7 @@ export class Batcher<T extends Queued, R> {
     return this.#late.isDue ? this.#lateBatch() : undefined;
   }
 
-  /** Others whose last batch has just ended may come again. */
+  /** Waits a moment first: clients whose batch just ended often send the next item. */
   #takeLateIfIdle(): T[] | undefined {
     if (this.#late.length === 0) return undefined;
     const now = this.#options.clock.now();
@@ -246,7 +248,7 @@ export class Batcher<T extends Queued, R> {
     return this.#sizes.of(key, this.#options.clock.now());
   }
 
-  /** A batch of those that wait; sets the timer when all that is ready may still wait. */
+  /** A batch of queued items. Sets the timer when all ready items may still wait. */
   #due(): T[] | undefined {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -267,7 +269,7 @@ export class Batcher<T extends Queued, R> {
     return undefined;
   }
 
-  /** A full batch for a busy runner, unless one that is not full has its turn: that waits for the runner to be free. */
+  /** A full batch for a busy runner. When a partial batch has its turn, the runner must become free first. */
   #full(slot: BatchSlot<T, R>): T[] | undefined {
     const late = this.#takeLate();
     if (late !== undefined) return late;
@@ -288,20 +290,20 @@ export class Batcher<T extends Queued, R> {
     return undefined;
   }
 
-  /** How many items of `group` may be in a batch that begins at `beginMs`, and when that may be dispatched: at once, unless it is not full and may wait. */
+  /** The size of a batch of `group` that starts at `beginMs`, and its dispatch time: at once, unless it is partial and may wait. */
   #plan(group: Group<T>, now: number, beginMs: number): { size: number; isFull: boolean; dueAtMs: number } {
     const { policy } = this.#options;
     const most = this.#mostOf(group.key);
     const waiting: Waiting = {
       key: group.key,
       ready: Math.min(group.length, most),
-      // Found when it is asked for: many may wait.
+      // Computed on demand: the group may be large.
       get oldestAtMs() {
         return group.oldestReadyAtMs();
       },
     };
     const size = policy.sizeOf(waiting, now, beginMs);
-    // It gets no larger by waiting.
+    // Waiting would not enlarge it.
     const isFull = group.length > size || group.length >= most;
     return { size, isFull, dueAtMs: isFull || this.#isHurried ? -Infinity : policy.dueAtMs(waiting, now) };
   }
@@ -337,20 +339,20 @@ export class Batcher<T extends Queued, R> {
   }
 
   /**
-   * The device first: the listener is told once the runner has its next batch. But an item that runs alone may end this process: what ended before it
-   * is told first, or it would be taken for the cause.
+   * The device goes first: the listener hears after the runner has its next batch. An item that runs alone may kill this process, so earlier results
+   * are reported before it starts.
    */
-  #pumpAnd(tell: () => void, isToldFirst: boolean): void {
-    if (isToldFirst) tell();
+  #pumpAnd(report: () => void, isReportedFirst: boolean): void {
+    if (isReportedFirst) report();
     this.pump();
-    if (!isToldFirst) tell();
+    if (!isReportedFirst) report();
   }
 
   #failed(slot: BatchSlot<T, R>, batch: T[], cause: unknown, wasReserved: boolean): void {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
     if (hadNoMemory) this.#mayExpress = false;
-    // Of what did not fit beside others nobody knows whether it fits by itself.
+    // The batch did not fit beside others; it may fit without them.
     const wasBeside = hadNoMemory && slot === this.#express;
     const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
     if (wasBeside) {
@@ -368,14 +370,14 @@ export class Batcher<T extends Queued, R> {
     }, wasReserved);
   }
 
-  /** Where a failed batch was of one lane, that lane goes last from now on, with all its items. */
+  /** Deprioritises a lane whose batch failed without items of other lanes, with all its items. */
   #blame(batch: readonly T[]): void {
     const [first] = batch;
     if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
     this.#late.blame(first.lane);
     const waiting = this.#queue.remove(first.lane);
     for (const item of waiting) this.#late.add(item);
-    // Items behind all others take no room from new ones.
+    // Deprioritised items use no queue slots of new items.
     if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
   }
 
@@ -386,7 +388,7 @@ export class Batcher<T extends Queued, R> {
   }
 }
 
-/** Parted between predictions as long as there are several, so that one's bad item soon leaves the others alone; then within one. */
+/** Splits between predictions while there are several, so that a bad item soon affects its own prediction only; then within one. */
 function partsOf<T extends Queued>(batch: readonly T[]): T[][] {
   const lanes = [...Map.groupBy(batch, ({ lane }) => lane).values()];
   return lanes.length === 1 ? halves(batch) : halves(lanes).map((part) => part.flat());

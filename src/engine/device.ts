@@ -1,4 +1,4 @@
-/** Which devices a model runs on. */
+/** Resolves the devices of a model. */
 import { SconceError } from "../errors.ts";
 import { devicesIn } from "../model/device.ts";
 import { compiledDevice, cudaDeviceCount } from "../native/binding.ts";

@@ -1,4 +1,4 @@
-/** The engine: takes an item's tensors, gives its rows. In this process or in another; everything crosses this interface as names and plain bytes. */
+/** The engine turns the tensors of an item into rows. It runs in this process or in another: the interface passes names and plain bytes only. */
 import type { SconceError } from "../errors.ts";
 import type { BatchCause } from "../metrics/labels.ts";
 import type { Tensor } from "../model/tensor.ts";
@@ -6,18 +6,18 @@ import type { Rows } from "./rows.ts";
 
 export type { Rows } from "./rows.ts";
 
-/** One input on its way through the engine. */
+/** An input inside the engine. */
 export interface Item {
-  /** Whose item it is: lanes have their turns, and are cancelled as a whole. */
+  /** The prediction of the item. The queue serves lanes in turn and cancels a lane as a whole. */
   readonly lane: object;
-  /** It goes behind the items of others. */
+  /** Deprioritised: runs after the items of other lanes. */
   readonly isLate?: boolean;
   readonly index: number;
 }
 
-/** Who submits items. It is told of each item's end exactly once; after `cancel` of none of the lane. */
+/** Receives the result of each submitted item exactly once, and no result of a cancelled lane. */
 export interface EngineListener<T extends Item = Item> {
-  /** These items were given to a runner: there is room for as many more. */
+  /** The batch was dispatched; its queue slots are free. */
   dispatched(items: readonly T[]): void;
   /** @param rows views of memory that the item's neighbours share */
   finished(item: T, rows: Rows): void;
@@ -27,14 +27,14 @@ export interface EngineListener<T extends Item = Item> {
 /** How a batch ran. */
 export interface BatchRun {
   readonly size: number;
-  /** Of its oldest item, from ready to dispatched. */
+  /** Time of the oldest item from ready to dispatched, in milliseconds. */
   readonly waitMs: number;
-  /** From dispatched to done. */
+  /** Time from dispatched to done, in milliseconds. */
   readonly runMs: number;
   readonly cause: BatchCause;
 }
 
-/** What an engine tells of its work, for metrics. */
+/** Receives the facts of each batch, for metrics. */
 export interface BatchObserver {
   ran(batch: BatchRun): void;
 }
@@ -43,20 +43,20 @@ export interface Engine<T extends Item = Item> {
   /** Halved when a batch does not fit into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
-  /** Of the process that it is in; undefined for this one. */
+  /** Process id of the engine; undefined for this process. */
   readonly pid: number | undefined;
-  /** Whether items are run now; one in another process may be starting again. */
+  /** Whether items run now. An engine process may be restarting. */
   readonly isReady: boolean;
   /** Set once, before the first item. */
   listener: EngineListener<T> | undefined;
   /**
-   * Lets an item join a batch; its tensors are copied before this returns. Items of one lane keep their order among those with the same shape key.
+   * Queues an item for a batch. Copies its tensors before it returns. Items of one lane and shape key keep their order.
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void;
-  /** Takes a lane's items away. Running ones run on, for the sake of their neighbours. */
+  /** Removes the queued items of a lane. Running items continue with their batch. */
   cancel(lane: object): void;
-  /** From now on no item waits for a fuller batch. */
+  /** Ends all waiting for fuller batches. */
   hurry(): void;
   /** Closes the runners. Items still there fail with `session_closed`. */
   close(): Promise<void>;
