@@ -1,4 +1,4 @@
-/** Items that wait, taken in turn over the lanes they wait in, in order within a lane, and alike within a batch. */
+/** The queue of ready items: lanes take turns, items of a lane keep their order, and items of a batch have similar lengths. */
 
 import { Fifo } from "../collections/fifo.ts";
 import { type InRing, Ring } from "../collections/ring.ts";
@@ -6,9 +6,9 @@ import { BatchOverheads } from "./batch-overheads.ts";
 import { elementsOf, type Lengths, near, placeOf, type Steps, stepsOf } from "./length-steps.ts";
 import { PaddedBytes, type SizedTensor } from "./padded-bytes.ts";
 
-/** What the queue needs to know of an item. */
+/** Facts of an item that the queue uses. */
 export interface Queued extends Lengths {
-  /** Whose turn it is; one for each prediction. */
+  /** The prediction of the item. */
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
@@ -17,11 +17,11 @@ export interface Queued extends Lengths {
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
   /**
-   * Of an item that was running when an engine process died, which it may have killed: it runs in a batch of its own, before others and with
-   * nothing beside it on any runner.
+   * The item was running when an engine process died, and may be the cause. It runs alone in its batch, before other items, while all other runners
+   * are idle.
    */
   readonly isAlone?: boolean;
-  /** Its lane goes behind all others. */
+  /** The lane is deprioritised. */
   readonly isLate?: boolean | undefined;
 }
 
@@ -40,10 +40,10 @@ class Line<T extends Queued> implements InRing<Line<T>> {
   }
 }
 
-/** One prediction's lines; nearly always a single one, or one for each length. */
+/** The lines of one prediction: nearly always a single line, or a line for each length. */
 class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
-  /** Whether a batch had items of it, and left others. */
+  /** Whether a batch took some of its items and left others. */
   wasServed = false;
   readonly lines: Line<T>[] = [];
   ring: InRing<Lane<T>>["ring"] = undefined;
@@ -54,7 +54,7 @@ class Lane<T extends Queued> implements InRing<Lane<T>> {
     this.key = key;
   }
 
-  /** The lines, beginning with the one whose first item has been ready the longest. */
+  /** The lines, oldest first item first. */
   inOrder(): readonly Line<T>[] {
     if (this.lines.length < 2) return this.lines;
     return this.lines.toSorted(
@@ -66,7 +66,7 @@ class Lane<T extends Queued> implements InRing<Lane<T>> {
 /** All lines with one key and about one length, in turn: the first is the next. */
 class Bucket<T extends Queued> {
   readonly group: Group<T>;
-  /** Its place among the buckets of the group, by length. */
+  /** Position by length among the buckets of the group. */
   readonly steps: Steps;
   readonly lines = new Ring<Line<T>>();
   length = 0;
@@ -77,10 +77,10 @@ class Bucket<T extends Queued> {
   }
 }
 
-/** Of the inputs of a batch, padded. */
+/** Default limit for the padded inputs of a batch. */
 export const MAX_PADDED_BYTES = 256 * 2 ** 20;
 
-/** Tells whether a batch has room for the first item of a line, which joins it then; the first one always does. */
+/** A function that adds the first item of a line to a batch, if it fits. The first item of a batch always fits. */
 function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
   const padded = new PaddedBytes();
   return ({ items: { first } }) =>
@@ -97,7 +97,7 @@ export class Group<T extends Queued> {
     this.key = key;
   }
 
-  /** When the item that has been ready the longest became so. */
+  /** When the oldest item became ready. */
   oldestReadyAtMs(): number {
     let oldest = Infinity;
     for (const { lines } of this.buckets.values()) {
@@ -108,23 +108,23 @@ export class Group<T extends Queued> {
 }
 
 /**
- * Holds what waits. Adding and taking an item cost the same however many wait.
+ * The ready items. Adding and taking an item cost the same at any length of the queue.
  *
  * Where dimensions are padded, items of near lengths go together: length bucketing, the common practice for sequences
- * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the lane whose turn it is leads the
- * batch, whatever its length, so that none waits for others of its length to come; the rest are those nearest to it, in turn over the
- * lanes where several are about as near, and none that would make more padding than it is worth: with which the batch would serve fewer
- * elements that are no padding in the same time, by what batches of this key have taken. So
+ * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the next lane leads the batch, whatever its
+ * length, so no item waits for others of its length. The items nearest in length follow; lanes with equally near items take turns. An item does not
+ * join if its padding costs more than it is worth: measured batch times of this key say whether the batch would then compute fewer useful elements a
+ * second. The consequences:
  *
- * - of the lengths in a batch the longest is less than √2 times the shortest and 7 more, in each padded dimension, which keeps padding
- *   below 0.3 of long items; and padded the batch has no more than so many bytes, unless it is a single item;
- * - a batch may hold fewer than `max` items though more of the group wait: those are for a batch of their own;
- * - a lane that comes anew is served before those that the last batch served.
+ * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7. Padding stays below 0.3 of long items.
+ * - The padded batch has at most `maxBytes`, unless it is a single item.
+ * - A batch may have fewer than `max` items while more of its group wait: these form another batch.
+ * - A new lane goes before the lanes of the last batch.
  */
 export class FairQueue<T extends Queued> {
   readonly #lanes = new WeakMap<object, Lane<T>>();
   readonly #turns = new Ring<Lane<T>>();
-  /** Lanes that were served by the last batch: their turn comes after all others', and after those that come before the next batch. */
+  /** Lanes of the last batch. They go after all other lanes, and after lanes that arrive before the next batch. */
   readonly #served = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
   readonly #overheads = new BatchOverheads();
@@ -143,7 +143,7 @@ export class FairQueue<T extends Queued> {
     this.#length += 1;
   }
 
-  /** The groups that wait, in the order of the lanes' turns, and within a lane of how long its first item has been ready. */
+  /** The groups in the order of the lanes, and within a lane by the age of their first item. */
   *groups(): Generator<Group<T>> {
     const seen = new Set<Group<T>>();
     for (const lane of this.#inTurn()) {
@@ -158,8 +158,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes up to `max` items of `group`: the oldest of the lane whose turn it is, then the nearest in length, one of each lane in turn.
-   * @param maxBytes of the batch's inputs where dimensions are padded; a single item may have more
+   * Takes up to `max` items of `group`: the oldest item of the next lane, then the items nearest in length, from the lanes in turn.
+   * @param maxBytes limit for the padded inputs; a single item may have more
    */
   take(group: Group<T>, max: number, maxBytes = MAX_PADDED_BYTES): T[] {
     const leader = this.#leader(group);
@@ -193,8 +193,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes up to `max` items that go together of lanes that have just come, of each that has no more than that all.
-   * @param isDue whether so many items, the first of them given, wait for no others
+   * Takes up to `max` items that share a batch from new lanes, whole lanes only.
+   * @param isDue whether `count` items, of which `first` is given, need not wait for more
    */
   takeFew(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
     const batch: T[] = [];
@@ -282,7 +282,7 @@ export class FairQueue<T extends Queued> {
     return undefined;
   }
 
-  /** Takes the first item of a line that has one, and ends the turn of the line and of its lane. */
+  /** Takes the first item of a line, and ends the turn of the line and of its lane. */
   #takeFirst(line: Line<T>): T {
     const { lane, bucket, items } = line;
     const item = items.shift();

@@ -4,13 +4,13 @@ interface Size {
   most: number;
   /** Since when it has been so. */
   sinceMs: number;
-  /** The least that was told. */
+  /** The least that was reported. */
   told: number;
 }
 
-/** Whatever else took the memory may be gone by then; if not, one batch is run for nothing. */
+/** Other users of the memory may have freed it by then. If not, one batch fails in vain. */
 const RETRY_MS = 60_000;
-/** Shapes that are remembered: clients choose those of free dimensions. */
+/** Limit of remembered shapes: clients choose free dimensions. */
 const MAX_KEYS = 1000;
 
 export class FittingSizes {
@@ -43,7 +43,7 @@ export class FittingSizes {
     size.sinceMs = nowMs;
     const isNews = size.most < size.told;
     size.told = Math.min(size.told, size.most);
-    // The one that has not been too large for the longest time is forgotten first.
+    // Forgets the shape whose last failure is the oldest.
     this.#sizes.delete(key);
     this.#sizes.set(key, size);
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);

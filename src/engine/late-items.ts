@@ -10,7 +10,7 @@ const IDLE_MS = 20;
 export class LateItems<T extends Queued> {
   readonly #lanes = new WeakSet<object>();
   readonly #queue = new FairQueue<T>();
-  /** Of batches that failed. */
+  /** Parts of failed batches. */
   readonly #parts = new MadeBatches<T>();
   #othersSince = 0;
   #othersAtMs = -Infinity;

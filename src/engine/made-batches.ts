@@ -1,4 +1,4 @@
-/** Batches that are made up already and wait for a runner: no other item joins them. */
+/** Complete batches that wait for a runner. No other item joins them. */
 import type { Queued } from "./fair-queue.ts";
 
 export class MadeBatches<T extends Queued> {

@@ -1,4 +1,4 @@
-/** The most that was seen lately. */
+/** The maximum of recent values. */
 
 /** Of a span of time that values are taken together of. */
 const SPAN_MS = 1000;

@@ -1,7 +1,7 @@
-/** Parts a batch's outputs into the rows of its items, each in memory of its own, without what padding added. */
+/** Splits the outputs of a batch into rows. Each row has separate memory and no padding. */
 import { countOf, type Tensor, type TensorData, type TensorSpecs } from "../model/tensor.ts";
 
-/** One row of each output tensor, by name, without the batch dimension. */
+/** A row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, Tensor>>;
 
 /**

@@ -10,7 +10,7 @@ export interface TunedSetting {
   readonly threads: number;
 }
 
-/** A setting that was tried. */
+/** A measured setting. */
 export interface Tuned extends TunedSetting {
   /** Items a second, with full batches all the time: the median of the rounds. */
   readonly throughput: number;

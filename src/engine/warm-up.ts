@@ -9,7 +9,7 @@ import type { Runner } from "./runner.ts";
 
 /** A forward pass of this length leaves the JS thread little to do beside it, so it may use every core. */
 const LONG_FORWARD_MS = 50;
-/** No more than about this long is spent on batches that are larger than one item. */
+/** Time limit for warm-up batches of more than one item. */
 const WARM_UP_BUDGET_MS = 1500;
 /** On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
@@ -39,9 +39,9 @@ export interface WarmUpOptions {
   readonly now?: () => number;
 }
 
-/** What runs of one runner have shown. */
+/** Measurements of one runner. */
 interface Measured {
-  /** What was asked for, halved until a batch of it fitted into the device's memory. */
+  /** The requested size, halved until a batch fitted into the device's memory. */
   readonly maxBatchSize: number;
   /** Milliseconds of one forward pass, by batch size; empty when nothing could be run. */
   readonly forwardMs: ReadonlyMap<number, number>;
@@ -91,7 +91,7 @@ class Trials {
   readonly #one: readonly Tensor[];
   readonly #now: () => number;
   readonly #everySize: boolean;
-  /** The largest batch that was run. */
+  /** The largest batch so far. */
   #worked = 0;
 
   constructor(
@@ -123,7 +123,7 @@ class Trials {
       } catch (error) {
         if (!hasCode(error, "out_of_memory")) throw error;
         maxBatchSize = size >> 1;
-        // The half is tried in its place; of a GPU that has run it, the last size was.
+        // The half runs next. After a GPU ran the half already, this size was the last.
         if (!forwardMs.has(maxBatchSize)) i -= 1;
         else break;
       }
@@ -142,7 +142,7 @@ class Trials {
     throw works ? fixedBatchFault(error, asked) : error;
   }
 
-  /** Doubles the threads for as long as that makes the largest batch that was measured, on one, clearly faster. */
+  /** Doubles the threads while the largest measured batch becomes clearly faster. */
   async fastestThreads({ forwardMs }: Measured, cores: number, instances: number): Promise<number> {
     const size = Math.max(...forwardMs.keys());
     let [best, bestMs] = [1, forwardMs.get(size) ?? 0];
@@ -158,7 +158,7 @@ class Trials {
     return best;
   }
 
-  /** The shortest of a few runs; of fewer where those take `enoughMs` together. */
+  /** The shortest of a few runs; stops earlier once the runs took `enoughMs` together. */
   async #time(size: number, enoughMs: number): Promise<number> {
     const batch = Array<readonly Tensor[]>(size).fill(this.#one);
     const worked = this.#worked;
@@ -184,15 +184,15 @@ export function doublings(max: number): number[] {
   return [...powers, max];
 }
 
-/** What one instance may take of the cores for a forward pass of this length. */
+/** Most threads of one instance for a forward pass of this length. */
 function mostThreads({ cores, instances, forwardMs }: { cores: number; instances: number; forwardMs: number }): number {
   const perInstance = Math.max(1, Math.floor(cores / instances));
   return forwardMs >= LONG_FORWARD_MS ? perInstance : Math.max(1, Math.min(perInstance, cores - 1));
 }
 
 /**
- * The tensors of one item to run a model with, in the order of their declarations; of zeros where there is no example.
- * @returns undefined when a size is free and there is no example
+ * The tensors of the example, in the order of their declarations. Without an example the tensors are zeros.
+ * @returns undefined without an example when a size is free
  */
 export function exampleOrZeros(
   inputs: TensorSpecs,
