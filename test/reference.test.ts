@@ -35,7 +35,9 @@ describe("a reference", () => {
       fc.property(fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(..."ab:@/._-A2 ") })), (text) => {
         try {
           const reference = parseReference(text);
-          expect(formatReference(reference)).toBe("tag" in reference && !text.includes(":") ? `${text}:latest` : text);
+          expect(formatReference(reference)).toBe(
+            "tag" in reference && !/:[^/]*$/.test(text) ? `${text}:latest` : text,
+          );
         } catch (error) {
           expect(error).toBeInstanceOf(SconceError);
           expect(error).toHaveProperty("code", "usage");
