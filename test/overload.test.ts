@@ -27,9 +27,25 @@ test("once a client has left a queue that stands, the others are told to come ba
   for (let x = 0; x < 8; x++) polled.push(await client.create([{ x, before: gate.url("a") }]));
   const waiting = Array.from({ length: 20 }, () => client.post([{ x: 1 }], { Prefer: "wait" }));
   const told = client.predict([{ x: 1 }], { "Webhook-URL": hooks.url() });
-  const leaving = client.post([{ x: 2 }], { Prefer: "wait" }, AbortSignal.timeout(600));
-  expect(await leaving.catch(({ name }) => name)).toBe("TimeoutError");
-  for (const response of await Promise.all(waiting)) {
+  const refused = Promise.all(waiting);
+  let isRefused = false;
+  void refused.then(() => {
+    isRefused = true;
+  });
+  // On a busy machine the first client leaves before the queue stands: another one follows.
+  const leavers: string[] = [];
+  while (!isRefused) {
+    const leaving = client.post([{ x: 2 }], { Prefer: "wait" }, AbortSignal.timeout(600));
+    leavers.push(
+      await leaving.then(
+        ({ status }) => String(status),
+        ({ name }) => name,
+      ),
+    );
+  }
+  const left = leavers.filter((end) => end === "TimeoutError").length;
+  expect(left).toBeGreaterThanOrEqual(1);
+  for (const response of await refused) {
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
   }
@@ -39,8 +55,10 @@ test("once a client has left a queue that stands, the others are told to come ba
   expect((await hooks.until(1))[0]?.data).toMatchObject(failed);
   // Nothing is kept of the others, and they count as refused, not as failed.
   expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
-  expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(waiting.length);
-  expect(await client.metric('sconce_predictions_total{status="failed",reason="canceled"}')).toBe(1);
+  expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(
+    waiting.length + leavers.length - left,
+  );
+  expect(await client.metric('sconce_predictions_total{status="failed",reason="canceled"}')).toBe(left);
   const last = client.predict([{ x: 3 }]);
   gate.release("a");
   expect((await last).status).toBe("success");
