@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { hookMessage } from "../src/model/hook-fault.ts";
 import { describeFile } from "../src/native/weights-kind.ts";
 import { cli } from "./helpers/cli.ts";
-import { mistakes } from "./helpers/mistakes.ts";
+import { mistakes } from "./helpers/exports.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";

@@ -6,8 +6,8 @@ import { arrayTypes, float32, type Tensor } from "../src/model/tensor.ts";
 import { openSession } from "../src/native/binding.ts";
 import { guardExpression } from "../src/native/guard-expression.ts";
 import { programGuards } from "../src/native/program-guards.ts";
+import { exactPrograms } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
-import { made } from "./helpers/made.ts";
 
 const tensorSchema = z
   .object({
@@ -31,7 +31,7 @@ let folder: string;
 let cases: z.infer<typeof casesSchema>;
 
 beforeAll(async () => {
-  folder = await made({ name: "exact", script: join(import.meta.dir, "helpers/exact.py") });
+  folder = await exactPrograms();
   cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
 }, 120_000);
 

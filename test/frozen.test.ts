@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 import { openSession } from "../src/native/binding.ts";
-import { made } from "./helpers/made.ts";
+import { frozenNetworks } from "./helpers/exports.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
 const networksSchema = z.record(z.string(), z.object({ files: z.array(z.string()), x: tensorSchema, y: tensorSchema }));
@@ -15,7 +15,7 @@ let folder: string;
 let networks: z.infer<typeof networksSchema>;
 
 beforeAll(async () => {
-  folder = await made({ name: "frozen", script: join(import.meta.dir, "helpers/frozen.py") });
+  folder = await frozenNetworks();
   networks = networksSchema.parse(await Bun.file(join(folder, "frozen.json")).json());
 }, 120_000);
 

@@ -9,7 +9,7 @@ import { decodeGolden, encodeGolden } from "../src/serving/golden.ts";
 import { goldenTitle } from "../src/store/manifest.ts";
 import { ModelStore } from "../src/store/store.ts";
 import { cli, startCli } from "./helpers/cli.ts";
-import { made } from "./helpers/made.ts";
+import { exactPrograms } from "./helpers/exports.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 setDefaultTimeout(120_000);
@@ -22,7 +22,7 @@ const item = [{ dtype: "float32", shape: [4], data: Float32Array.of(1, 2, 3, 4) 
 
 beforeAll(async () => {
   dir = await tempDir();
-  programs = await made({ name: "exact", script: join(import.meta.dir, "helpers/exact.py") });
+  programs = await exactPrograms();
 });
 
 afterAll(() => dir[Symbol.asyncDispose]());

@@ -1,0 +1,16 @@
+/** Weights that the Python scripts of this folder export, each with a folder in `.sconce/fixtures`. */
+import { join } from "node:path";
+import { made } from "./made.ts";
+
+/** Weights with mistakes of an export in them. */
+export const mistakes = () => exported("mistakes");
+
+/** Programs with what PyTorch gives for each, bit by bit. */
+export const exactPrograms = () => exported("exact");
+
+/** Networks whose layers libtorch may fold wrongly when it freezes them. */
+export const frozenNetworks = () => exported("frozen");
+
+function exported(name: string): Promise<string> {
+  return made({ name, script: join(import.meta.dir, `${name}.py`) });
+}
