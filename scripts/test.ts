@@ -16,6 +16,11 @@ const CHECKS = 2;
 /** Of a test that sets none: the machine may be busy with something else. */
 const LIMIT_MS = 120_000;
 
+/** Files that run once more after a failure. More than these fail by a fault, not by the machine's pace. */
+const MAX_FILES_AGAIN = 4;
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 /** Characters of a failure that are shown once more at the end. */
 const MAX_MESSAGE = 3000;
 
@@ -62,44 +67,72 @@ async function child(script: string, ...options: string[]): Promise<number> {
   return code;
 }
 
+/** Runs everything, then the files that failed once more, alone: beside others a test may fail by the machine's pace. */
 async function runTests(options: string[]): Promise<Counts> {
   const began = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "sconce-test-"));
-  const report = join(folder, "report.xml");
   try {
-    const child = Bun.spawn(
-      [
-        process.execPath,
-        "test",
-        ...parallel(),
-        // What took longest goes first, so that no long file is left to one core at the end. Made anew by `npm test -- --update-timings`.
-        `--timings=${join("test", "timings.json")}`,
-        `--timeout=${LIMIT_MS}`,
-        "--reporter=junit",
-        `--reporter-outfile=${report}`,
-        ...options,
-      ],
-      {
-        cwd: root,
-        env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
-        stdin: "ignore",
-        stdout: "inherit",
-        stderr: "inherit",
-      },
-    );
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
-    const code = await child.exited;
-    const xml = readText(report);
-    const counts = count(xml, options);
-    const problem = explain(counts, code, child.signalCode);
-    const failed = counts.failed + (problem === undefined ? 0 : 1);
+    const first = await bunTest(options, folder);
+    const files = [...new Set(first.failures.map(({ file }) => file))];
+    const isAgain = options.length === 0 && files.length > 0 && files.length <= MAX_FILES_AGAIN && !first.problem;
+    const second = isAgain ? await bunTest(files, folder) : first;
+    const failed = second.failures.length + (second.problem === undefined ? 0 : 1);
     // Once more, where it is not lost among thousands of lines.
-    for (const text of failures(xml ?? "")) console.log(`\n${text}`);
-    console.error(line(failed === 0 ? "✓" : "✗", "tests", problem ?? "bun test", seconds(performance.now() - began)));
-    return { ...counts, failed };
+    for (const { text } of isAgain ? first.failures : []) console.log(`\nfailed beside other tests:\n${text}`);
+    for (const { text } of second.failures) console.log(`\n${text}`);
+    const what = second.problem ?? (isAgain ? `bun test, ${files.join(", ")} twice` : "bun test");
+    console.error(line(failed === 0 ? "✓" : "✗", "tests", what, seconds(performance.now() - began)));
+    return { passed: first.tests - second.failures.length, failed, skipped: first.skipped };
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+interface Failure {
+  readonly file: string;
+  readonly text: string;
+}
+
+interface Run {
+  /** Tests that passed or failed. */
+  readonly tests: number;
+  readonly skipped: number;
+  readonly failures: readonly Failure[];
+  /** A fault of the run itself. */
+  readonly problem: string | undefined;
+}
+
+async function bunTest(options: string[], folder: string): Promise<Run> {
+  const report = join(folder, "report.xml");
+  rmSync(report, { force: true });
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      "test",
+      ...parallel(),
+      // What took longest goes first, so that no long file is left to one core at the end. Made anew by `npm test -- --update-timings`.
+      `--timings=${join("test", "timings.json")}`,
+      `--timeout=${LIMIT_MS}`,
+      "--reporter=junit",
+      `--reporter-outfile=${report}`,
+      ...options,
+    ],
+    {
+      cwd: root,
+      env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
+      stdin: "ignore",
+      stdout: "inherit",
+      stderr: "inherit",
+    },
+  );
+  const end = (signal: NodeJS.Signals) => child.kill(signal);
+  for (const signal of SIGNALS) process.on(signal, end);
+  const code = await child.exited;
+  for (const signal of SIGNALS) process.off(signal, end);
+  const xml = readText(report);
+  const { tests, skipped } = totals(xml, options);
+  const failures = failuresIn(xml ?? "");
+  return { tests, skipped, failures, problem: explain(tests, failures.length, code, child.signalCode) };
 }
 
 /**
@@ -112,35 +145,45 @@ function parallel(): string[] {
 }
 
 /** What went wrong beyond the tests that the report counts as failed. */
-function explain(counts: Counts, code: number | null, signal: string | number | null): string | undefined {
+function explain(
+  tests: number,
+  failed: number,
+  code: number | null,
+  signal: string | number | null,
+): string | undefined {
   if (signal) return `bun test was ended by ${signal}`;
-  if (counts.failed > 0) return undefined;
+  if (failed > 0) return undefined;
   if (code !== 0) return `bun test ended with code ${code}`;
-  return counts.passed === 0 ? "no test ran" : undefined;
+  return tests === 0 ? "no test ran" : undefined;
 }
 
 /** Name, place and message of each test that failed, from the JUnit report. */
-function failures(xml: string): string[] {
-  const found: string[] = [];
+function failuresIn(xml: string): Failure[] {
+  const found: { file: string; name: string; message: string }[] = [];
+  let file = "";
   let name = "";
-  let text = "";
   new HTMLRewriter()
     .on("testcase", {
       element(test) {
-        name = `${test.getAttribute("file")}:${test.getAttribute("line")} ${test.getAttribute("name")}`;
+        file = test.getAttribute("file") ?? "";
+        name = `${file}:${test.getAttribute("line")} ${test.getAttribute("name")}`;
       },
     })
     .on("failure", {
+      // Before its message, which a test that timed out does not have.
       element() {
-        text = "";
+        found.push({ file, name, message: "" });
       },
       text(chunk) {
-        text += chunk.text;
-        if (chunk.lastInTextNode) found.push(`✗ ${plain(name)}\n${plain(text).slice(0, MAX_MESSAGE)}`);
+        const failure = found.at(-1);
+        if (failure !== undefined) failure.message += chunk.text;
       },
     })
     .transform(xml);
-  return found;
+  return found.map(({ file, name, message }) => ({
+    file: plain(file),
+    text: `✗ ${plain(name)}\n${plain(message).slice(0, MAX_MESSAGE)}`,
+  }));
 }
 
 function plain(xml: string): string {
@@ -150,11 +193,11 @@ function plain(xml: string): string {
 }
 
 /** From the totals of the JUnit report, which Bun writes when it gets to its end. */
-function count(xml: string | undefined, options: string[]): Counts {
-  const totals = xml?.match(/<testsuites [^>]*>/)?.[0] ?? "";
-  const attribute = (name: string) => Number(totals.match(new RegExp(` ${name}="(\\d+)"`))?.[1] ?? 0);
-  const [tests, failed, skipped] = [attribute("tests"), attribute("failures"), attribute("skipped")];
+function totals(xml: string | undefined, options: string[]): Pick<Run, "tests" | "skipped"> {
+  const element = xml?.match(/<testsuites [^>]*>/)?.[0] ?? "";
+  const attribute = (name: string) => Number(element.match(new RegExp(` ${name}="(\\d+)"`))?.[1] ?? 0);
+  const skipped = attribute("skipped");
   // Bun reports the tests that a name pattern leaves out as skipped, too.
   const filtered = options.some((option) => option === "-t" || option.startsWith("--test-name-pattern"));
-  return { passed: tests - failed - skipped, failed, skipped: filtered ? 0 : skipped };
+  return { tests: attribute("tests") - skipped, skipped: filtered ? 0 : skipped };
 }
