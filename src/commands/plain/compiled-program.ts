@@ -11,7 +11,7 @@ import { GUARDS_KEY, guardSourceOf, programFile } from "../../native/program.ts"
 import type { GuardSource } from "../../native/program-guards.ts";
 import { pythonWithTorch } from "./python-torch.ts";
 
-/** Inductor specializes kernels for the rows of the example, so an example of fewer rows is enlarged to this number. */
+/** Inductor specializes kernels for the rows of the example. A smaller example is enlarged to the largest batch, by default this. */
 const EXAMPLE_ROWS = 32;
 
 /**
@@ -47,7 +47,7 @@ def enlarged(program, rows):
 options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
 program = torch.export.load(sys.argv[1])
 try:
-    program = enlarged(program, ${EXAMPLE_ROWS})
+    program = enlarged(program, int(sys.argv[5]))
 except Exception as error:
     print(f"the example is kept as it is: {error}", file=sys.stderr)
 options["aot_inductor.metadata"] = {sys.argv[3]: sys.argv[4]}
@@ -61,11 +61,12 @@ function guardJson(guards: GuardSource): string {
 }
 
 /**
+ * @param rows the largest batch that the model declares
  * @returns the path of the AOTInductor package
  * @throws SconceError `weights_invalid` with a fix when compiling fails
  */
-export async function compiledProgram(path: string): Promise<string> {
-  const file = await compiledPath(path);
+export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promise<string> {
+  const file = await compiledPath(path, rows);
   if (existsSync(file)) return file;
   const guards = guardJson(guardSourceOf(path));
   const { command, env } = await pythonWithTorch();
@@ -74,7 +75,7 @@ export async function compiledProgram(path: string): Promise<string> {
   // Written to a temporary name and renamed, so that a cached file is always complete.
   const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
   try {
-    const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards], {
+    const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards, String(rows)], {
       env: { ...process.env, ...env },
       stdin: "ignore",
       stdout: "ignore",
@@ -92,9 +93,9 @@ export async function compiledProgram(path: string): Promise<string> {
 /**
  * Cache path of a program's package. The name is a hash of the program, the script, torch's version and the processor.
  */
-export async function compiledPath(path: string): Promise<string> {
+export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
-  hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model}\n${script}\n`);
+  hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model} ${rows}\n${script}\n`);
   for await (const part of Bun.file(path).stream()) hasher.update(part);
   const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
   if (cache === undefined) throw notCompiled(path, "there is no cache directory: set SCONCE_CACHE_DIR");
