@@ -2,6 +2,7 @@
 
 #include <ATen/ScalarOps.h>
 #include <torch/csrc/jit/frontend/error_report.h>
+#include <torch/csrc/jit/frontend/schema_matching.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
@@ -47,7 +48,17 @@ struct Loose {
   bool any() const { return std::find(arguments.begin(), arguments.end(), true) != arguments.end(); }
 };
 
-/** Registers the operator under a new schema with unique name, so that TorchScript cannot choose another overload. */
+/** Whether the operator only checks its arguments: it returns nothing and changes nothing. */
+bool only_checks(const FunctionSchema& schema) {
+  const auto& arguments = schema.arguments();
+  return schema.returns().empty() &&
+         std::none_of(arguments.begin(), arguments.end(), [](const auto& each) { return each.alias_info() != nullptr; });
+}
+
+/**
+ * Registers the operator under a new schema with unique name, so that TorchScript cannot choose another overload. The
+ * conservative kind of a check keeps TorchScript from removing it as dead code.
+ */
 std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const Loose& loose) {
   const auto& schema = exact->schema();
   std::string name = schema.name() + "." + schema.overload_name() + ".";
@@ -80,8 +91,8 @@ std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const
     }
     operation(stack);
   };
-  torch::jit::registerOperator(
-      Operator(name, "", std::move(arguments), schema.returns(), run, c10::AliasAnalysisKind::FROM_SCHEMA));
+  const auto kind = only_checks(schema) ? c10::AliasAnalysisKind::CONSERVATIVE : c10::AliasAnalysisKind::FROM_SCHEMA;
+  torch::jit::registerOperator(Operator(name, "", std::move(arguments), schema.returns(), run, kind));
   return find_operator(symbol, "");
 }
 
@@ -111,7 +122,10 @@ class ExactOperator final : public torch::jit::SugaredValue {
         }
       }
     }
-    auto* node = loose.any() ? nullptr : insert(call, *exact);
+    const auto& schema = exact->schema();
+    // TorchScript refuses some overloads without a message: `view.dtype` takes an int there, as `view` does.
+    const bool is_renamed = loose.any() || only_checks(schema) || torch::jit::isBlockListedSchema(schema);
+    auto* node = is_renamed ? nullptr : insert(call, *exact);
     if (node == nullptr) node = insert(call, *loosened(exact, loose));
     if (node == nullptr) throw torch::jit::ErrorReport(location) << "libtorch does not take " << name_ << " as it is called";
     return result(call.graph, node);
@@ -157,11 +171,15 @@ class ExactOperator final : public torch::jit::SugaredValue {
     return loose;
   }
 
-  /** Retypes a list of tensors as the list of optional tensors that the operator takes; null for any other argument. */
+  /**
+   * Retypes a list as the operator takes it: tensors as optional tensors, ints or floats as numbers. Null for any other
+   * argument.
+   */
   static torch::jit::Value* widened(const Call& call, const c10::TypePtr& wanted, torch::jit::Value* given) {
     const auto list = wanted->cast<c10::ListType>();
-    const bool takes_none = list && list->getElementType()->kind() == TypeKind::OptionalType;
-    if (!takes_none || given->node()->kind() != c10::prim::ListConstruct) return nullptr;
+    const auto element = list ? list->getElementType()->kind() : TypeKind::AnyType;
+    const bool is_wider = element == TypeKind::OptionalType || element == TypeKind::NumberType;
+    if (!is_wider || given->node()->kind() != c10::prim::ListConstruct) return nullptr;
     if (given->type()->isSubtypeOf(*wanted)) return nullptr;
     return call.graph.insertNode(call.graph.createList(list->getElementType(), given->node()->inputs()))->output();
   }

@@ -34,7 +34,8 @@ export function fixedRowsCause(message: string, rows: number): string | undefine
 /** Of weights that run a batch of this size and no single item. */
 export function fixedBatchFault(error: unknown, size: number): SconceError {
   const { code, message } = codedError(error);
-  const tried = `forward works with a batch of ${size} and not with 1 item: it was traced or exported with a fixed batch.`;
+  const cause = fixedRowsCause(message, 1) ?? "it was traced or exported with a fixed batch";
+  const tried = `forward works with a batch of ${size} and not with 1 item: ${cause}.`;
   return new SconceError(code, `${tried} ${oneLine(message, MAX_SHOWN)}`, { cause: error });
 }
 

@@ -3,6 +3,8 @@
  * prints it.
  */
 
+import { comparison, requireInt64 } from "./program-literals.ts";
+
 /** Returns the TorchScript text for an input; undefined when the program has no such input. */
 export type InputText = (path: readonly string[]) => string | undefined;
 
@@ -22,6 +24,8 @@ const functions: Readonly<Record<string, string>> = {
   "torch.sym_float": "_ops_aten.Float",
   float: "_ops_aten.Float",
   int: "_ops_aten.Int",
+  // Python rounds halves to even, and so does TorchScript, which gives a float of the same value.
+  round: "_ops_aten.round",
   max: "_ops_prim.max",
   min: "_ops_prim.min",
   Max: "_ops_prim.max",
@@ -30,8 +34,9 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Sizes never have larger exponents. */
-const MAX_EXPONENT = 4;
+/** Powers of sizes have no larger exponents. */
+const PRODUCT = /^[1-4]$/;
+const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
 
 /**
  * @returns the guard as a TorchScript expression
@@ -81,7 +86,7 @@ class Reader {
   #comparison(): string {
     const left = this.#sum();
     const sign = this.#accept(comparisons);
-    return sign === undefined ? left : `(${left} ${sign} ${this.#sum()})`;
+    return sign === undefined ? left : `(${comparison(left, sign, this.#sum())})`;
   }
 
   #sum(): string {
@@ -91,7 +96,9 @@ class Reader {
   #joined(signs: readonly string[], operand: () => string): string {
     let text = operand();
     for (let sign = this.#accept(signs); sign !== undefined; sign = this.#accept(signs)) {
-      text = `(${text} ${sign} ${operand()})`;
+      const next = operand();
+      requireInt64([text, next]);
+      text = `(${text} ${sign} ${next})`;
     }
     return text;
   }
@@ -100,13 +107,14 @@ class Reader {
     return this.#accept(["-"]) ? `(-${this.#unary()})` : this.#power();
   }
 
-  /** TorchScript's integer power returns a float, so the power is written as a product. */
+  /** PyTorch writes `**2` for integers and `** 0.5`, `** (-1.0)` for floats. TorchScript's integer power returns a float. */
   #power(): string {
     const base = this.#operand();
     if (!this.#accept(["**"])) return base;
-    const exponent = Number(this.#take("number"));
-    if (!Number.isInteger(exponent) || exponent < 1 || exponent > MAX_EXPONENT) throw new Error("unknown exponent");
-    return `(${Array(exponent).fill(base).join(" * ")})`;
+    const exponent = this.#operand();
+    if (FLOAT.test(exponent)) return `_ops_aten.pow(_ops_aten.Float(${base}), ${exponent})`;
+    if (!PRODUCT.test(exponent)) throw new Error("unknown exponent");
+    return `(${Array(Number(exponent)).fill(base).join(" * ")})`;
   }
 
   #operand(): string {
@@ -125,6 +133,8 @@ class Reader {
     const given = [this.disjunction()];
     while (this.#accept([","])) given.push(this.disjunction());
     this.#expect(")");
+    if (name === "round" && given.length > 1) throw new Error("a round to digits");
+    requireInt64(given);
     return `${called}(${given.join(", ")})`;
   }
 

@@ -15,6 +15,7 @@ const inputSpec = z.union([
   z.object({ parameter: z.looseObject({ arg: named, parameter_name: z.string() }) }),
   z.object({ buffer: z.looseObject({ arg: named, buffer_name: z.string() }) }),
   z.object({ tensor_constant: z.looseObject({ arg: named, tensor_constant_name: z.string() }) }),
+  z.object({ token: z.looseObject({ arg: named }) }),
 ]);
 
 const nodes = z.array(
@@ -71,17 +72,20 @@ export function programText(program: ExportedProgram): ProgramText {
       values.define(name, name);
       continue;
     }
+    if ("token" in data) continue;
     const [arg, name] = weightOf(data);
     values.define(arg, `self.w${weights.push(name) - 1}`);
   }
-  const mutation = signature.output_specs.flatMap(Object.keys).find((kind) => kind !== "user_output");
+  const kinds = signature.output_specs.flatMap(Object.keys);
+  const mutation = kinds.find((kind) => kind !== "user_output" && kind !== "token");
   if (mutation !== undefined) throw new Error(`it has a ${mutation}: a run changes what the next one reads`);
   const guards = programGuards(guardsOf(program));
   const { inputs } = guards;
   if (inputs.length === 0) throw new Error("it takes no tensors");
   // The program contains the export's device. Its new tensors are created on the inputs' device instead.
   const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph.nodes)];
-  const outputs = graph.outputs.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
+  const results = graph.outputs.filter((_, i) => kinds[i] !== "token");
+  const outputs = results.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
   lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
   const parameters = inputs.map((name) => `, ${name}: Tensor`).join("");
   const source = `def forward(self${parameters}):\n${lines.map((line) => `    ${line}\n`).join("")}`;
@@ -114,7 +118,9 @@ function inputOf(spec: z.infer<typeof argument>): z.infer<typeof inputSpec> {
   return data;
 }
 
-function weightOf(spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown }>): readonly [string, string] {
+function weightOf(
+  spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown } | { token: unknown }>,
+): readonly [string, string] {
   if ("parameter" in spec) return [spec.parameter.arg.name, spec.parameter.parameter_name];
   if ("buffer" in spec) return [spec.buffer.arg.name, spec.buffer.buffer_name];
   return [spec.tensor_constant.arg.name, spec.tensor_constant.tensor_constant_name];
@@ -125,13 +131,26 @@ const DEVICE = "_device";
 /** An assertion on a tensor's dtype. Only inputs can differ from the traced dtype, and the guards check inputs. */
 const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
-/** Size operators with another name in TorchScript. */
+/** Operators with another name in TorchScript. */
 const renamed: Readonly<Record<string, string>> = {
   "aten::sym_size.int": "aten::size.int",
   "aten::sym_stride.int": "aten::stride.int",
   "aten::sym_numel": "aten::numel",
   "aten::sym_storage_offset": "aten::storage_offset",
+  "prims::scalar_tensor": "aten::scalar_tensor",
 };
+
+/** Operators that make a number of a tensor's only element. */
+const ELEMENT = /^torch\.ops\.aten\.(item|_local_scalar_dense)\.default$/;
+/** The same in TorchScript, by the kind of the number: there `item` returns a number of no known kind. */
+const elementKinds: Readonly<Record<string, string>> = {
+  as_sym_int: "_ops_aten.Int",
+  as_sym_float: "_ops_aten.Float",
+  as_sym_bool: "_ops_aten.Bool",
+};
+
+/** Orders an operator that has effects: it takes a token, the operator and its arguments, and gives a token and the results. */
+const WITH_EFFECTS = "torch.ops.higher_order.with_effects";
 
 const names = z.array(named);
 const tensorList = z.array(z.union([z.object({ as_tensor: named }), z.object({ as_none: z.unknown() })]));
@@ -169,6 +188,13 @@ class Values {
     if (isInlined(node)) return this.#inlined(node);
     if (node.target === "torch.ops.higher_order.cond") return this.#branches(node);
     if (node.target === "torch.ops.aten._assert_scalar.default") return this.#assertion(node);
+    // Lines run in the order of the program, so tokens have no use here.
+    if (node.target === WITH_EFFECTS) return this.#line(withoutToken(node));
+    if (ELEMENT.test(node.target)) return this.#element(node);
+    return this.#line(node);
+  }
+
+  #line(node: Node): string[] {
     const call = this.#call(node);
     const list = listOf(node);
     if (list !== undefined) {
@@ -211,6 +237,14 @@ class Values {
     const results = graph.outputs.map((output) => this.tensor(output.as_tensor));
     this.#texts = outer;
     return { lines, results };
+  }
+
+  #element({ target, inputs: [tensor], outputs: [output = {}] }: Node): string[] {
+    const [kind = ""] = Object.keys(output);
+    const element = elementKinds[kind];
+    if (tensor === undefined || element === undefined) throw new Error(`${target} gives it an ${kind}`);
+    const text = this.#literal(tensor.arg, target);
+    return [`${this.#local(outputName(output, target))} = ${element}(${text})`];
   }
 
   #assertion({ target, inputs: [condition, message] }: Node): string[] {
@@ -305,6 +339,11 @@ function isInlined({ target, inputs }: Node): boolean {
   return target === "torch.ops.higher_order.wrap_with_autocast" && inputs[2]?.arg.as_bool === false;
 }
 
+function withoutToken({ inputs: [, operator, ...inputs], outputs: [, ...outputs] }: Node): Node {
+  const target = z.string().parse(operator?.arg.as_operator);
+  return { target, inputs, outputs: outputs.filter((output) => !("as_none" in output)) };
+}
+
 /** Names of the tensors in a list output. */
 function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   const [first] = outputs;
@@ -319,14 +358,11 @@ function outputNames({ target, outputs }: Pick<Node, "target" | "outputs">): str
 
 const KEYWORD = 2;
 const STRIDED = 7;
-/**
- * Name of a tensor, or of a number computed from sizes. Numbers computed from tensors have another TorchScript type and
- * are refused.
- */
+/** Name of a tensor, or of a number computed from sizes or read from a tensor. Other numbers have no known kind. */
 function outputName(output: Record<string, unknown>, target: string): string {
   const [kind = "", value] = Object.entries(output)[0] ?? [];
-  const isOfSizes = /^(_operator|math)\.|\bsym_/.test(target);
-  const name = kind === "as_tensor" ? named.safeParse(value).data?.name : isOfSizes && symbolName.safeParse(value).data;
+  const isNumber = /^(_operator|math)\.|\bsym_/.test(target) || ELEMENT.test(target);
+  const name = kind === "as_tensor" ? named.safeParse(value).data?.name : isNumber && symbolName.safeParse(value).data;
   if (typeof name === "string") return name;
   throw new Error(`${target} gives it an ${kind}`);
 }

@@ -23,6 +23,26 @@ export function libtorchMemoryFormat(format: number): string {
 export const whole = z.union([z.int(), z.bigint()]);
 
 const MIN_INT64 = -(2n ** 63n);
+const MAX_INT64 = 2n ** 63n - 1n;
+
+/** Whether the text is an integer above every int64. PyTorch prints such bounds; TorchScript cannot read them. */
+function isBeyondInt64(text: string): boolean {
+  return /^\d+$/.test(text) && BigInt(text) > MAX_INT64;
+}
+
+/** Compares sizes. A bound beyond int64 decides the comparison without the other side. */
+export function comparison(left: string, sign: string, right: string): string {
+  if (isBeyondInt64(left) && isBeyondInt64(right)) throw new Error("it compares integers beyond 64 bits");
+  if (isBeyondInt64(right)) return ["<", "<=", "!="].includes(sign) ? "True" : "False";
+  if (isBeyondInt64(left)) return [">", ">=", "!="].includes(sign) ? "True" : "False";
+  return `${left} ${sign} ${right}`;
+}
+
+/** @throws Error naming an integer that TorchScript cannot hold */
+export function requireInt64(texts: readonly string[]): void {
+  const beyond = texts.find(isBeyondInt64);
+  if (beyond !== undefined) throw new Error(`it computes with the integer ${beyond}, which needs more than 64 bits`);
+}
 
 /** TorchScript parses the digits before the sign, so the smallest integer is written as a difference. */
 export function integer(value: z.infer<typeof whole>): string {

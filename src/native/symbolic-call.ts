@@ -1,4 +1,5 @@
 /** Translates size arithmetic of an exported program to TorchScript. */
+import { comparison, requireInt64 } from "./program-literals.ts";
 
 const infix: Readonly<Record<string, string>> = {
   "_operator.add": "+",
@@ -7,14 +8,17 @@ const infix: Readonly<Record<string, string>> = {
   "_operator.floordiv": "//",
   "_operator.truediv": "/",
   "_operator.mod": "%",
+  "_operator.and_": "and",
+  "_operator.or_": "or",
+};
+
+const comparisons: Readonly<Record<string, string>> = {
   "_operator.eq": "==",
   "_operator.ne": "!=",
   "_operator.lt": "<",
   "_operator.le": "<=",
   "_operator.gt": ">",
   "_operator.ge": ">=",
-  "_operator.and_": "and",
-  "_operator.or_": "or",
 };
 
 const functions: Readonly<Record<string, string>> = {
@@ -27,9 +31,15 @@ const functions: Readonly<Record<string, string>> = {
   "math.ceil": "_ops_aten.ceil",
 };
 
-/** @returns undefined when the target is not size arithmetic */
+/**
+ * @returns undefined when the target is not size arithmetic
+ * @throws Error for an integer beyond 64 bits that is no bound
+ */
 export function symbolicCall(target: string, operands: readonly string[]): string | undefined {
   const [first = "", second = "", third = ""] = operands;
+  const compared = comparisons[target];
+  if (compared !== undefined) return comparison(first, compared, second);
+  requireInt64(operands);
   const sign = infix[target];
   if (sign !== undefined && operands.length === 2) return `${first} ${sign} ${second}`;
   if (functions[target] !== undefined) return `${functions[target]}(${operands.join(", ")})`;

@@ -96,6 +96,28 @@ def tables(length):
     return torch.arange(2.0 * length).reshape(2, length)
 
 
+def chosen(x, count):
+    k = count.item()
+    torch._check(k >= 0)
+    torch._check(k <= x.size(1))
+    return x.narrow(1, 0, k).sum(1), x * k
+
+
+def rounded(x):
+    return x + 1 if round(x.size(1) / 4) > 2 else x
+
+
+def powers(x):
+    # 10 columns are 3.16, 31.6 and 0.1.
+    if x.size(1) ** 0.5 > 2 and (x.size(1) * 0.5) ** 3 > 5 and x.size(1) ** -1 > 0.01:
+        return x + 1
+    return x
+
+
+def beyond_int64(x):
+    return x + 1 if x.size(1) < 2**63 else x
+
+
 whole = torch.tensor([[1, -2]] * 3)
 signs = torch.tensor([[-1.0, 2.0, 0.0, 3.0]] * 3)
 
@@ -123,13 +145,24 @@ CASES = {
     "sums of products that broadcast": (lambda x: x @ torch.ones(4, 5) + x @ torch.ones(4, 1), [signs], []),
     "torch.cond": (branches, [signs], [[torch.ones(5, 4)], [-torch.ones(5, 4)]]),
     "indices and a masked write": (assigned, [signs], []),
+    "a size read from a tensor": (chosen, [tables(6), torch.tensor(2)], [[tables(9), torch.tensor(9)], [tables(4), torch.tensor(5)], [tables(4), torch.tensor(-1)]]),
+    "a float read from a tensor": (lambda x, y: x * y.item(), [tables(6), torch.tensor(2.5)], [[tables(4), torch.tensor(float("inf"))]]),
+    "a bool read from a tensor": (lambda x, y: torch.full((2, 3), y.item()), [tables(6), torch.tensor(True)], [[tables(4), torch.tensor(False)]]),
+    # Halves round to even: 10 / 4 is 2, 14 / 4 is 4.
+    "a branch by a rounded size": (rounded, [tables(14)], [[tables(10)], [tables(11)]]),
+    "branches by powers of a size": (powers, [tables(10)], [[tables(5)], [tables(4)], [tables(3)], [tables(200)]]),
+    "a bound beyond int64": (beyond_int64, [tables(10)], [[tables(5)]]),
+    "a number as a tensor": (lambda x: torch.xlogy(x, 2.0), [signs], []),
+    "floats for numbers": (lambda x: torch.gradient(x, spacing=(2.0,), dim=1), [signs], []),
+    "a check that is no result": (torch.linalg.cholesky, [torch.eye(3).repeat(2, 1, 1)], [[-torch.eye(3).repeat(2, 1, 1)]]),
+    "bits as another dtype": (lambda x: x.view(torch.int64) + 1, [signs.double()], []),
     "cells of recurrent layers": (Cells(), [torch.rand(3, 3)], []),
 }
 
 
 def encoded(tensor):
     tensor = tensor.detach().contiguous()
-    data = base64.b64encode(tensor.view(torch.uint8).numpy().tobytes() if tensor.numel() else b"").decode()
+    data = base64.b64encode(tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"").decode()
     return {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "data": data}
 
 
@@ -162,7 +195,8 @@ def main(folder: str) -> None:
         if not isinstance(network, nn.Module):
             network = (Of if len(inputs) == 1 else OfTwo)(network)
         network.eval()
-        free = tuple({0: Dim.DYNAMIC, **({1: Dim.AUTO} if others else {})} for _ in inputs)
+        sizes = {0: Dim.DYNAMIC, 1: Dim.AUTO} if others else {0: Dim.AUTO}
+        free = tuple(sizes if each.dim() > 0 else None for each in inputs)
         program = export(network, tuple(inputs), dynamic_shapes=free)
         for form, each in (("", program), (", decomposed", program.run_decompositions())):
             file = f"{number}{'d' if form else ''}.pt2"

@@ -11,14 +11,45 @@ import { GUARDS_KEY, guardSourceOf, programFile } from "../../native/program.ts"
 import type { GuardSource } from "../../native/program-guards.ts";
 import { pythonWithTorch } from "./python-torch.ts";
 
+/** Inductor specializes kernels for the rows of the example. A smaller example is enlarged to the largest batch, by default this. */
+const EXAMPLE_ROWS = 32;
+
 /**
- * `precompile_headers` only pays off for many packages. CPU options: freezing repacks weights for the processor, and
- * layout optimization chooses the memory format that convolutions prefer. Linear layers then take less than half the
- * time.
+ * `enlarged` exports the program again with the example's rows repeated, or keeps it if that cannot be done: a fixed
+ * batch, or an example that the program's guards refuse. `precompile_headers` only pays off for many packages. CPU
+ * options: freezing repacks weights for the processor, and layout optimization chooses the memory format that
+ * convolutions prefer. Linear layers then take less than half the time.
  */
 const script = `import sys, torch, torch._inductor.config as config
+from torch.utils._pytree import tree_map, tree_unflatten, tree_leaves
+def enlarged(program, rows):
+    args, kwargs = program.example_inputs
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    sizes = [list(values[name].shape) for name in program.graph_signature.user_inputs]
+    batch = sizes[0][0]
+    if isinstance(batch, int) or any(tensor.shape[0] >= rows for tensor in tree_leaves((args, kwargs))):
+        return program
+    def more(tensor, shape):
+        for dim, size in enumerate(shape):
+            if not isinstance(size, int) and str(size) == str(batch):
+                tensor = tensor.index_select(dim, torch.arange(rows, device=tensor.device) % tensor.shape[dim])
+        return tensor
+    spec = torch.utils._pytree.tree_structure((args, kwargs))
+    leaves = [more(*each) for each in zip(tree_leaves((args, kwargs)), sizes, strict=True)]
+    free = [{dim: torch.export.Dim.AUTO for dim, size in enumerate(shape) if not isinstance(size, int)} for shape in sizes]
+    args, kwargs = tree_unflatten(leaves, spec)
+    shapes, named = tree_unflatten(free, spec)
+    larger = torch.export.export(program.module(), args, kwargs, dynamic_shapes=(*shapes, *named.values()), strict=False)
+    inputs = {node.name: node.meta["val"] for node in larger.graph.nodes if node.op == "placeholder"}
+    same = zip(sizes, (inputs[name].shape for name in larger.graph_signature.user_inputs), strict=True)
+    is_free = all(isinstance(old, int) == isinstance(new, int) for each in same for old, new in zip(*each, strict=True))
+    return larger if is_free else program
 options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
 program = torch.export.load(sys.argv[1])
+try:
+    program = enlarged(program, int(sys.argv[5]))
+except Exception as error:
+    print(f"the example is kept as it is: {error}", file=sys.stderr)
 options["aot_inductor.metadata"] = {sys.argv[3]: sys.argv[4]}
 if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
@@ -30,11 +61,12 @@ function guardJson(guards: GuardSource): string {
 }
 
 /**
+ * @param rows the largest batch that the model declares
  * @returns the path of the AOTInductor package
  * @throws SconceError `weights_invalid` with a fix when compiling fails
  */
-export async function compiledProgram(path: string): Promise<string> {
-  const file = await compiledPath(path);
+export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promise<string> {
+  const file = await compiledPath(path, rows);
   if (existsSync(file)) return file;
   const guards = guardJson(guardSourceOf(path));
   const { command, env } = await pythonWithTorch();
@@ -43,7 +75,7 @@ export async function compiledProgram(path: string): Promise<string> {
   // Written to a temporary name and renamed, so that a cached file is always complete.
   const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
   try {
-    const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards], {
+    const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards, String(rows)], {
       env: { ...process.env, ...env },
       stdin: "ignore",
       stdout: "ignore",
@@ -61,9 +93,9 @@ export async function compiledProgram(path: string): Promise<string> {
 /**
  * Cache path of a program's package. The name is a hash of the program, the script, torch's version and the processor.
  */
-export async function compiledPath(path: string): Promise<string> {
+export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
-  hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model}\n${script}\n`);
+  hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model} ${rows}\n${script}\n`);
   for await (const part of Bun.file(path).stream()) hasher.update(part);
   const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
   if (cache === undefined) throw notCompiled(path, "there is no cache directory: set SCONCE_CACHE_DIR");

@@ -32,17 +32,17 @@ const notOfTorch =
   "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
 
 /** The weights, or the compiled package of an exported program: on request, or if the program cannot run uncompiled. */
-export async function runnableWeights(path: string, isCompiled = false): Promise<string> {
+export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
   const program = Archive.open(path)?.text(programFile);
   if (program === undefined) return path;
   requireEvalMode(path, JSON.parse(program));
-  if (isCompiled) return compiledRows(path, program);
+  if (isCompiled) return compiledRows(path, program, rows);
   try {
     readProgram(path);
     return path;
   } catch (error) {
     log.info(messageOf(error));
-    return compiledRows(path, program);
+    return compiledRows(path, program, rows);
   }
 }
 
@@ -50,8 +50,8 @@ export async function runnableWeights(path: string, isCompiled = false): Promise
  * Compiles a program and warns if the package accepts fewer rows than the program: Inductor specializes some kernels
  * for the example's rows.
  */
-async function compiledRows(path: string, program: string): Promise<string> {
-  const compiled = await compiledProgram(path);
+async function compiledRows(path: string, program: string, rows: number | undefined): Promise<string> {
+  const compiled = await compiledProgram(path, rows);
   const exported = inputsOfProgram(program);
   const [most, allowed] = [mostRows(packageInputs(compiled) ?? exported), mostRows(exported)];
   if (most < allowed) {
@@ -90,7 +90,7 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   if (kind !== undefined && program === undefined)
     throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
   const named = program === undefined ? undefined : inputsOfProgram(program);
-  const weights = await runnableWeights(path, options.isCompiled);
+  const weights = await runnableWeights(path, options.isCompiled, options.batchSize);
   const compiled = Archive.open(weights);
   const source = compiled?.text(packageSource);
   /** Device kind that a package was compiled for; undefined for TorchScript and exported programs. */
