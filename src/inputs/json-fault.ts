@@ -14,7 +14,7 @@ const NEWLINE = 0x0a;
  */
 export function faultPlace(bytes: Uint8Array): string {
   // JSON's syntax is ASCII, so each byte may stand for a character.
-  const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).latin1Slice());
+  const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
   let line = 1;
   let begin = 0;
   for (let next = bytes.indexOf(NEWLINE); next >= 0 && next < at; next = bytes.indexOf(NEWLINE, begin)) {

@@ -10,6 +10,7 @@ import { indexOf, ownerOf } from "../predictions/owner.ts";
 import type { Role } from "../processes/link.ts";
 import { goBehindEngine } from "../processes/priority.ts";
 import { SharedCounters } from "../processes/shared-counters.ts";
+import { RunningHooks } from "../serving/running-hooks.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
 import { roleStart } from "./role-start.ts";
@@ -31,6 +32,8 @@ const frontStart = roleStart.extend({
   counts: z.string(),
   /** The database of predictions; without it they are kept in memory. */
   store: z.string().optional(),
+  /** File of the hooks under way, and whether one of them held the last process of this front. */
+  hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
@@ -48,7 +51,7 @@ export const counterNames = ["items", "bytes", "held", "pictures", "results", "p
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store } =
+    const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store, hooks } =
       frontStart.parse(start);
     if (config.role !== "front") goBehindEngine();
     const engine = new EngineLink();
@@ -68,11 +71,12 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const front = await openFront({
       packaged,
       config,
-      listening: { port, isShared: true, unix },
+      listening: { port, isShared: count > 1, unix },
       listensLate: isRestart,
       owner: ownerOf(index),
       countsStore: store === undefined || index === 0,
       isOwn: (owner) => indexOf(owner, count) === index,
+      onSetUp: () => link.setUp(),
       othersDone: () => {
         link.send(allDone);
         return closing.promise;
@@ -90,6 +94,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       }),
       run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
       openStore: (memory) => openStore(store, config, "member", memory),
+      ...(hooks && { runningHooks: new RunningHooks(hooks.path, hooks.hasHeld) }),
     });
     link.ready();
     await link.stopping;
