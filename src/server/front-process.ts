@@ -1,4 +1,4 @@
-/** One of several processes that answer clients on one port; its engine is the one that all of them share. */
+/** A process that answers clients. Several of them share one port and one engine process. */
 import { z } from "zod";
 import type { ModelSource } from "../command-line/model-source.ts";
 import { slots } from "../metrics/counts.ts";
@@ -13,6 +13,7 @@ import { SharedCounters } from "../processes/shared-counters.ts";
 import { RunningHooks } from "../serving/running-hooks.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
+import { allDone, counterNames, fromSupervisor } from "./front-messages.ts";
 import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */
@@ -36,16 +37,6 @@ const frontStart = roleStart.extend({
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
-
-/** What the supervisor says of the engine process: where it listens, or why it ended. */
-const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
-export type EngineNews = z.infer<typeof engineNews>;
-
-/** What the fronts are told when all have finished what they accepted. Each tells its supervisor the same of itself. */
-export const allDone = { done: true } as const;
-const fromSupervisor = z.union([engineNews, z.object({ done: z.literal(true) })]);
-
-export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;
 
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {

@@ -9,7 +9,8 @@ import { RunningHooks } from "../serving/running-hooks.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { Front } from "./front.ts";
-import { allDone, counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
+import { allDone, counterNames, type EngineNews } from "./front-messages.ts";
+import type { FrontStart } from "./front-process.ts";
 
 export interface FrontsOptions {
   readonly packaged: PackagedModel;
