@@ -56,9 +56,11 @@ const serveWith = (gate: string, ...args: string[]): RunningCli =>
 
 /** The end of a prediction, of a front that starts again meanwhile and cannot be asked then. */
 async function endOf(client: Client, id: string): Promise<PredictionBody> {
-  let ended: PredictionBody | undefined;
-  await until(async () => (ended = await client.end(id).catch(() => undefined)) !== undefined);
-  return ended ?? client.end(id);
+  for (;;) {
+    const ended = await client.end(id).catch(() => undefined);
+    if (ended !== undefined) return ended;
+    await Bun.sleep(10);
+  }
 }
 
 /** On a connection for this request alone. */

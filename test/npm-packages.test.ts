@@ -1,7 +1,7 @@
 /** What people install from npm: with Bun, a libtorch and an empty home, and no checkout. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, symlink } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, symlink } from "node:fs/promises";
+import { join, relative } from "node:path";
 import { packPackages } from "../scripts/pack/npm.ts";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { minorOf } from "../src/libraries/libtorch-build.ts";
@@ -59,6 +59,22 @@ test("bun create sconce DIR makes a folder that `bun run serve` answers from", a
   // The server gets the signal that the process gets which was started.
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
+});
+
+test("build and check take relative folders of the environment from where they are called", async () => {
+  const env = {
+    LIBTORCH: relative(dir.path, libtorch?.root ?? ""),
+    SCONCE_HOME: "own/home",
+    SCONCE_CACHE_DIR: "own/cache",
+  };
+  const sconce = join(project, "node_modules/sconce/src/main.ts");
+  const options = { cwd: dir.path, env };
+  const reference = (await output([sconce, "build", "my-model"], options)).trim();
+  expect(await output([sconce, "models"], { env: { SCONCE_HOME: dir.join("own/home") } })).toContain(
+    reference.split(":")[0] ?? reference,
+  );
+  expect(await output([sconce, "check", "my-model"], options)).toContain("nothing found");
+  expect(await readdir(project)).not.toContain("own");
 });
 
 test("what is installed has what pictures need", async () => {
