@@ -1,7 +1,12 @@
 /** Makes in dist/ what people install: the addons of each torch, packages of npm, a wheel, one executable file. */
 import { parseArgs } from "node:util";
+import { releases } from "./pack/releases.ts";
 
 export interface PackOptions {
+  /** Minors of torch whose addons are packed. */
+  readonly minors: readonly string[];
+  /** Whether the downloaded torches stay, so that the next addons need no download. */
+  readonly keepsTorch: boolean;
   /** Also tries out what was made, as somebody who has nothing else would: minutes. */
   readonly isTried: boolean;
 }
@@ -14,19 +19,34 @@ const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions):
   "one-file": () => import("./pack/one-file.ts"),
 };
 
-const usage = `USAGE pack [${Object.keys(parts).join("|")}]… [--try]`;
+const known = Object.keys(releases);
+const usage = `USAGE pack [${Object.keys(parts).join("|")}]… [--torch ${known.join("|")}]… [--keep-torch] [--try]`;
 
 try {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { try: { type: "boolean", default: false }, help: { type: "boolean", short: "h", default: false } },
+    options: {
+      try: { type: "boolean", default: false },
+      torch: { type: "string", multiple: true, default: known },
+      "keep-torch": { type: "boolean", default: false },
+      help: { type: "boolean", short: "h", default: false },
+    },
   });
-  const unknown = positionals.filter((name) => !(name in parts));
+  const minors = known.filter((minor) => values.torch.includes(minor));
+  const unknown = [
+    ...positionals.filter((name) => !(name in parts)),
+    ...values.torch.filter((minor) => !known.includes(minor)),
+  ];
   if (unknown.length > 0) throw new TypeError(`unknown: ${unknown.join(", ")}`);
   if (values.help) console.log(usage);
   else {
     for (const [name, load] of Object.entries(parts)) {
-      if (positionals.length === 0 || positionals.includes(name)) await (await load()).pack({ isTried: values.try });
+      if (positionals.length === 0 || positionals.includes(name))
+        await (await load()).pack({
+          isTried: values.try,
+          minors,
+          keepsTorch: values["keep-torch"],
+        });
     }
   }
 } catch (error) {

@@ -127,7 +127,7 @@ export const serveOptions = {
   }),
   hookTimeout: option({
     description:
-      "Seconds that one call of preprocess or postprocess may hold its process: its input fails, and twice as long ends the process",
+      "Seconds that one call of preprocess or postprocess may hold its process: its input fails, and twice as long restarts the process",
     default: 10,
     ...duration("seconds", 0.1),
   }),

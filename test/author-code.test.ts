@@ -1,16 +1,37 @@
 /** What a model's own code does to the processes that it runs in, and what it can't. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { inRole } from "./helpers/running.ts";
+import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 setDefaultTimeout(120_000);
 
-/** For -1 it never returns, below that it never returns after an `await`, and above 100 it ends the process. */
-const preprocess =
-  "({ x }) => { while (x === -1); if (x < -1) return Promise.resolve().then(() => { for (;;); }); if (x > 100) process.exit(0); return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) }; }";
+/**
+ * Never returns for -1, for -2 after an `await`, for -3 when the file GATE.hold is there. For -4 it holds the thread until
+ * GATE.go is there, for 51 it awaits that file, and above 100 it ends the process.
+ */
+const preprocess = `({ x }) => {
+  const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
+  const made = () => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) });
+  const until = async (end) => {
+    while (!existsSync(process.env.GATE + end)) await new Promise((done) => setTimeout(done, 5));
+  };
+  while (x === -1);
+  if (x === -2) return Promise.resolve().then(() => { for (;;); });
+  if (x === -3) return until(".hold").then(() => { for (;;); });
+  if (x === -4) {
+    writeFileSync(process.env.GATE + ".begun", "");
+    while (!existsSync(process.env.GATE + ".go")) Bun.sleepSync(1);
+  }
+  if (x === 51) return until(".go").then(made);
+  if (x > 100) process.exit(0);
+  return made();
+}`;
 const message = "preprocess failed: process.exit(0) was called, which ends no process of a server: throw an error";
 
 let dir: TempDir;
@@ -26,8 +47,27 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-const serve = (...args: string[]): RunningCli =>
-  startCli(["serve", "stray", "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
+const serve = (...args: string[]): RunningCli => serveWith("none", ...args);
+/** @param gate begins the paths of the files that hooks wait for */
+const serveWith = (gate: string, ...args: string[]): RunningCli =>
+  startCli(["serve", "stray", "--host", "127.0.0.1", "-p", "0", ...args], {
+    env: { SCONCE_HOME: store.home, GATE: gate },
+  });
+
+/** The end of a prediction, of a front that starts again meanwhile and cannot be asked then. */
+async function endOf(client: Client, id: string): Promise<PredictionBody> {
+  for (;;) {
+    const ended = await client.end(id).catch(() => undefined);
+    if (ended !== undefined) return ended;
+    await Bun.sleep(10);
+  }
+}
+
+/** On a connection for this request alone. */
+async function get(client: Client, path: string) {
+  const response = await client.fetch(path, { headers: { Connection: "close" }, keepalive: false });
+  return { status: response.status, body: await response.json() };
+}
 
 test("an input for which process.exit is called fails, and the server goes on", async () => {
   await using server = serve("--store", "memory");
@@ -55,11 +95,60 @@ test("a hook that never returns is interrupted: its input fails by name, and the
   expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
 });
 
-test("a server whose model's code never returns ends with a line that says so; the next one tells what was kept", async () => {
+test("liveness is answered while a hook holds the only front, and other requests when it returns", async () => {
+  const gate = dir.join("live");
+  await using server = serveWith(gate, "--store", "memory", "--hook-timeout", "100");
+  const client = await clientOf(server);
+  const held = client.predict([{ x: -4 }]);
+  await until(() => existsSync(`${gate}.begun`));
+  const ready = get(client, "/health/ready");
+  expect(await get(client, "/health/live")).toEqual({ status: 200, body: { status: "live" } });
+  await writeFile(`${gate}.go`, "");
+  expect((await held).status).toBe("success");
+  expect(await ready).toEqual({ status: 200, body: { status: "ready" } });
+});
+
+test.each([
+  ["", -1],
+  [" after an await", -2],
+])("a hook that never returns%s ends the only front: its input fails by name when it is sent again", async (_, x) => {
+  await using server = serve("--store", dir.join(`held${x}.sqlite`), "--hook-timeout", "0.5");
+  const client = await clientOf(server);
+  const inputs = [{ x: 2 }, { x }, { x: 5 }];
+  const id = `held-00000000000${-x}`;
+  // The client may send it again by itself.
+  await client.put(id, inputs, { Connection: "close" }).catch(() => {});
+  await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
+  await server.line("The front process is ready again");
+  const failed = await client.put(id, inputs);
+  expect(failed.error_message).toContain(
+    "input 1: preprocess failed: it held its process for 1 s (twice --hook-timeout)",
+  );
+  expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
+});
+
+test("of several hooks under way the one that holds the front is found, and the predictions beside it are run again", async () => {
+  const gate = dir.join("several");
+  await using server = serveWith(gate, "--store", dir.join("several.sqlite"), "--hook-timeout", "0.5");
+  const client = await clientOf(server);
+  const beside = await client.create([{ x: 3 }, { x: 51 }], { Connection: "close" });
+  const held = await client.create([{ x: 2 }, { x: -3 }, { x: 5 }], { Connection: "close" });
+  await writeFile(`${gate}.hold`, "");
+  await server.line("starting it again");
+  await writeFile(`${gate}.go`, "");
+  // The suspected inputs run one by one, and the guilty one ends the front once more.
+  const failed = await endOf(client, held.prediction_id);
+  expect(failed.error_message).toContain("input 1: preprocess failed: it held its process for 1 s");
+  expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
+  const { status, outputs } = await endOf(client, beside.prediction_id);
+  expect({ status, outputs }).toEqual({ status: "success", outputs: [{ y: 7 }, { y: 103 }] });
+});
+
+test("a process that --no-isolate leaves alone ends with a line that says so; the next one tells what was kept", async () => {
   const file = dir.join("stray.sqlite");
   let kept = "";
   {
-    await using server = serve("--store", file, "--hook-timeout", "0.5");
+    await using server = serve("--no-isolate", "--store", file, "--hook-timeout", "0.5", "--batch-timeout", "1");
     const client = await clientOf(server);
     kept = (await client.create([{ x: 3 }])).prediction_id;
     await client.end(kept);

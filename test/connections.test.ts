@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { connect, type Socket } from "node:net";
 import { startCli } from "./helpers/cli.ts";
 import { hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.
@@ -151,7 +152,7 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
     waiting.write(post(`[{"x": 1, "before": "${gate.url("a")}"}]`, { prefer: "Prefer: wait\r\n" }));
     await gate.arrived("a");
     server.kill("SIGTERM");
-    await server.line("Stopping");
+    await until(async () => (await fetch(new URL("/health/ready", url))).status === 503);
     late.write("}]");
     await late.received("urn:sconce:problem:not_ready");
     gate.release("a");

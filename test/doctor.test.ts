@@ -3,6 +3,8 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
 import { bun, system } from "../src/doctor/machine.ts";
+import { native } from "../src/doctor/native.ts";
+import { SconceError } from "../src/errors.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
@@ -78,6 +80,20 @@ describe("sconce doctor", () => {
       expect(missing.check("data")).toMatchObject({ state: "fault", found: `${disk.path}/store cannot be written` });
     },
   );
+});
+
+test("separates the fault of libtorch from its mend, whatever the text of both", async () => {
+  const fault = new SconceError("native_unavailable", "torch 2.9.1 in /a; b is too old", {
+    mend: "install another; or two",
+  });
+  expect(fault.message).toBe("torch 2.9.1 in /a; b is too old; install another; or two");
+  const [libtorch] = await native(() => Promise.reject(fault));
+  expect(libtorch).toEqual({
+    name: "libtorch",
+    state: "fault",
+    found: "torch 2.9.1 in /a; b is too old",
+    fix: "install another; or two",
+  });
 });
 
 test("asks for the Bun and the glibc that the documentation names", () => {

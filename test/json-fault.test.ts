@@ -3,6 +3,8 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { faultPlace } from "../src/inputs/json-fault.ts";
 
+const placeIn = (text: string) => faultPlace(new TextEncoder().encode(text));
+
 test.each([
   ['[{"x": 1},]', 10],
   ['[{"x": 1,}]', 9],
@@ -22,11 +24,15 @@ test.each([
   ["[]]", 3],
   ['["never ends', 13],
 ])("of %p is column %d", (text, column) => {
-  expect(faultPlace(text)).toBe(`line 1, column ${column}`);
+  expect(placeIn(text)).toBe(`line 1, column ${column}`);
 });
 
 test("is counted in lines", () => {
-  expect(faultPlace('[\n  {"x": 1},\n  {"x": 2},\n]')).toBe("line 3, column 11");
+  expect(placeIn('[\n  {"x": 1},\n  {"x": 2},\n]')).toBe("line 3, column 11");
+});
+
+test("is counted in characters, not in bytes", () => {
+  expect(placeIn('["é€😀",]')).toBe("line 1, column 8");
 });
 
 test("is the one character that is wrong in JSON, wherever it is", () => {
@@ -41,7 +47,7 @@ test("is the one character that is wrong in JSON, wherever it is", () => {
         isWhole = false;
       }
       fc.pre(!isWhole && !/[-.\d\\eE+truefalsn]$|\\u[\da-fA-F]{0,3}$/.test(cut));
-      expect(faultPlace(cut)).toBe(`line 1, column ${cut.length + 1}`);
+      expect(placeIn(cut)).toBe(`line 1, column ${cut.length + 1}`);
     }),
   );
 });

@@ -243,7 +243,9 @@ describe("memory for a body of wrong inputs", () => {
       "/0/numbers/0: expected number, received string",
     ],
     ["objects for inputs", `"[" + "{},".repeat(4e6) + "{}]"`, "/0/x: expected number, but it is missing"],
-    ["a list that does not end", `"[" + "{},".repeat(4e6)`, "its list does not end"],
+    ["a list that does not end", `"[" + "{},".repeat(4e6)`, "(line 1, column 12000002)"],
+    ["a fault behind many inputs", `"[\\n" + "{\\"x\\":1},".repeat(1e6) + "{\\"x\\" 1}]"`, "(line 2, column 8000006)"],
+    ["brackets that do not close", `"[".repeat(6e6)`, "the body is not JSON (line 1, column 2001)"],
     [
       "an object around the list",
       `'{"inputs":[' + "{},".repeat(4e6) + "{}]}"`,

@@ -155,7 +155,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
     server.kill(signal);
     await server.line("Stopping");
     expect((await client.fetch("/health/live")).status).toBe(200);
-    expect((await client.fetch("/health/ready")).status).toBe(503);
+    await until(async () => (await client.fetch("/health/ready")).status === 503);
     const response = await client.post([{ x: 1 }]);
     expect(response.headers.has("retry-after")).toBe(true);
     expect(await problemOf(response)).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });
@@ -227,7 +227,7 @@ describe("a server that is told to stop", () => {
     const [first = "", second = ""] = created.map(({ prediction_id: id }) => id);
     await gate.arrived("a");
     server.kill("SIGTERM");
-    await server.line("Stopping");
+    await until(async () => (await client.fetch("/health/ready")).status === 503);
     gate.release("a");
     expect((await client.until(first, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 3 }]);
     expect((await client.post([{ x: 1 }])).headers.get("connection")).toBe("close");
@@ -239,8 +239,7 @@ describe("a server that is told to stop", () => {
     await using server = serve(["lab", "--shutdown-delay", "2"]);
     const client = await clientOf(server);
     server.kill("SIGTERM");
-    await server.line("Stopping");
-    expect((await client.fetch("/health/ready")).status).toBe(503);
+    await until(async () => (await client.fetch("/health/ready")).status === 503);
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
     expect(await server.exited).toBe(0);
   });

@@ -1,6 +1,6 @@
 /** What people install from npm: with Bun, a libtorch and an empty home, and no checkout. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, symlink } from "node:fs/promises";
+import { mkdir, readdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { packPackages } from "../scripts/pack/npm.ts";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
@@ -59,6 +59,19 @@ test("bun create sconce DIR makes a folder that `bun run serve` answers from", a
   // The server gets the signal that the process gets which was started.
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
+});
+
+test("build and check take relative folders of the environment from where they are called", async () => {
+  await symlink(libtorch?.root ?? "", dir.join("torch"));
+  const env = { LIBTORCH: "torch", SCONCE_HOME: "own/home", SCONCE_CACHE_DIR: "own/cache" };
+  const sconce = join(project, "node_modules/sconce/src/main.ts");
+  const options = { cwd: dir.path, env };
+  const reference = (await output([sconce, "build", "my-model"], options)).trim();
+  expect(await output([sconce, "models"], { env: { SCONCE_HOME: dir.join("own/home") } })).toContain(
+    reference.split(":")[0] ?? reference,
+  );
+  expect(await output([sconce, "check", "my-model"], options)).toContain("nothing found");
+  expect(await readdir(project)).not.toContain("own");
 });
 
 test("what is installed has what pictures need", async () => {

@@ -34,14 +34,17 @@ interface FakeOptions {
   readonly service?: string;
   /** What is answered to requests for repositories that do not exist. */
   readonly missing?: { readonly status: number; readonly code: string };
+  /** Requests with more of a blob are answered 416 where they are chunks, and 503 where they are all of it. */
+  readonly maxChunkBytes?: number;
 }
 
 /** A registry with a token server that has every repository, or none. */
-function fakeRegistry({ service = "fake", missing }: FakeOptions): Fake {
+function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: FakeOptions): Fake {
   const requests: string[] = [];
   const scopes: string[] = [];
   const blobs = new Map<string, Uint8Array>();
   const manifests = new Map<string, Uint8Array>();
+  const uploads = new Map<string, Buffer>();
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -61,9 +64,22 @@ function fakeRegistry({ service = "fake", missing }: FakeOptions): Fake {
         return Response.json({ errors }, { status: missing.status });
       }
       const name = pathname.split("/").at(-1) ?? "";
-      if (request.method === "POST") return new Response("", { status: 202, headers: { Location: "/upload" } });
+      if (request.method === "POST") {
+        const id = crypto.randomUUID();
+        uploads.set(id, Buffer.alloc(0));
+        return new Response("", { status: 202, headers: { Location: `/upload?id=${id}` } });
+      }
       if (pathname === "/upload") {
-        blobs.set(searchParams.get("digest") ?? "", await request.bytes());
+        const part = await request.bytes();
+        if (part.length > maxChunkBytes) return new Response("", { status: request.method === "PATCH" ? 416 : 503 });
+        const id = searchParams.get("id") ?? "";
+        const whole = Buffer.concat([uploads.get(id) ?? Buffer.alloc(0), part]);
+        uploads.set(id, whole);
+        if (request.method !== "PUT") {
+          const headers = { Location: `/upload?id=${id}`, Range: `0-${Math.max(0, whole.length - 1)}` };
+          return new Response("", { status: request.method === "GET" ? 204 : 202, headers });
+        }
+        blobs.set(searchParams.get("digest") ?? "", whole);
         return new Response("", { status: 201 });
       }
       if (request.method === "PUT") {
@@ -151,6 +167,18 @@ describe("a repository that does not exist", () => {
     const registry = registryAt(fake, "models.example.com/team/digits:v1", "pull,push");
     expect(await failure(pushTo(registry))).toContain(message);
   });
+});
+
+test("an upload to GHCR that was cut short goes on in chunks of 4 MiB, which are all that it takes", async () => {
+  using fake = fakeRegistry({ maxChunkBytes: 4 * 1024 * 1024 });
+  const large = new ModelStore(dir.join("large"));
+  await putModel(large, "one", 9 * 1024 * 1024);
+  const model = await large.resolve("digits");
+  await push({ registry: registryAt(fake, "ghcr.io/alice/digits:v1", "pull,push"), store: large, model, tag: "v1" });
+  expect(fake.requests.filter((request) => request === "PATCH /upload")).toHaveLength(2);
+  const pulled = new ModelStore(dir.join("pulled"));
+  const registry = registryAt(fake, "ghcr.io/alice/digits:v1", "pull");
+  expect((await pull({ registry, store: pulled, repository: "digits", tags: ["v1"] })).digest).toBe(model.digest);
 });
 
 test("Docker Hub's API has a host of its own, and GHCR's chunks are small", () => {

@@ -113,13 +113,14 @@ describe("a server", () => {
     await using server = serve("lab");
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
-    expect([await hasLibtorch(server.pid), await hasLibtorch(engine)]).toEqual([false, true]);
+    const [front = 0] = await inRole(server.pid, "front");
+    expect(await Promise.all([server.pid, front, engine].map(hasLibtorch))).toEqual([false, false, true]);
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
     // Its threads leave the cores to the fronts while they wait for one another.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
     // And have them before the fronts' where there are too few.
     const own = getPriority();
-    expect([await nicesOf(engine), await nicesOf(server.pid)]).toEqual([[own], [Math.min(19, own + 5)]]);
+    expect([await nicesOf(engine), await nicesOf(front)]).toEqual([[own], [Math.min(19, own + 5)]]);
     process.kill(engine, "SIGKILL");
     await until(async () => {
       const response = await client.fetch("/health/ready");

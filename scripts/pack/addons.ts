@@ -3,27 +3,20 @@ import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/bytes.ts";
 import { addonName } from "../../src/libraries/pack.ts";
+import type { PackOptions } from "../pack.ts";
 import { compileAddon, keepAddon, sourcesDigest } from "../setup/addon.ts";
 import { readText, root } from "../setup/step.ts";
 import { tryAddon } from "./addon-trial.ts";
-import { torchFor } from "./torch-wheel.ts";
-
-/** The release of torch that the addon of each minor is compiled against. */
-export const releases = {
-  "2.11": "2.11.0",
-  "2.12": "2.12.0",
-  "2.13": "2.13.0",
-  "2.14": "2.14.1",
-  "2.15": "2.15.0",
-} as const;
+import { releases } from "./releases.ts";
+import { removeTorch, removeWheels, torchFor } from "./torch-wheel.ts";
 
 export function addonPath(minor: string): string {
   return join(root, "build", "addons", minor, addonName);
 }
 
-/** Those of the sources that are here now: their paths, by minor. */
-export function madeAddons(): Record<string, string> {
-  const paths = Object.keys(releases).map((minor): [string, string] => [minor, addonPath(minor)]);
+/** Paths of the addons that were compiled from the current sources, by minor. */
+export function madeAddons(minors: readonly string[]): Record<string, string> {
+  const paths = minors.map((minor): [string, string] => [minor, addonPath(minor)]);
   return Object.fromEntries(paths.filter(([, path]) => isMade(path)));
 }
 
@@ -31,13 +24,16 @@ function isMade(path: string): boolean {
   return existsSync(path) && readText(join(dirname(path), "sources"))?.trim() === sourcesDigest();
 }
 
-export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
-  for (const [minor, release] of Object.entries(releases)) {
+export async function pack({ isTried, minors, keepsTorch }: PackOptions): Promise<void> {
+  for (const minor of minors) {
+    const release = releases[minor] ?? minor;
     const path = addonPath(minor);
     const isNew = await makeAddon(path, release);
     if (isNew || isTried) await tryAddon(path, await torchFor(release));
+    if (!keepsTorch) removeTorch(release);
     console.log(`addon ${minor}: ${formatBytes(statSync(path).size)}${isNew ? ", compiled" : ""}`);
   }
+  if (!keepsTorch) removeWheels();
 }
 
 /** @returns whether it was compiled, and not there already */

@@ -5,6 +5,7 @@ import { formatBytes } from "../../src/bytes.ts";
 import { platformPackage } from "../../src/libraries/find-addon.ts";
 import { addonName } from "../../src/libraries/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
+import type { PackOptions } from "../pack.ts";
 import { pixelsName, sourcesDigest } from "../setup/addon.ts";
 import { run } from "../setup/command.ts";
 import { pageFolder } from "../setup/page.ts";
@@ -26,8 +27,8 @@ const swaggerFiles = [
   "swagger-ui.css",
 ];
 
-export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
-  const found = madeAddons();
+export async function pack({ isTried, minors }: PackOptions): Promise<void> {
+  const found = madeAddons(minors);
   if (Object.keys(found).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
   const tarballs = await packPackages(dist, found);
   for (const path of tarballs) console.log(`${relative(root, path)}: ${formatBytes(statSync(path).size)}`);

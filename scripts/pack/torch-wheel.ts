@@ -12,7 +12,7 @@ const further = ["torch/lib/libtorch.so", "torch/lib/libgomp*", "torch/lib/libgf
 
 /** @returns the folder with lib/ and include/, downloaded the first time */
 export async function torchFor(release: string): Promise<string> {
-  const folder = join(state, "pack", `torch-${release}`);
+  const folder = unpacked(release);
   if (existsSync(folder)) return join(folder, "torch");
   const unfinished = `${folder}.${process.pid}`;
   rmSync(unfinished, { recursive: true, force: true });
@@ -23,9 +23,23 @@ export async function torchFor(release: string): Promise<string> {
   return join(folder, "torch");
 }
 
+/** Removes the libtorch of a release and its wheel, which have more than a gigabyte. */
+export function removeTorch(release: string): void {
+  for (const folder of [wheelFolder(`torch==${release}`), unpacked(release)])
+    rmSync(folder, { recursive: true, force: true });
+}
+
+/** Removes the wheels that several releases need. */
+export function removeWheels(): void {
+  rmSync(wheels, { recursive: true, force: true });
+}
+
+const unpacked = (release: string) => join(state, "pack", `torch-${release}`);
+const wheelFolder = (requirement: string) => join(wheels, requirement.replaceAll(/[^\w.-]+/g, "-"));
+
 /** With the index that pip is configured with; what constrains versions is meant for what people install. */
 async function download(requirement: string): Promise<string> {
-  const folder = join(wheels, requirement.replaceAll(/[^\w.-]+/g, "-"));
+  const folder = wheelFolder(requirement);
   const found = () => existsSync(folder) && readdirSync(folder).find((name) => name.endsWith(".whl"));
   if (!found()) {
     const pip = [

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/bytes.ts";
 import { addonName } from "../../src/libraries/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
+import type { PackOptions } from "../pack.ts";
 import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
 import { root } from "../setup/step.ts";
@@ -15,8 +16,8 @@ import { wheelPlatform } from "./wheel-platform.ts";
 
 const { version, license, description } = await Bun.file(join(root, "package.json")).json();
 
-export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
-  const addons = madeAddons();
+export async function pack({ isTried, minors }: PackOptions): Promise<void> {
+  const addons = madeAddons(minors);
   if (Object.keys(addons).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
   await using work = await tempDir();
   const executable = work.join("sconce");

@@ -8,6 +8,7 @@ import type { CommandLineContents, Contents } from "./contents.ts";
 const workers = {
   "deadline-worker.ts": "processes/deadline-worker.ts",
   "large-body-worker.ts": "inputs/large-body-worker.ts",
+  "live-worker.ts": "http/live-worker.ts",
   "sqlite-worker.ts": "predictions/sqlite/sqlite-worker.ts",
 } as const;
 

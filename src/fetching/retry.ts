@@ -32,13 +32,23 @@ export class Retry {
     this.#options = options;
   }
 
-  /** What was tried got further than before: a long transfer may be cut short more often than a short one. */
-  reset(): void {
-    this.#failures = 0;
+  /**
+   * Tries until `attempt` ends without an `Interruption`.
+   * @param doneBytes of a transfer; a long one may be cut short more often, so progress starts the count of tries anew
+   * @throws what failed last
+   */
+  async run<T>(attempt: () => Promise<T>, doneBytes = () => 0): Promise<T> {
+    for (let furthest = doneBytes(); ; furthest = Math.max(furthest, doneBytes())) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (doneBytes() > furthest) this.#failures = 0;
+        await this.#wait(error);
+      }
+    }
   }
 
-  /** Waits until it is time for another try. @throws what failed, where trying again is of no use, or no longer */
-  async wait(failure: unknown): Promise<void> {
+  async #wait(failure: unknown): Promise<void> {
     const { signal, firstDelayMs } = this.#options;
     if (!(failure instanceof Interruption)) throw failure;
     this.#failures += 1;

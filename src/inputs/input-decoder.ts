@@ -214,7 +214,7 @@ function parseJson(text: string): unknown {
 function reasonOf(error: unknown, text: string): string {
   if (error instanceof RangeError) return "it is nested too deeply";
   const reason = error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
-  return `${reason} (${faultPlace(text)})`;
+  return `${reason} (${faultPlace(Buffer.from(text))})`;
 }
 
 export function unfit(faults: readonly Fault[]): SconceError {

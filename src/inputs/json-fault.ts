@@ -1,17 +1,27 @@
 /** Finds where a text stops being JSON. The parser of the runtime gives no position. */
 
+import { MAX_LEVELS } from "./nesting.ts";
+
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const word = /true|false|null/y;
 const escaped = /\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/y;
 
+const NEWLINE = 0x0a;
+
 /**
- * @param text that the parser refused
- * @returns `line 1, column 12`, both from 1; a comma too many is where the comma is
+ * @param bytes UTF-8 that the parser refused
+ * @returns `line 1, column 12`, both from 1; a superfluous comma is the place of its fault
  */
-export function faultPlace(text: string): string {
-  const before = text.slice(0, faultAt(text));
-  const line = before.split("\n").length;
-  return `line ${line}, column ${before.length - before.lastIndexOf("\n")}`;
+export function faultPlace(bytes: Uint8Array): string {
+  // JSON's syntax is ASCII, so each byte may stand for a character.
+  const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
+  let line = 1;
+  let begin = 0;
+  for (let next = bytes.indexOf(NEWLINE); next >= 0 && next < at; next = bytes.indexOf(NEWLINE, begin)) {
+    line += 1;
+    begin = next + 1;
+  }
+  return `line ${line}, column ${new TextDecoder().decode(bytes.subarray(begin, at)).length + 1}`;
 }
 
 function faultAt(text: string): number {
@@ -35,7 +45,8 @@ function faultAt(text: string): number {
     isFresh = false;
     const first = text[at] ?? "";
     if (!isEmpty && (first === "[" || first === "{")) {
-      open.push(first);
+      // Deeper bodies are refused for their levels, and the list of open brackets stays short.
+      if (open.push(first) > MAX_LEVELS) return at;
       isFresh = true;
       at = spaceEnd(text, at + 1);
       continue;

@@ -10,6 +10,7 @@ import {
   unfit,
   utf8,
 } from "./input-decoder.ts";
+import { faultPlace } from "./json-fault.ts";
 import { BACKSLASH, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./list-scan.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
@@ -55,8 +56,7 @@ export function checkLargeBody(
       throw unfit([{ pointer: `/${first}`, detail }]);
     }
     const elements = parsePart(bytes, scan, part);
-    if (elements?.length !== count)
-      return refuseWhole(bytes, decoder, maxInputs, `in one of its inputs from ${first} on`);
+    if (elements?.length !== count) return refuseWhole(bytes, decoder, maxInputs);
     decoder.list(elements, first, faults);
   }
   faults.refuse();
@@ -105,16 +105,15 @@ function isEscaped(text: Uint8Array, at: number): boolean {
   return (at - begin) % 2 === 1;
 }
 
-/** The parser of the whole says what is wrong, in the words that it has for small bodies; of very large ones no more than is known is said. */
-function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number, where?: string): undefined {
+/** Refuses a body that is no list of inputs. The parser's words are only for bodies that may be parsed as a whole. */
+function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): undefined {
   if (bytes.length <= MAX_WHOLE_BYTES) {
     decoder.body(utf8(bytes), maxInputs);
     return undefined;
   }
-  if (where !== undefined) throw notJson(`the body is not JSON: there is a fault ${where}`);
   const first = String.fromCharCode(bytes.find((byte) => byte > SPACE) ?? SPACE);
   if (first !== "[") throw notList(first === "{" ? "an object" : `text that begins with ${JSON.stringify(first)}`);
-  throw notJson("the body is not JSON: its list does not end, or more follows");
+  throw notJson(`the body is not JSON (${faultPlace(bytes)})`);
 }
 
 export function partsOf({ parts }: ListScan): number {

@@ -139,7 +139,13 @@ export class LivePredictions {
     } else {
       const { deadlineMs } = live;
       const memory = this.#memoryOf(live);
-      new ItemWork(live, inputs, this.#itemWork, { deadlineMs, memory, isWaitedFor, client: sender }).run();
+      new ItemWork(live, inputs, this.#itemWork, {
+        deadlineMs,
+        memory,
+        isWaitedFor,
+        client: sender,
+        predictionId: live.id,
+      }).run();
     }
     return live;
   }

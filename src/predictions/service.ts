@@ -19,6 +19,8 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly bodies: Bodies;
   /** Begins the ids that this process gives out: a process of the same server tells by it whose they are. */
   readonly owner: string;
+  /** The hook that ended the last process is known: that input fails by itself, and no prediction is suspected. */
+  readonly isCauseKnown?: boolean;
 }
 
 /** A request that was running at this many deaths of its process may well be their cause. */
@@ -168,7 +170,7 @@ export class PredictionService implements Predictions {
     const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
     try {
       const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
-      const isHeldBack = deaths >= MAX_DEATHS;
+      const isHeldBack = deaths >= MAX_DEATHS && !this.#options.isCauseKnown;
       const live = this.#live.begin(request, { inputs, bytes, charge, leftMs, isHeldBack, isWaitedFor });
       if (isHeldBack) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {

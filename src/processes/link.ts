@@ -10,6 +10,8 @@ import { tellError } from "./told-error.ts";
 export interface Link {
   /** Says that the role does its work from now on. */
   ready(told?: unknown): void;
+  /** Says that the watchdog may begin, where author's code runs before the role is ready. */
+  setUp(): void;
   send(message: unknown): void;
   /** Messages that came before are handed over at once. One handler: a later one takes the place of the one before. */
   onMessage(handler: (message: unknown) => void): void;
@@ -89,6 +91,10 @@ class SupervisorLink implements Link {
   ready(told?: unknown): void {
     this.isReady = true;
     void this.tell({ kind: "ready", told });
+  }
+
+  setUp(): void {
+    void this.tell({ kind: "set-up" });
   }
 
   send(message: unknown): void {

@@ -21,6 +21,8 @@ export type ToChild = z.infer<typeof toChild>;
 
 export const fromChild = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("ready"), told: z.unknown().optional() }),
+  /** The process answers questions from now on. */
+  z.object({ kind: z.literal("set-up") }),
   z.object({ kind: z.literal("failed"), error: toldError }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
   z.object({ kind: z.literal("running"), runningForMs: z.number().nonnegative() }),

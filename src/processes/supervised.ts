@@ -26,8 +26,12 @@ export interface SupervisedOptions {
   /** Each time the process does its work from now on. */
   onReady?(told: unknown): void;
   onMessage?(message: unknown): void;
-  /** Each time the process has ended, before it is started again. @param reason follows "the engine process" */
-  onEnd?(reason: string): void;
+  /**
+   * Each time the process has ended, before it is started again.
+   * @param reason follows "the engine process"
+   * @param isStuck whether it was ended because it was stuck
+   */
+  onEnd?(reason: string, isStuck: boolean): void;
   readonly clock?: Clock;
   readonly backoff?: Backoff;
 }
@@ -143,6 +147,9 @@ export class Supervised {
 
   #take(running: Running, message: FromChild): void {
     switch (message.kind) {
+      case "set-up":
+        running.watchdog?.start();
+        break;
       case "ready":
         this.#ready(running, message.told);
         break;
@@ -175,7 +182,7 @@ export class Supervised {
     this.#running = undefined;
     const death = deathReason(end, oomKills);
     if (this.#state === "stopping") {
-      this.#options.onEnd?.("was stopped");
+      this.#options.onEnd?.("was stopped", false);
       this.#over();
       return;
     }
@@ -186,10 +193,10 @@ export class Supervised {
     }
     const reason = endedFor === undefined ? death : `was ended: ${endedFor}`;
     const upMs = readySinceMs === undefined ? 0 : this.#clock.now() - readySinceMs;
-    this.#died(failure === undefined ? reason : `failed: ${failure.message}`, upMs);
+    this.#died(failure === undefined ? reason : `failed: ${failure.message}`, upMs, endedFor !== undefined);
   }
 
-  #died(reason: string, upMs: number): void {
+  #died(reason: string, upMs: number, isStuck = false): void {
     if (this.#state === "first start" && ++this.#firstDeaths === FIRST_STARTS) {
       const times = `${FIRST_STARTS} times before it was ready`;
       this.#first.reject(new SconceError("processes_unavailable", `the ${this.#name} ${reason}, ${times}`));
@@ -201,7 +208,7 @@ export class Supervised {
     log.error(`The ${this.#name} ${reason}; ${again}`);
     // Also where it comes at once: whoever hears of the end may stop it.
     this.#cancelRestart = this.#clock.after(delayMs, () => this.#spawn());
-    this.#options.onEnd?.(reason);
+    this.#options.onEnd?.(reason, isStuck);
   }
 
   #over(): void {

@@ -30,7 +30,9 @@ export class Watchdog {
     this.#intervalMs = Math.min(INTERVAL_MS, options.limitMs / 2);
   }
 
+  /** May be called twice. */
   start(): void {
+    if (this.#cancelTimer !== undefined) return;
     this.#lastTickMs = this.#clock.now();
     this.#wait();
   }

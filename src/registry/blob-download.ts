@@ -17,10 +17,8 @@ export interface DownloadOptions {
  */
 export async function downloadBlob(registry: Registry, partial: PartialBlob, options: DownloadOptions): Promise<void> {
   const { digest, size } = partial.blob;
-  const retry = registry.retry(options.signal);
-  let furthest = partial.doneBytes;
   let takesRanges = true;
-  while (partial.doneBytes < size) {
+  const attempt = async () => {
     if (!takesRanges) await partial.restart();
     const from = partial.doneBytes;
     const request = {
@@ -31,24 +29,20 @@ export async function downloadBlob(registry: Registry, partial: PartialBlob, opt
       missing: `${registry.remote.host} no longer has blob ${digest} of ${registry.remote.repository}; push the model anew`,
       signal: options.signal,
     } as const;
-    try {
-      await registry.askOnce(request, async (answer) => {
-        takesRanges = from === 0 || isFrom(answer, from);
-        if (answer.status === 200 && from > 0) await partial.restart();
-        else if (!takesRanges) return;
-        for await (const chunk of answer.chunks()) {
-          await partial.append(chunk);
-          options.onBytes(chunk.length);
-        }
-        // Without a Content-Length a body can end early and look whole.
-        if (partial.doneBytes < size) throw new Interruption(cutShort(registry.remote.host));
-      });
-    } catch (error) {
-      if (partial.doneBytes > furthest) retry.reset();
-      furthest = Math.max(furthest, partial.doneBytes);
-      await retry.wait(error);
-    }
-  }
+    await registry.askOnce(request, async (answer) => {
+      takesRanges = from === 0 || isFrom(answer, from);
+      if (answer.status === 200 && from > 0) await partial.restart();
+      else if (!takesRanges) return;
+      for await (const chunk of answer.chunks()) {
+        await partial.append(chunk);
+        options.onBytes(chunk.length);
+      }
+      // Without a Content-Length a body can end early and look whole.
+      if (partial.doneBytes < size) throw new Interruption(cutShort(registry.remote.host));
+    });
+  };
+  const retry = registry.retry(options.signal);
+  while (partial.doneBytes < size) await retry.run(attempt, () => partial.doneBytes);
 }
 
 /** Whether the answer is the part that was asked for, or all. */

@@ -37,32 +37,24 @@ export async function uploadBlob(
 ): Promise<boolean> {
   const upload = new Upload(registry, source, options);
   const { size } = source.blob;
-  const retry = registry.retry(options.signal);
-  let furthest = 0;
   let session: Session | undefined;
-  for (;;) {
-    try {
-      session = session && (await upload.resume(session));
-      if (session === undefined) {
-        // Also where an upload is gone: the registry may have got all, and only its answer was lost.
-        if (await upload.isThere()) return upload.hasSent;
-        session = await upload.begin();
-        if (session === undefined) return upload.hasSent;
-      }
-      while (upload.isInChunks && size - session.doneBytes > session.chunkBytes) {
-        session = await upload.sendChunk(session);
-        options.onProgress(session.doneBytes);
-      }
-      await upload.finish(session);
-      options.onProgress(size);
-      return true;
-    } catch (error) {
-      const done = session?.doneBytes ?? 0;
-      if (done > furthest) retry.reset();
-      furthest = Math.max(furthest, done);
-      await retry.wait(error);
+  const attempt = async () => {
+    session = session && (await upload.resume(session));
+    if (session === undefined) {
+      // Also where an upload is gone: the registry may have got all, and only its answer was lost.
+      if (await upload.isThere()) return upload.hasSent;
+      session = await upload.begin();
+      if (session === undefined) return upload.hasSent;
     }
-  }
+    while (upload.isInChunks && size - session.doneBytes > session.chunkBytes) {
+      session = await upload.sendChunk(session);
+      options.onProgress(session.doneBytes);
+    }
+    await upload.finish(session);
+    options.onProgress(size);
+    return true;
+  };
+  return registry.retry(options.signal).run(attempt, () => session?.doneBytes ?? 0);
 }
 
 class Upload {

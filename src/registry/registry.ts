@@ -100,14 +100,7 @@ export class Registry {
    * @throws SconceError `registry_unavailable`, `registry_denied`, `registry_refused`
    */
   async ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
-    const retry = this.retry(request.signal);
-    for (;;) {
-      try {
-        return await this.askOnce(request, read);
-      } catch (error) {
-        await retry.wait(error);
-      }
-    }
+    return this.retry(request.signal).run(() => this.askOnce(request, read));
   }
 
   /** The same, once: what a second try might better is thrown as an `Interruption`. */

@@ -1,4 +1,4 @@
-/** One of several processes that answer clients on one port; its engine is the one that all of them share. */
+/** A process that answers clients. Several of them share one port and one engine process. */
 import { z } from "zod";
 import type { ModelSource } from "../command-line/model-source.ts";
 import { slots } from "../metrics/counts.ts";
@@ -10,8 +10,10 @@ import { indexOf, ownerOf } from "../predictions/owner.ts";
 import type { Role } from "../processes/link.ts";
 import { goBehindEngine } from "../processes/priority.ts";
 import { SharedCounters } from "../processes/shared-counters.ts";
+import { RunningHooks } from "../serving/running-hooks.ts";
 import { EngineLink } from "./engine-link.ts";
 import { openFront } from "./front.ts";
+import { allDone, counterNames, fromSupervisor } from "./front-messages.ts";
 import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */
@@ -31,24 +33,16 @@ const frontStart = roleStart.extend({
   counts: z.string(),
   /** The database of predictions; without it they are kept in memory. */
   store: z.string().optional(),
+  /** File of the hooks under way, and whether one of them held the last process of this front. */
+  hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
-
-/** What the supervisor says of the engine process: where it listens, or why it ended. */
-const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
-export type EngineNews = z.infer<typeof engineNews>;
-
-/** What the fronts are told when all have finished what they accepted. Each tells its supervisor the same of itself. */
-export const allDone = { done: true } as const;
-const fromSupervisor = z.union([engineNews, z.object({ done: z.literal(true) })]);
-
-export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;
 
 /** @param sourceOf the places that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store } =
+    const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store, hooks } =
       frontStart.parse(start);
     if (config.role !== "front") goBehindEngine();
     const engine = new EngineLink();
@@ -68,11 +62,12 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const front = await openFront({
       packaged,
       config,
-      listening: { port, isShared: true, unix },
+      listening: { port, isShared: count > 1, unix },
       listensLate: isRestart,
       owner: ownerOf(index),
       countsStore: store === undefined || index === 0,
       isOwn: (owner) => indexOf(owner, count) === index,
+      onSetUp: () => link.setUp(),
       othersDone: () => {
         link.send(allDone);
         return closing.promise;
@@ -90,6 +85,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       }),
       run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
       openStore: (memory) => openStore(store, config, "member", memory),
+      ...(hooks && { runningHooks: new RunningHooks(hooks.path, hooks.hasHeld) }),
     });
     link.ready();
     await link.stopping;

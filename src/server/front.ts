@@ -6,6 +6,7 @@ import { createApp } from "../http/app.ts";
 import { familyOf } from "../http/families.ts";
 import { Lifecycle } from "../http/lifecycle.ts";
 import { type Fetch, Listener, type ListenOptions } from "../http/listener.ts";
+import { LiveThread } from "../http/live-thread.ts";
 import { OutputLinks } from "../http/output-links.ts";
 import { recordJson } from "../http/record-json.ts";
 import { named } from "../http/requests.ts";
@@ -32,6 +33,7 @@ import { EventLoopLag } from "../processes/event-loop-lag.ts";
 import type { Replica } from "../queue/replica.ts";
 import { Hooks } from "../serving/hooks.ts";
 import type { FileCaps } from "../serving/item-pipeline.ts";
+import type { RunningHooks } from "../serving/running-hooks.ts";
 import type { RunningModel } from "../serving/set-up.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag } from "../store/reference.ts";
@@ -75,9 +77,13 @@ export interface FrontOptions {
   readonly memory?: MemoryAccountOptions["siblings"];
   /** Called when the port is open, before anything else is done. */
   readonly onListening?: () => void;
+  /** Called when the model is set up, before predictions of an earlier process run. */
+  readonly onSetUp?: () => void;
   /** Opens the engine; called once the port is open. Undefined for a front of replicas, which runs nothing. */
   readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
+  /** The calls of hooks under way; without it nobody starts a front again that a hook holds. */
+  readonly runningHooks?: RunningHooks;
 }
 
 /** How long requests that still come, and the ends of answers, may take once nothing large is sent any more; then connections are closed. */
@@ -113,6 +119,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const open = (fetch: Fetch) => {
     const listener = new Listener({ ...config, ...listening }, fetch);
     opened.defer(() => listener.stop(true));
+    if (listening?.unix === undefined) opened.use(new LiveThread(listener.port));
     return listener;
   };
   const { accessLog } = config;
@@ -133,7 +140,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();
   opened.defer(() => lag.stop());
-  const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag });
+  const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag, running: options.runningHooks });
   const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, hooks });
   const engine = running?.engine;
   opened.defer(() => engine?.close());
@@ -144,7 +151,20 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   opened.defer(() => webhooks?.stop());
   const work =
     running &&
-    openService({ config, model, running, unfinished, others, bodies, store, metrics, memory, owner, webhooks });
+    openService({
+      config,
+      model,
+      running,
+      unfinished,
+      others,
+      bodies,
+      store,
+      metrics,
+      memory,
+      owner,
+      webhooks,
+      isCauseKnown: options.runningHooks?.isKnown ?? false,
+    });
   const { flow, service } = work ?? {};
   const front =
     config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks });
@@ -227,6 +247,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     const fetch = named(app.fetch, { accessLog: false });
     opened.use(listenForSiblings(options.siblings, fetch, metrics));
   }
+  options.onSetUp?.();
   const resumed = (await service?.resume(isOwn)) ?? 0;
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
   if (service !== undefined && engine !== undefined) replica?.work(service, engine);

@@ -1,14 +1,16 @@
-/** The fronts of a server that has several, as their supervisor sees them. */
+/** The front processes of a server, as their supervisor sees them. */
 import type { ServeConfig } from "../config.ts";
 import { freePort, localUrl } from "../http/listener.ts";
 import { slots } from "../metrics/counts.ts";
 import type { RunFolder } from "../processes/run-folder.ts";
 import { SharedCounters } from "../processes/shared-counters.ts";
 import { Supervised } from "../processes/supervised.ts";
+import { RunningHooks } from "../serving/running-hooks.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { Front } from "./front.ts";
-import { allDone, counterNames, type EngineNews, type FrontStart } from "./front-process.ts";
+import { allDone, counterNames, type EngineNews } from "./front-messages.ts";
+import type { FrontStart } from "./front-process.ts";
 
 export interface FrontsOptions {
   readonly packaged: PackagedModel;
@@ -63,17 +65,28 @@ export class Fronts implements Front, EngineEvents {
     const shared = { ...start, argv: [...argv], reference: packaged.byDigest, store };
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
+      let hasHeld = false;
+      // With predictions in memory there is nothing to run again.
+      const path = store === undefined ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
-        name: `front process ${index + 1}`,
+        name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => {
           // Messages that a process gets before it asks for them wait.
           queueMicrotask(() => this.#tell(front));
-          return { ...shared, index, isRestart: starts++ > 0 };
+          return {
+            ...shared,
+            index,
+            isRestart: starts++ > 0 && count > 1,
+            hooks: path === undefined ? undefined : { path, hasHeld },
+          };
         },
         batchTimeoutMs: stuckAfterMs,
         onMessage: () => this.#isDone(front),
-        onEnd: () => counters.clear(index),
+        onEnd: (_reason, isStuck) => {
+          hasHeld = isStuck;
+          counters.clear(index);
+        },
       });
       return front;
     });

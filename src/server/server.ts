@@ -1,4 +1,4 @@
-/** Serves one packaged model, with the processes that this takes: this one supervises, and is the front where there is one. */
+/** Serves one packaged model: this process supervises the fronts and the engine, or with --no-isolate does all the work. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { ModelSource } from "../command-line/model-source.ts";
@@ -9,17 +9,14 @@ import { log } from "../log.ts";
 import { openStore, storePath } from "../predictions/open-store.ts";
 import { ownerOf } from "../predictions/owner.ts";
 import { LoopGuard } from "../processes/loop-guard.ts";
-import { goBehindEngine } from "../processes/priority.ts";
 import { makeRunFolder, type RunFolder } from "../processes/run-folder.ts";
 import { Supervised } from "../processes/supervised.ts";
-import { logFacts, type RunningModel, settingsOf, setUp } from "../serving/set-up.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import type { Stamps } from "../store/verification.ts";
-import { type EngineEvents, EngineLink, logShrink } from "./engine-link.ts";
+import type { EngineEvents } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
-import { type Front, type FrontTools, openFront } from "./front.ts";
+import type { Front } from "./front.ts";
 import { Fronts } from "./fronts.ts";
-import { maxPaddedBytesOf } from "./serve-limits.ts";
 
 export type Server = Front;
 
@@ -47,9 +44,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     throw new SconceError("usage", `--fronts ${count} share an engine in a process of its own: leave --no-isolate out`);
   }
   await using opened = new AsyncDisposableStack();
-  const front = count > 1 ? await openFronts(options, count, opened) : await openOne(options, opened);
-  // Not before: setting up takes as long as it takes. Several fronts are watched by this process, which runs no code of a model.
-  if (count === 1) opened.use(new LoopGuard(heldAfterMs(config)));
+  const front = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
   log.info("Reading inputs from the input queue");
   log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
@@ -101,50 +96,27 @@ export function frontsOf(
   return cores < 8 || !isolate ? 1 : Math.min(MOST_FRONTS, Math.floor(cores / 2));
 }
 
-async function openOne(options: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  const { packaged, config, source } = options;
-  const runs = config.role !== "front";
-  const engine = runs && config.isolate ? await prepareEngine(options, opened) : undefined;
+async function openOne({ packaged, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
+  // The supervisor of isolated servers loads nothing of this.
+  const { openFront } = await import("./front.ts");
   return openFront({
     packaged,
     config,
     owner: ownerOf(0),
     processes: () => ({ "front-1": process.pid }),
-    onListening: () => {
-      logSetUp(packaged);
-      engine?.begin();
-    },
-    run: runs
-      ? async (tools) => {
-          if (engine !== undefined) return engine.open(tools);
-          if (config.verify) await source?.verify(packaged);
-          await source?.prepareLibraries();
-          return runHere(packaged, config, tools);
-        }
-      : undefined,
+    onListening: () => logSetUp(packaged),
+    // Not before: setting up takes as long as it takes.
+    onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
+    run:
+      config.role === "front"
+        ? undefined
+        : async (tools) => {
+            if (config.verify) await source?.verify(packaged);
+            await source?.prepareLibraries();
+            return (await import("./run-here.ts")).runHere(packaged, config, tools);
+          },
     openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
   });
-}
-
-/** The engine process: begun as soon as the port is open, beside the front, which has code to load as well. */
-async function prepareEngine(options: ServerOptions, opened: AsyncDisposableStack) {
-  const folder = opened.use(await makeRunFolder());
-  const link = new EngineLink();
-  const engine = engineProcess(options, { folder, events: link });
-  opened.defer(() => engine.stop());
-  let started: Promise<unknown> | undefined;
-  const begin = () => (started ??= engine.start());
-  return {
-    begin: () => {
-      begin().catch(() => {});
-    },
-    open: async (tools: FrontTools): Promise<RunningModel> => {
-      const [running] = await Promise.all([link.open(options.packaged, tools), begin()]);
-      // Not before: a child begins with the priority of this process. One that is started again is equal to it, as both were without this.
-      goBehindEngine();
-      return running;
-    },
-  };
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
@@ -202,24 +174,4 @@ export function engineProcess(
     },
     stop: () => engine.stop(STOP_MS),
   };
-}
-
-/** The engine in the front's own process. */
-async function runHere(packaged: PackagedModel, config: ServeConfig, tools: FrontTools): Promise<RunningModel> {
-  const { model, fetcher, fileCaps, metrics, hooks } = tools;
-  const running = await setUp({
-    model,
-    pathOf: (name) => packaged.layer(name).path,
-    example: packaged.config.example,
-    golden: config.golden ? packaged.golden : undefined,
-    settings: settingsOf(config),
-    fetcher,
-    fileCaps,
-    hooks,
-    maxPaddedBytes: maxPaddedBytesOf(config),
-    observer: metrics,
-    onShrink: logShrink,
-  });
-  logFacts(running.facts);
-  return running;
 }

@@ -324,9 +324,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     try {
       list.begun();
       const input = list.input(index);
+      const place = list.place(index);
       const tensors = list.isScoped
-        ? list.scope(() => this.#pipeline.prepare(input, list))
-        : this.#pipeline.prepare(input, list);
+        ? list.scope(() => this.#pipeline.prepare(input, list, place))
+        : this.#pipeline.prepare(input, list, place);
       if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
       else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
     } catch (error) {

@@ -6,6 +6,7 @@ import { codedError, type SconceError } from "../errors.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
+import type { InputPlace } from "./running-hooks.ts";
 import type { Sender } from "./suspects.ts";
 
 /** Why a list is given up before any of its inputs was begun. */
@@ -18,6 +19,8 @@ export interface ItemListOptions {
   readonly isWaitedFor?: boolean;
   /** Who sent them, where that matters. */
   readonly client?: Sender | undefined;
+  /** Undefined for inputs that a demo sends. */
+  readonly predictionId?: string;
 }
 
 /** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
@@ -76,6 +79,7 @@ export class ItemList implements InRing<ItemList> {
   tensorBytes = 0;
   /** Of the rows of those that are finishing. */
   rowBytes = 0;
+  readonly #predictionId: string | undefined;
   #inputs: InputList | undefined;
   #left: number;
   readonly #receiver: OutputReceiver;
@@ -87,8 +91,9 @@ export class ItemList implements InRing<ItemList> {
   constructor(
     inputs: InputList,
     receiver: OutputReceiver,
-    { deadlineMs = Infinity, isWaitedFor = false, client }: ItemListOptions = {},
+    { deadlineMs = Infinity, isWaitedFor = false, client, predictionId }: ItemListOptions = {},
   ) {
+    this.#predictionId = predictionId;
     this.deadlineMs = deadlineMs;
     this.isWaitedFor = isWaitedFor;
     this.client = client;
@@ -122,6 +127,11 @@ export class ItemList implements InRing<ItemList> {
 
   input(index: number): unknown {
     return this.#inputs?.get(index);
+  }
+
+  /** Undefined for an input that a demo sends. */
+  place(index: number): InputPlace | undefined {
+    return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
   }
 
   /** Fetched files of an input, to be let go of at its end. */

@@ -16,6 +16,7 @@ import { withholding } from "../model/withheld-files.ts";
 import * as z from "../model/z.ts";
 import { Hooks } from "./hooks.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
+import type { InputPlace } from "./running-hooks.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
@@ -32,6 +33,12 @@ export type Encoded = string | readonly Uint8Array[];
 
 export function wholeText(text: Encoded): string {
   return typeof text === "string" ? text : Buffer.concat(text).toString();
+}
+
+export interface FinishOptions {
+  readonly isForText?: boolean;
+  /** Of the input in its prediction. */
+  readonly place?: InputPlace | undefined;
 }
 
 export interface DemoReceiver {
@@ -114,16 +121,17 @@ export class ItemPipeline {
    * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
    * wait for.
    * @param ending whose signal, of the prediction's end, is made only for those who ask
+   * @param place of the input in its prediction
    * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
    */
-  prepare(input: unknown, ending: { readonly signal: AbortSignal }): Tensors | Promise<Tensors> {
+  prepare(input: unknown, ending: { readonly signal: AbortSignal }, place?: InputPlace): Tensors | Promise<Tensors> {
     for (const file of this.#filesOf(input)) {
       file.endsWith(() => ending.signal);
       if (file.isFilled) continue;
       file.restrict(this.#fileCaps);
       file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
     }
-    return this.#preprocess(input);
+    return this.#preprocess(input, place);
   }
 
   /** What a function does after its first `await` is its own as well. */
@@ -150,9 +158,9 @@ export class ItemPipeline {
     return this.#mayHaveFiles ? filesOf(input) : noFiles;
   }
 
-  #preprocess(input: unknown): Tensors | Promise<Tensors> {
+  #preprocess(input: unknown, place: InputPlace | undefined): Tensors | Promise<Tensors> {
     try {
-      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input));
+      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input), place);
       return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
       return this.#rethrow("preprocess", error);
@@ -161,12 +169,12 @@ export class ItemPipeline {
 
   /**
    * Lets the model make the output of an item's rows.
-   * @param isForText whether a large one may come as what `encode` alone can read: making that takes its time, in which the event loop turns
+   * @param options.isForText whether a large one may come as what `encode` alone can read: making that takes its time, in which the event loop turns
    * @throws SconceError `item_failed` with the message of what the model threw; of a large one `output_invalid`, too
    */
-  finish(rows: Rows, input: unknown, isForText = false): unknown {
+  finish(rows: Rows, input: unknown, { isForText = false, place }: FinishOptions = {}): unknown {
     try {
-      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }));
+      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }), place);
       if (!isForText) return output instanceof Promise ? this.#awaited("postprocess", output) : output;
       if (!(output instanceof Promise)) return this.#forText(output);
       return this.#awaited("postprocess", output).then((made) => this.#forText(made));

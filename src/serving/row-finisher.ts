@@ -56,9 +56,10 @@ export class RowFinisher {
     const beganMs = performance.now();
     try {
       const input = lane.input(index);
+      const options = { isForText: lane.takesText, place: lane.place(index) };
       const output = lane.isScoped
-        ? lane.scope(() => pipeline.finish(rows, input, lane.takesText))
-        : pipeline.finish(rows, input, lane.takesText);
+        ? lane.scope(() => pipeline.finish(rows, input, options))
+        : pipeline.finish(rows, input, options);
       if (output instanceof Promise) {
         this.#finishLater({ lane, index, bytes: bytesOf(rows), beganMs }, output);
       } else {

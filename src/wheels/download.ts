@@ -52,33 +52,25 @@ export async function download(client: IndexClient, remote: RemoteFile, options:
   const { part = { begin: 0, end: size ?? Number.POSITIVE_INFINITY }, onBytes } = options;
   await using file = await open(options.path, "a");
   let { size: done } = await file.stat();
-  const retry = client.retry();
-  for (let furthest = done, isWhole = false; !isWhole; ) {
+  const attempt = async () => {
     // Of a server without ranges it begins anew; so does what is longer than it may be.
     if (!takesRanges || done > part.end - part.begin) {
       await file.truncate(0);
       done = 0;
     }
     const wanted = { begin: part.begin + done, end: part.end };
-    try {
-      if (wanted.begin < wanted.end) {
-        await client.askOnce(remote.url, takesRanges ? rangeOf(wanted) : {}, async (answer) => {
-          if (answer.status !== (takesRanges ? 206 : 200)) throw cutShort(remote.url);
-          for await (const chunk of atMost(wanted.end - wanted.begin, answer.chunks())) {
-            await append(file, chunk);
-            done += chunk.length;
-            onBytes(done);
-          }
-          if (part.begin + done < (size === undefined ? done : part.end)) throw cutShort(remote.url);
-        });
+    if (wanted.begin >= wanted.end) return;
+    await client.askOnce(remote.url, takesRanges ? rangeOf(wanted) : {}, async (answer) => {
+      if (answer.status !== (takesRanges ? 206 : 200)) throw cutShort(remote.url);
+      for await (const chunk of atMost(wanted.end - wanted.begin, answer.chunks())) {
+        await append(file, chunk);
+        done += chunk.length;
+        onBytes(done);
       }
-      isWhole = true;
-    } catch (error) {
-      if (done > furthest) retry.reset();
-      furthest = Math.max(furthest, done);
-      await retry.wait(error);
-    }
-  }
+      if (part.begin + done < (size === undefined ? done : part.end)) throw cutShort(remote.url);
+    });
+  };
+  await client.retry().run(attempt, () => done);
   onBytes(done);
 }
 

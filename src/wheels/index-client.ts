@@ -54,14 +54,7 @@ export class IndexClient {
 
   /** Asks until there is an answer. @throws SconceError `index_unavailable`, or what `read` throws */
   async ask<T>(url: URL, headers: Record<string, string>, read: (answer: IndexAnswer) => Promise<T>): Promise<T> {
-    const retry = this.retry();
-    for (;;) {
-      try {
-        return await this.askOnce(url, headers, read);
-      } catch (error) {
-        await retry.wait(error);
-      }
-    }
+    return this.retry().run(() => this.askOnce(url, headers, read));
   }
 
   /** The same, once: what a second try might better is thrown as an `Interruption`. Not found (404) and ranges (416) are answers. */

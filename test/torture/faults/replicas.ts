@@ -87,7 +87,7 @@ export const replicas: Fault = {
       for (let saidMs = beganMs; !isOver; await Bun.sleep(LOOK_MS)) {
         await traffic.verifySome();
         ofRedis.add(await usedMemory(redis));
-        ofReplica.add(holdingsOf(all[0]?.server.pid ?? 0).residentBytes);
+        ofReplica.add(holdingsOf(all[0]?.server.children("front")[0] ?? 0).residentBytes);
         if (performance.now() - saidMs < PROGRESS_MS) continue;
         saidMs = performance.now();
         const { injected, checked, lost, wrong, stuck } = tally.counts;

@@ -1,0 +1,28 @@
+/** Answers `GET /health/live` on a second thread while the model's code holds the JS thread. */
+
+/** Each beat of the JS thread adds one to the number. */
+const BEAT_MS = 250;
+
+/** First message to the thread. */
+export interface LiveStart {
+  readonly port: number;
+  readonly beats: Int32Array;
+}
+
+export class LiveThread implements Disposable {
+  readonly #thread = new Worker(new URL("./live-worker.ts", import.meta.url), { ref: false });
+  readonly #beat: ReturnType<typeof setInterval>;
+
+  /** @param port on which this process listens */
+  constructor(port: number) {
+    const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    this.#thread.postMessage({ port, beats } satisfies LiveStart);
+    this.#beat = setInterval(() => Atomics.add(beats, 0, 1), BEAT_MS);
+    this.#beat.unref();
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#beat);
+    this.#thread.terminate();
+  }
+}

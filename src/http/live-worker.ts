@@ -1,0 +1,117 @@
+/**
+ * The thread of `LiveThread`. While the JS thread is held, this thread accepts the connections that wait at the port.
+ * It answers `GET /health/live`, and passes every other connection on when the JS thread turns again.
+ */
+import { closeSync } from "node:fs";
+import type { Socket } from "bun";
+import { ListeningSocket } from "./listening-socket.ts";
+import type { LiveStart } from "./live-thread.ts";
+
+declare const self: Worker;
+
+declare module "bun" {
+  /** Takes over a connection that was accepted. Bun's own declarations have the options, and no function. */
+  function connect<Data>(options: FdSocketOptions<Data>): Promise<Socket<Data>>;
+}
+
+/** The JS thread counts as held without a beat for so long. */
+const HELD_MS = 1000;
+const LOOK_MS = 250;
+const ACCEPT_MS = 20;
+/** A connection waits with at most about so many bytes of its request. */
+const MAX_HEAD_BYTES = 8192;
+
+const live = /^GET \/health\/live(?:\?\S*)? HTTP\/1\.[01]\r\n/;
+const body = '{"status":"live"}';
+const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`;
+const answer = `${head}\r\n\r\n${body}`;
+
+/** One end of a connection that goes through this thread. */
+interface End {
+  /** Bytes that the other end has not taken yet. */
+  unsent: Buffer;
+  /** Undefined while the connection waits. */
+  other: Socket<End> | undefined;
+}
+
+const waiting = new Set<Socket<End>>();
+
+const handler = {
+  data(socket: Socket<End>, chunk: Buffer) {
+    const end = socket.data;
+    end.unsent = Buffer.concat([end.unsent, chunk]);
+    if (end.other !== undefined) return send(socket);
+    const text = end.unsent.toString("latin1", 0, MAX_HEAD_BYTES);
+    if (live.test(text) && text.includes("\r\n\r\n")) {
+      waiting.delete(socket);
+      socket.end(answer);
+    } else if (end.unsent.length >= MAX_HEAD_BYTES) {
+      socket.pause();
+    }
+  },
+  drain({ data: { other } }: Socket<End>) {
+    if (other !== undefined) send(other);
+  },
+  close(socket: Socket<End>) {
+    waiting.delete(socket);
+    const { other, unsent } = socket.data;
+    if (other === undefined) return;
+    other.write(unsent);
+    other.end();
+  },
+  error: (socket: Socket<End>) => void socket.terminate(),
+};
+
+/** Sends what a socket received to the other end, and reads on when all of it is sent. */
+function send(socket: Socket<End>): void {
+  const { data } = socket;
+  if (data.other === undefined) return;
+  const sent = Math.max(0, data.other.write(data.unsent));
+  data.unsent = data.unsent.subarray(sent);
+  if (data.unsent.length > 0) socket.pause();
+  else socket.resume();
+}
+
+self.onmessage = ({ data: { port, beats } }: MessageEvent<LiveStart>) => {
+  let listening: ListeningSocket | undefined;
+  let seen = -1;
+  let seenAtMs = 0;
+  const look = () => {
+    const now = performance.now();
+    const beat = Atomics.load(beats, 0);
+    if (beat !== seen) [seen, seenAtMs] = [beat, now];
+    const isHeld = now - seenAtMs >= HELD_MS;
+    if (isHeld) {
+      listening ??= ListeningSocket.find(port);
+      for (let fd = listening?.accept(); fd !== undefined; fd = listening?.accept()) void take(fd);
+    } else {
+      listening?.[Symbol.dispose]();
+      listening = undefined;
+      for (const socket of waiting) void passOn(socket, port);
+      waiting.clear();
+    }
+    setTimeout(look, isHeld ? ACCEPT_MS : LOOK_MS);
+  };
+  look();
+};
+
+const ofNobody = (): End => ({ unsent: Buffer.alloc(0), other: undefined });
+
+async function take(fd: number): Promise<void> {
+  try {
+    const socket = await Bun.connect<End>({ fd, data: ofNobody(), socket: handler });
+    if (!live.test(socket.data.unsent.toString("latin1", 0, MAX_HEAD_BYTES))) waiting.add(socket);
+  } catch {
+    closeSync(fd);
+  }
+}
+
+async function passOn(socket: Socket<End>, port: number): Promise<void> {
+  try {
+    const data = { ...ofNobody(), other: socket };
+    socket.data.other = await Bun.connect<End>({ hostname: socket.localAddress, port, data, socket: handler });
+    send(socket);
+  } catch {
+    socket.terminate();
+  }
+}

@@ -1,0 +1,29 @@
+/** The engine in the process of the front, for --no-isolate. */
+import type { ServeConfig } from "../config.ts";
+import { logFacts, type RunningModel, settingsOf, setUp } from "../serving/set-up.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import { logShrink } from "./engine-link.ts";
+import type { FrontTools } from "./front.ts";
+import { maxPaddedBytesOf } from "./serve-limits.ts";
+
+export async function runHere(
+  packaged: PackagedModel,
+  config: ServeConfig,
+  { model, fetcher, fileCaps, metrics, hooks }: FrontTools,
+): Promise<RunningModel> {
+  const running = await setUp({
+    model,
+    pathOf: (name) => packaged.layer(name).path,
+    example: packaged.config.example,
+    golden: config.golden ? packaged.golden : undefined,
+    settings: settingsOf(config),
+    fetcher,
+    fileCaps,
+    hooks,
+    maxPaddedBytes: maxPaddedBytesOf(config),
+    observer: metrics,
+    onShrink: logShrink,
+  });
+  logFacts(running.facts);
+  return running;
+}
