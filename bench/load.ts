@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
-import { z } from "../src/model/z.ts";
+import { z } from "../src/author/z.ts";
 import { Child } from "./child.ts";
 import { sum } from "./numbers.ts";
 

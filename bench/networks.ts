@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { root, state } from "../scripts/setup/step.ts";
-import { z } from "../src/model/z.ts";
+import { z } from "../src/author/z.ts";
 import { Child } from "./child.ts";
 import mlp from "./models/mlp.ts";
 import tiny from "./models/tiny.ts";

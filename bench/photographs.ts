@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
-import { Image } from "../src/model/media.ts";
+import { Image } from "../src/author/media.ts";
 import { buildOwnModel, type Network } from "./networks.ts";
 import { rawOutputs } from "./raw.ts";
 import type { Start } from "./target.ts";

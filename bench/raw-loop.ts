@@ -3,15 +3,16 @@
  * `preprocess` made beforehand of the inputs in a file. Layers are "packed", as a server has them, or "plain", as libtorch has them by itself.
  * Answers the requests of raw.ts.
  */
+
+import { decodeDataUrl } from "../src/author/data-url.ts";
+import { filesOf } from "../src/author/file.ts";
+import type { Tensor } from "../src/author/tensor.ts";
+import { z } from "../src/author/z.ts";
+import { openSession } from "../src/engine/native/binding.ts";
 import { rowParting } from "../src/engine/rows.ts";
-import { decodeDataUrl } from "../src/model/data-url.ts";
-import { filesOf } from "../src/model/file.ts";
-import { loadModel } from "../src/model/load.ts";
-import type { Tensor } from "../src/model/tensor.ts";
-import { z } from "../src/model/z.ts";
-import { openSession } from "../src/native/binding.ts";
-import { mediaTypes } from "../src/store/manifest.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { loadModel } from "../src/package/code/load.ts";
+import { mediaTypes } from "../src/package/store/manifest.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { sum } from "./numbers.ts";
 import { rawRequestSchema } from "./raw.ts";
 

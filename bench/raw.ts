@@ -1,7 +1,7 @@
 /** The raw loop: what libtorch alone does with batches of ready tensors, in a process of its own. */
 import { join } from "node:path";
+import { z } from "../src/author/z.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
-import { z } from "../src/model/z.ts";
 import { Child } from "./child.ts";
 import { type Network, type Output, outputSchema, python, storeEnv } from "./networks.ts";
 import { rounded } from "./report.ts";

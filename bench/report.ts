@@ -1,7 +1,7 @@
 /** The report: what the cases found, as a table in Markdown, which docs/how-fast.md shows, and the numbers behind it. */
 import { availableParallelism, cpus } from "node:os";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
-import { formatTable } from "../src/command-line/table.ts";
+import { formatTable } from "../src/cli/command-line/table.ts";
 import { median } from "./numbers.ts";
 
 export interface Goal {

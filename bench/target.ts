@@ -1,7 +1,7 @@
 /** What is measured in turns with something else, and a server as such: its answers are checked before anything is timed. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "../src/model/z.ts";
+import { z } from "../src/author/z.ts";
 import { inRole } from "../test/helpers/running.ts";
 import type { Child } from "./child.ts";
 import { type LoadOptions, load, type Way } from "./load.ts";

@@ -1,8 +1,8 @@
 /** What this program and an echo are started as; the raw loop is in raw.ts, other servers in peers/. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { compileExecutable } from "../src/compile/executable.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { compileExecutable } from "../src/package/executable/executable.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { startRedis } from "../test/helpers/redis.ts";
 import { tempDir } from "../test/helpers/temp-dir.ts";
 import { Child } from "./child.ts";

@@ -1,4 +1,4 @@
-// Exports of the addon, typed in src/native/addon.ts, the only file that loads it.
+// Exports of the addon, typed in src/engine/native/addon.ts, the only file that loads it.
 #include <dlfcn.h>
 #include <napi.h>
 #include <torch/version.h>

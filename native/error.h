@@ -11,7 +11,7 @@
 
 namespace sconce {
 
-/** `code` is an ErrorCode of src/errors.ts; the message is a single line. */
+/** `code` is an ErrorCode of src/base/errors.ts; the message is a single line. */
 class CodedError : public std::runtime_error {
  public:
   CodedError(const char* code, const std::string& message) : std::runtime_error(message), code_(code) {}

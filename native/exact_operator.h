@@ -1,4 +1,4 @@
-// Operators of exported programs, for the text that src/native/program-graph.ts writes.
+// Operators of exported programs, for the text that src/engine/native/program-graph.ts writes.
 #pragma once
 
 #include <torch/csrc/jit/frontend/sugared_value.h>

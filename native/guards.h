@@ -16,7 +16,7 @@
 
 namespace sconce {
 
-/** Guards of a program, from the text that src/native/program-guards.ts writes. Thread-safe. */
+/** Guards of a program, from the text that src/engine/native/program-guards.ts writes. Thread-safe. */
 class Guards {
  public:
   /**

@@ -1,4 +1,4 @@
-// Exported programs (.pt2 of torch.export.save). src/native/program.ts translates their graphs to a TorchScript method.
+// Exported programs (.pt2 of torch.export.save). src/engine/native/program.ts translates their graphs to a TorchScript method.
 #pragma once
 
 #include <c10/core/Device.h>

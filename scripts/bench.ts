@@ -4,7 +4,7 @@ import { Canary } from "../bench/canary.ts";
 import { cases, casesNamed, groups } from "../bench/cases.ts";
 import { missingWrk } from "../bench/load.ts";
 import { formatReport, type Result } from "../bench/report.ts";
-import { messageOf } from "../src/errors.ts";
+import { messageOf } from "../src/base/errors.ts";
 
 const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
 

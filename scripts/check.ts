@@ -11,7 +11,7 @@ async function check(): Promise<number> {
   const results = [
     await succeeds("types", "tsc", [join("typescript", "bin", "tsc"), "-p", ".", ...(colour ? ["--pretty"] : [])]),
     // In a browser there are other types than on a server.
-    await succeeds("types", "tsc of the page", [join("typescript", "bin", "tsc"), "-p", "src/page/client"]),
+    await succeeds("types", "tsc of the page", [join("typescript", "bin", "tsc"), "-p", "src/server/page/client"]),
     await succeeds("style", "biome", [
       join("@biomejs", "biome", "bin", "biome"),
       "check",

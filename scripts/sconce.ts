@@ -1,5 +1,5 @@
 /** The command line of this checkout. */
 
-import { main } from "../src/cli.ts";
+import { main } from "../src/cli/cli.ts";
 
 await main(process.argv.slice(2));

@@ -2,8 +2,8 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
-import { main } from "../src/cli.ts";
-import { thisProgram } from "../src/processes/program.ts";
+import { main } from "../src/cli/cli.ts";
+import { thisProgram } from "../src/machine/processes/program.ts";
 import { root } from "./setup/step.ts";
 
 const options = process.argv.slice(2);

@@ -1,11 +1,11 @@
 /** What model authors import. */
-export { SconceError } from "./errors.ts";
-export { defineModel, type Model, type ModelDeclaration, type SetupContext } from "./model/define.ts";
-export { file, image } from "./model/fields.ts";
-export { ModelFile } from "./model/file.ts";
-export { Image } from "./model/media.ts";
-export { ndarray } from "./model/ndarray.ts";
-export type { CallArgument, CallResult, ModelSession, Sessions } from "./model/session.ts";
+
+export { defineModel, type Model, type ModelDeclaration, type SetupContext } from "./author/define.ts";
+export { file, image } from "./author/fields.ts";
+export { ModelFile } from "./author/file.ts";
+export { Image } from "./author/media.ts";
+export { ndarray } from "./author/ndarray.ts";
+export type { CallArgument, CallResult, ModelSession, Sessions } from "./author/session.ts";
 export {
   bfloat16,
   bool,
@@ -21,5 +21,6 @@ export {
   type Tensor,
   tensor,
   uint8,
-} from "./model/tensor.ts";
-export * as z from "./model/z.ts";
+} from "./author/tensor.ts";
+export * as z from "./author/z.ts";
+export { SconceError } from "./base/errors.ts";

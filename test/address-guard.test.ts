@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AddressGuard, isGlobalAddress } from "../src/fetching/address-guard.ts";
+import { AddressGuard, isGlobalAddress } from "../src/machine/network/address-guard.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 /** The first and last address of every special range of IANA's registries that isn't globally reachable, by its purpose. */

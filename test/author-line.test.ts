@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { runCommand } from "citty";
-import { build } from "../src/commands/build.ts";
-import { messageWithLine } from "../src/model/author-line.ts";
-import { bundleModel } from "../src/model/bundle.ts";
-import { loadModel } from "../src/model/load.ts";
+import { messageWithLine } from "../src/base/author-line.ts";
+import { build } from "../src/cli/commands/build.ts";
+import { bundleModel } from "../src/package/code/bundle.ts";
+import { loadModel } from "../src/package/code/load.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
-import { hookMessage } from "../src/model/hook-fault.ts";
-import { describeFile } from "../src/native/weights-kind.ts";
+import { hookMessage } from "../src/author/hook-fault.ts";
+import { describeFile } from "../src/engine/native/weights-kind.ts";
 import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, jest, setDefaultTimeout, test } 
 import { existsSync } from "node:fs";
 import { truncate } from "node:fs/promises";
 import { runCommand } from "citty";
-import { build } from "../src/commands/build.ts";
-import { configureLog, log } from "../src/log.ts";
+import { configureLog, log } from "../src/base/log.ts";
+import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

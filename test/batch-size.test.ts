@@ -1,7 +1,7 @@
 /** Batches larger than the weights were compiled for are refused before anything runs, and not tried by --tune. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
-import { openSession } from "../src/native/binding.ts";
+import { openSession } from "../src/engine/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

@@ -1,6 +1,6 @@
 /** Replicas with a bucket: large bodies and outcomes lie there, and file outputs may be links. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { ServeConfig } from "../src/config.ts";
+import type { ServeConfig } from "../src/server/config.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { hasBucket, startBucket, type TestBucket } from "./helpers/bucket.ts";
 import type { PredictionBody } from "./helpers/client.ts";

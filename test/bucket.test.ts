@@ -1,8 +1,8 @@
 /** A bucket with large values: what it keeps, for how long, and what it says when it cannot. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { Bucket } from "../src/queue/bucket.ts";
-import { BucketValues } from "../src/queue/bucket-values.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { Bucket } from "../src/server/queue/bucket.ts";
+import { BucketValues } from "../src/server/queue/bucket-values.ts";
 import { hasBucket, startBucket, type TestBucket } from "./helpers/bucket.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 

@@ -1,9 +1,9 @@
 /** What a search for an outcome costs that is not written yet, and what it finds. */
 import { expect, spyOn, test } from "bun:test";
-import { Fifo } from "../src/collections/fifo.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { MemoryStore } from "../src/predictions/memory-store.ts";
-import { ChangeQueue } from "../src/predictions/sqlite/change-queue.ts";
+import { Fifo } from "../src/base/collections/fifo.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { MemoryStore } from "../src/server/predictions/memory-store.ts";
+import { ChangeQueue } from "../src/server/predictions/sqlite/change-queue.ts";
 import { endOf, keepAll } from "./helpers/predictions.ts";
 
 const COUNT = 10_000;

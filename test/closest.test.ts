@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { closest } from "../src/closest.ts";
+import { closest } from "../src/base/closest.ts";
 
 describe("a misspelled word is told the nearest one", () => {
   const commands = ["serve", "build", "models", "rm", "tag", "port", "host"];

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, spyOn, test } from "bun
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "citty";
-import { check } from "../src/commands/check.ts";
+import { check } from "../src/cli/commands/check.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

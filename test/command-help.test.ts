@@ -2,11 +2,11 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { commands } from "../src/cli.ts";
-import { defaultOf, peekOptions, variableName } from "../src/command-line/arguments.ts";
-import { helpOf, helpWidth } from "../src/command-line/help.ts";
-import { flag, listOption, openOption, option } from "../src/command-line/option.ts";
-import { z } from "../src/model/z.ts";
+import { z } from "../src/author/z.ts";
+import { flag, listOption, openOption, option } from "../src/base/option.ts";
+import { commands } from "../src/cli/cli.ts";
+import { defaultOf, peekOptions, variableName } from "../src/cli/command-line/arguments.ts";
+import { helpOf, helpWidth } from "../src/cli/command-line/help.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { checkTypes } from "../src/commands/check/type-check.ts";
-import { setSources } from "../src/compile/sources.ts";
+import { checkTypes } from "../src/cli/commands/check/type-check.ts";
+import { setSources } from "../src/package/executable/sources.ts";
 import { cli } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { cp } from "node:fs/promises";
 import { runCommand } from "citty";
 import { version } from "../package.json";
-import { build } from "../src/commands/build.ts";
-import { models } from "../src/commands/models.ts";
-import { serve } from "../src/commands/serve.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { build } from "../src/cli/commands/build.ts";
+import { models } from "../src/cli/commands/models.ts";
+import { serve } from "../src/cli/commands/serve.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

@@ -1,6 +1,6 @@
 /** What commands tell of their work: JSON lines for programs, colours for terminals alone, progress of long copies. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { Progress } from "../src/command-line/progress.ts";
+import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

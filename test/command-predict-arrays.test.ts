@@ -1,6 +1,6 @@
 /** `predict`: array fields as lists, data URIs and files, NumPy's among them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { predict as command } from "../src/commands/predict.ts";
+import { predict as command } from "../src/cli/commands/predict.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

@@ -1,6 +1,6 @@
 /** `predict`: files of the output, and demo predictions. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { predict as command } from "../src/commands/predict.ts";
+import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";

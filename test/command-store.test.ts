@@ -1,7 +1,7 @@
 /** `tag`, `rm`, `inspect`: the commands that work on the store alone. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rm } from "node:fs/promises";
-import { ModelStore, type ModelSummary, type PutResult } from "../src/store/store.ts";
+import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -1,8 +1,8 @@
 /** `sconce serve --tune` on a real model. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { peekOptions } from "../src/command-line/arguments.ts";
-import { serveOptions } from "../src/config.ts";
+import { peekOptions } from "../src/cli/command-line/arguments.ts";
+import { serveOptions } from "../src/server/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";

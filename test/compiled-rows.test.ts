@@ -1,7 +1,7 @@
 /** A program with a free batch is compiled for any number of rows, however few its example has. */
 import { expect, test } from "bun:test";
 import { dirname, join } from "node:path";
-import { ModelStore } from "../src/store/store.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { made } from "./helpers/made.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

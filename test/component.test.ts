@@ -1,12 +1,12 @@
 /** Recursive schemas in /openapi.json: a reference means the whole document there, not the schema it came from. */
 import { describe, expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
-import { componentOf } from "../src/http/component.ts";
-import { describeRoutes } from "../src/http/openapi.ts";
-import { modelSchemas } from "../src/http/schemas.ts";
-import type { JsonSchema } from "../src/json-schema.ts";
-import { wireSchema } from "../src/model/wire-schema.ts";
-import * as z from "../src/model/z.ts";
+import { wireSchema } from "../src/author/wire-schema.ts";
+import * as z from "../src/author/z.ts";
+import type { JsonSchema } from "../src/base/json-schema.ts";
+import { componentOf } from "../src/server/http/component.ts";
+import { describeRoutes } from "../src/server/http/openapi.ts";
+import { modelSchemas } from "../src/server/http/schemas.ts";
 
 const node = z.object({
   value: z.number(),

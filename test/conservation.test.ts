@@ -1,23 +1,23 @@
 /** Whatever clients do, and wherever inputs fail: every prediction ends as it should, and all that it held is given back. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
+import { defineModel } from "../src/author/define.ts";
+import { float32, tensor } from "../src/author/tensor.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { Fetcher } from "../src/fetching/fetcher.ts";
 import { file, z } from "../src/index.ts";
-import { Bodies } from "../src/inputs/bodies.ts";
-import { InputDecoder } from "../src/inputs/input-decoder.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { Metrics } from "../src/metrics/metrics.ts";
-import { defineModel } from "../src/model/define.ts";
-import { float32, tensor } from "../src/model/tensor.ts";
-import { MemoryStore } from "../src/predictions/memory-store.ts";
-import { hasEnded, type PredictionRecord } from "../src/predictions/record.ts";
-import { PredictionService } from "../src/predictions/service.ts";
-import { ItemFlow } from "../src/serving/item-flow.ts";
-import type { ListItem } from "../src/serving/item-list.ts";
-import { ItemPipeline } from "../src/serving/item-pipeline.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher } from "../src/server/flow/fetcher.ts";
+import { ItemFlow } from "../src/server/flow/item-flow.ts";
+import type { ListItem } from "../src/server/flow/item-list.ts";
+import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
+import { Bodies } from "../src/server/inputs/bodies.ts";
+import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { Metrics } from "../src/server/metrics/metrics.ts";
+import { MemoryStore } from "../src/server/predictions/memory-store.ts";
+import { hasEnded, type PredictionRecord } from "../src/server/predictions/record.ts";
+import { PredictionService } from "../src/server/predictions/service.ts";
 import { keepAll } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 

@@ -1,6 +1,6 @@
 /** Scripts of other origins' pages: which may read answers. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { serveOptions } from "../src/config.ts";
+import { serveOptions } from "../src/server/config.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 setDefaultTimeout(120_000);

@@ -5,15 +5,15 @@
 import { dlopen } from "bun:ffi";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { openRunners } from "../src/engine/open-runners.ts";
-import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
+import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/author/tensor.ts";
 import {
   cudaDeviceCount,
   loadOperators,
   type NativeSession,
   openSession,
   type SessionOptions,
-} from "../src/native/binding.ts";
+} from "../src/engine/native/binding.ts";
+import { openRunners } from "../src/engine/open-runners.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 import references from "./models/dtypes.json" with { type: "json" };

@@ -1,8 +1,8 @@
 /** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
-import type { InRing } from "../src/collections/ring.ts";
-import { cancelAfterMsOf, waitMsOf } from "../src/http/prefer.ts";
-import { Deadlines } from "../src/predictions/deadlines.ts";
+import type { InRing } from "../src/base/collections/ring.ts";
+import { cancelAfterMsOf, waitMsOf } from "../src/server/http/prefer.ts";
+import { Deadlines } from "../src/server/predictions/deadlines.ts";
 
 interface Timed extends InRing<Timed> {
   readonly name: string;

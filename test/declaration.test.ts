@@ -1,11 +1,11 @@
 /** Declared outputs that could not be sent, and names: refused when the model is declared, with the field and the fix. */
 import { describe, expect, test } from "bun:test";
-import { SconceError } from "../src/errors.ts";
-import { checkDeclaration } from "../src/model/declaration-check.ts";
-import { image } from "../src/model/fields.ts";
-import { float32 } from "../src/model/tensor.ts";
-import * as z from "../src/model/z.ts";
-import { parseReference } from "../src/store/reference.ts";
+import { checkDeclaration } from "../src/author/declaration-check.ts";
+import { image } from "../src/author/fields.ts";
+import { float32 } from "../src/author/tensor.ts";
+import * as z from "../src/author/z.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { parseReference } from "../src/package/store/reference.ts";
 
 function faultsOf(change: Readonly<Record<string, unknown>>): string[] {
   return checkDeclaration({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { configureLog, log } from "../src/log.ts";
+import { configureLog, log } from "../src/base/log.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 

@@ -6,10 +6,10 @@ import { dirname, join, resolve } from "node:path";
 import { parser } from "@prometheus-io/lezer-promql";
 import Ajv from "ajv";
 import { z } from "zod";
-import { variableName } from "../src/command-line/arguments.ts";
-import { registryOptions } from "../src/commands/registry/registry-options.ts";
-import { commonOptions, serveOptions } from "../src/config.ts";
-import { routes } from "../src/metrics/labels.ts";
+import { routes } from "../src/base/labels.ts";
+import { variableName } from "../src/cli/command-line/arguments.ts";
+import { registryOptions } from "../src/cli/commands/registry/registry-options.ts";
+import { commonOptions, serveOptions } from "../src/server/config.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 setDefaultTimeout(60_000);
@@ -165,7 +165,7 @@ test("every query is PromQL, of metrics that the server has", async () => {
   ]);
   expect(queries.length).toBeGreaterThan(20);
   const sources = await Promise.all(
-    [...new Bun.Glob("src/metrics/*.ts").scanSync(root)].map((path) => read(join(root, path))),
+    [...new Bun.Glob("src/server/metrics/*.ts").scanSync(root)].map((path) => read(join(root, path))),
   );
   const has = (name: string) =>
     sources.some((source) => source.includes(`"${name.replace(/_(bucket|sum|count)$/, "")}"`));

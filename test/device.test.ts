@@ -2,12 +2,12 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { deviceText } from "../src/author/device.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { resolveDevices } from "../src/engine/device.ts";
+import { openSession } from "../src/engine/native/binding.ts";
 import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
-import { deviceText } from "../src/model/device.ts";
-import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
-import { openSession } from "../src/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";

@@ -2,9 +2,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
-import { bun, system } from "../src/doctor/machine.ts";
-import { native } from "../src/doctor/native.ts";
-import { SconceError } from "../src/errors.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { bun, system } from "../src/cli/doctor/machine.ts";
+import { native } from "../src/cli/doctor/native.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";

@@ -1,6 +1,6 @@
 /** How long a new prediction will wait, told from how fast others ended. */
 import { expect, test } from "bun:test";
-import { DrainRate } from "../src/serving/drain-rate.ts";
+import { DrainRate } from "../src/server/flow/drain-rate.ts";
 
 /** Ends `perSecond` inputs a second for `seconds`, from `fromMs` on, with something left to do. */
 function work(

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { bfloat16Bits, float16Bits } from "../src/model/elements.ts";
-import { arrayTypes, type DType, pad, type Tensor, type TensorSpec } from "../src/model/tensor.ts";
-import { batchStacker, type NativeSession, openSession } from "../src/native/binding.ts";
+import { bfloat16Bits, float16Bits } from "../src/author/elements.ts";
+import { arrayTypes, type DType, pad, type Tensor, type TensorSpec } from "../src/author/tensor.ts";
+import { batchStacker, type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
 const path = join(import.meta.dir, "models/dtypes.pt");

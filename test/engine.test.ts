@@ -1,11 +1,11 @@
 /** The engine gives full batches to its runners at once, also while the event loop is busy with what else is at hand. */
 import { expect, test } from "bun:test";
-import { systemClock } from "../src/clock.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { systemClock } from "../src/base/clock.ts";
 import type { Item } from "../src/engine/engine.ts";
 import { LatencyTarget } from "../src/engine/latency-target.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 
 /** Gives every item back; batches end when told to, and are told of when `settle` is called or the event loop turns. */
 class HeldRunner implements Runner {

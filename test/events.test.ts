@@ -1,10 +1,10 @@
 /** Predictions as server-sent events. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { EventStream } from "../src/http/event-stream.ts";
-import { families } from "../src/http/families.ts";
-import { LargeAnswers } from "../src/http/large-answers.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { SentOutputs } from "../src/predictions/sent-outputs.ts";
+import { EventStream } from "../src/server/http/event-stream.ts";
+import { families } from "../src/server/http/families.ts";
+import { LargeAnswers } from "../src/server/http/large-answers.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { SentOutputs } from "../src/server/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";

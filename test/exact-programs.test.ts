@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, float32, type Tensor } from "../src/model/tensor.ts";
-import { openSession } from "../src/native/binding.ts";
-import { guardExpression } from "../src/native/guard-expression.ts";
-import { programGuards } from "../src/native/program-guards.ts";
+import { arrayTypes, float32, type Tensor } from "../src/author/tensor.ts";
+import { openSession } from "../src/engine/native/binding.ts";
+import { guardExpression } from "../src/engine/native/guard-expression.ts";
+import { programGuards } from "../src/engine/native/program-guards.ts";
 import { exactPrograms } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 

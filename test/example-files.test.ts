@@ -1,7 +1,7 @@
 /** Files that cannot be had or are no pictures, where the examples take a picture: each fails its input alone, by index and reason. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { join } from "node:path";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { Family, paths } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
 import { notPictures } from "./helpers/not-pictures.ts";

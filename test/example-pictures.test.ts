@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
-import { Image, type Pixels } from "../src/model/media.ts";
+import { Image, type Pixels } from "../src/author/media.ts";
 import { Family, paths } from "./helpers/family.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 

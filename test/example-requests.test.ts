@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
-import type { ServeConfig } from "../src/config.ts";
+import type { ServeConfig } from "../src/server/config.ts";
 import { ApiDocument } from "./helpers/api-document.ts";
 import { badRequests } from "./helpers/bad-requests.ts";
 import { problemOf } from "./helpers/client.ts";

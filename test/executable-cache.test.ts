@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { packLibraries } from "../src/compile/library-pack.ts";
-import { cacheLocation, secureFolder } from "../src/libraries/cache-folder.ts";
-import { LibraryCache } from "../src/libraries/library-cache.ts";
+import { cacheLocation, secureFolder } from "../src/machine/libtorch/cache-folder.ts";
+import { LibraryCache } from "../src/machine/libtorch/library-cache.ts";
+import { packLibraries } from "../src/package/executable/library-pack.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import {
   digitsExecutable,

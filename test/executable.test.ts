@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { ModelStore } from "../src/store/store.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf, follow } from "./helpers/cli.ts";
 import { cacheFolder, digitsExecutable, type Executable, executable, systemLibraries } from "./helpers/executable.ts";

@@ -1,10 +1,10 @@
 /** A few items of predictions that have just come pass by long batches of predictions with many. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import type { TensorSpec } from "../src/author/tensor.ts";
 import type { Item } from "../src/engine/engine.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import { type OpenOptions, openRunners } from "../src/engine/open-runners.ts";
-import type { TensorSpec } from "../src/model/tensor.ts";
 import { compiledOperators } from "./helpers/operators.ts";
 import { Simulation } from "./helpers/simulation.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";

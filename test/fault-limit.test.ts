@@ -1,11 +1,11 @@
 /** Wrong inputs cost no more than the faults that are told of them. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { SconceError } from "../src/errors.ts";
+import { limitFaults } from "../src/author/fault-limit.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { z } from "../src/index.ts";
-import { anything } from "../src/inputs/expected-kinds.ts";
-import { Faults } from "../src/inputs/input-decoder.ts";
-import { limitFaults } from "../src/model/fault-limit.ts";
+import { anything } from "../src/server/inputs/expected-kinds.ts";
+import { Faults } from "../src/server/inputs/input-decoder.ts";
 
 const MAX = 1000;
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { Fetcher } from "../src/fetching/fetcher.ts";
-import { decodeDataUrl } from "../src/model/data-url.ts";
+import { decodeDataUrl } from "../src/author/data-url.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher } from "../src/server/flow/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const decode = (uri: string, maxBytes = 1000) => decodeDataUrl(uri, maxBytes);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { SconceError } from "../src/errors.ts";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { Fetcher, type FetcherOptions } from "../src/fetching/fetcher.ts";
-import { FileMemory } from "../src/memory/file-memory.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher, type FetcherOptions } from "../src/server/flow/fetcher.ts";
+import { FileMemory } from "../src/server/memory/file-memory.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";

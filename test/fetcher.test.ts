@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { Fetcher, type FetcherOptions } from "../src/fetching/fetcher.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher, type FetcherOptions } from "../src/server/flow/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 
@@ -301,8 +301,8 @@ test("proxy variables are ignored", async () => {
   });
   using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("direct") });
   const script = `
-    import { AddressGuard } from ${JSON.stringify(require.resolve("../src/fetching/address-guard.ts"))};
-    import { Fetcher } from ${JSON.stringify(require.resolve("../src/fetching/fetcher.ts"))};
+    import { AddressGuard } from ${JSON.stringify(require.resolve("../src/machine/network/address-guard.ts"))};
+    import { Fetcher } from ${JSON.stringify(require.resolve("../src/server/flow/fetcher.ts"))};
     const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["127.0.0.1"] });
     using fetcher = new Fetcher({ guard });
     const { bytes } = await fetcher.fetch("http://files.test:${server.port}/");

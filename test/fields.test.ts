@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { SconceError } from "../src/errors.ts";
-import { file, image } from "../src/model/fields.ts";
-import { filesOf, ModelFile } from "../src/model/file.ts";
-import { Image } from "../src/model/media.ts";
-import { ndarray } from "../src/model/ndarray.ts";
-import { float32 } from "../src/model/tensor.ts";
-import { wireSchema } from "../src/model/wire-schema.ts";
-import * as z from "../src/model/z.ts";
+import { file, image } from "../src/author/fields.ts";
+import { filesOf, ModelFile } from "../src/author/file.ts";
+import { Image } from "../src/author/media.ts";
+import { ndarray } from "../src/author/ndarray.ts";
+import { float32 } from "../src/author/tensor.ts";
+import { wireSchema } from "../src/author/wire-schema.ts";
+import * as z from "../src/author/z.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { cpuMs } from "./helpers/cpu-time.ts";
 
 const pixel = "data:image/png;base64,AAAA";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Fifo } from "../src/collections/fifo.ts";
+import { Fifo } from "../src/base/collections/fifo.ts";
 
 test("what was taken from a queue is not held by it", async () => {
   const queue = new Fifo<object>();

@@ -1,6 +1,6 @@
 /** Which addon is taken for a libtorch. */
 import { expect, test } from "bun:test";
-import { addonFor } from "../src/libraries/find-addon.ts";
+import { addonFor } from "../src/machine/libtorch/find-addon.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 test("of the addons that there are, the one of the libtorch's minor is taken", async () => {

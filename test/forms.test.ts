@@ -1,9 +1,9 @@
 /** Inputs that come as a form, files as they are. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { inputsOfForm } from "../src/http/form-body.ts";
+import { z } from "../src/author/z.ts";
 import { float32, ndarray } from "../src/index.ts";
-import { expectedKinds } from "../src/inputs/expected-kinds.ts";
-import { z } from "../src/model/z.ts";
+import { inputsOfForm } from "../src/server/http/form-body.ts";
+import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
 import { problemOf } from "./helpers/client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 

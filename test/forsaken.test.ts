@@ -1,8 +1,8 @@
 /** What becomes of predictions whose clients are gone while their queue is away. */
 import { describe, expect, test } from "bun:test";
-import { SconceError } from "../src/errors.ts";
-import { Forsaken, type ForsakenOne } from "../src/queue/forsaken.ts";
-import { isAnswerLost, type RedisLink } from "../src/queue/redis-link.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { Forsaken, type ForsakenOne } from "../src/server/queue/forsaken.ts";
+import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 

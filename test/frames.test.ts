@@ -1,6 +1,7 @@
 /** Frames come out of a socket as they went in, however it is cut and however full it is. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
 import { type FrameMemory, frameKinds, KIND_MASK } from "../src/engine/remote/frame.ts";
 import { BLOCK_BYTES, beginFrame, FrameBlocks } from "../src/engine/remote/frame-blocks.ts";
@@ -8,7 +9,6 @@ import { FrameReader } from "../src/engine/remote/frame-reader.ts";
 import { ItemFrames } from "../src/engine/remote/item-frame.ts";
 import { Outbox } from "../src/engine/remote/outbox.ts";
 import { RowsFrames } from "../src/engine/remote/rows-frame.ts";
-import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/model/tensor.ts";
 
 /** Takes so many bytes at a time as `sizes` say, in turn, and then all. */
 class SlowSocket {

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
-import { openSession } from "../src/native/binding.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { openSession } from "../src/engine/native/binding.ts";
 import { frozenNetworks } from "./helpers/exports.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });

@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
-import { compareWithReference } from "../src/commands/try-out/compared-reference.ts";
+import { float32, type Tensor } from "../src/author/tensor.ts";
+import { compareWithReference } from "../src/cli/commands/try-out/compared-reference.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
-import { float32, type Tensor } from "../src/model/tensor.ts";
-import { decodeGolden, encodeGolden } from "../src/serving/golden.ts";
-import { goldenTitle } from "../src/store/manifest.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { goldenTitle } from "../src/package/store/manifest.ts";
+import { ModelStore } from "../src/package/store/store.ts";
+import { decodeGolden, encodeGolden } from "../src/server/flow/golden.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { exactPrograms } from "./helpers/exports.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -1,10 +1,10 @@
 /** Images upon a base image, and the folders and bases that are refused. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
-import { openBase } from "../src/image/base-image.ts";
-import { ImageLayout } from "../src/image/layout.ts";
-import { imagePlatform } from "../src/image/platform.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { openBase } from "../src/package/image/base-image.ts";
+import { ImageLayout } from "../src/package/image/layout.ts";
+import { imagePlatform } from "../src/package/image/platform.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { platform, readImage, smallImage, writeBase } from "./helpers/image.ts";

@@ -4,7 +4,7 @@ import { createWriteStream } from "node:fs";
 import { readlink, stat, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { type TarEntry, tar } from "../src/image/tar.ts";
+import { type TarEntry, tar } from "../src/package/image/tar.ts";
 import { failure } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 

@@ -1,9 +1,9 @@
 /** Images in an OCI image layout, with a program that is small: what is in them and which layers they share. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
-import { refNameKey } from "../src/image/documents.ts";
-import { ImageLayout } from "../src/image/layout.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { refNameKey } from "../src/package/image/documents.ts";
+import { ImageLayout } from "../src/package/image/layout.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { platform, type ReadImage, readImage, smallImage, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";

@@ -1,8 +1,8 @@
 /** What has its turn: tasks of several owners, and outputs of several lists. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { OwnersInTurn } from "../src/collections/owners-in-turn.ts";
-import { OutputTurns } from "../src/serving/output-turns.ts";
+import { OwnersInTurn } from "../src/base/collections/owners-in-turn.ts";
+import { OutputTurns } from "../src/server/flow/output-turns.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 

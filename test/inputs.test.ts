@@ -1,14 +1,14 @@
 /** From a body to inputs: what schemas of other shapes than the test models' make of it. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
-import { readBody } from "../src/http/body-reader.ts";
-import { problemOf, problemResponse } from "../src/http/problem.ts";
-import { Uploads } from "../src/http/uploads.ts";
 import { z } from "../src/index.ts";
-import { Bodies } from "../src/inputs/bodies.ts";
-import { InputDecoder } from "../src/inputs/input-decoder.ts";
-import { allOf } from "../src/inputs/input-list.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
+import { readBody } from "../src/server/http/body-reader.ts";
+import { problemOf, problemResponse } from "../src/server/http/problem.ts";
+import { Uploads } from "../src/server/http/uploads.ts";
+import { Bodies } from "../src/server/inputs/bodies.ts";
+import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
+import { allOf } from "../src/server/inputs/input-list.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads one body with a schema; gives the inputs with their bytes, or the problem. */

@@ -1,18 +1,18 @@
 /** The flow of items lets others have their turn, however long the model's code takes for each input. */
 import { expect, spyOn, test } from "bun:test";
+import { defineModel } from "../src/author/define.ts";
+import { float32, tensor } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
 import type { Engine } from "../src/engine/engine.ts";
-import { SconceError } from "../src/errors.ts";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { Fetcher } from "../src/fetching/fetcher.ts";
 import { z } from "../src/index.ts";
-import { ReadyInputs } from "../src/inputs/input-list.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { defineModel } from "../src/model/define.ts";
-import { float32, tensor } from "../src/model/tensor.ts";
-import { ItemFlow } from "../src/serving/item-flow.ts";
-import { ItemList, type ListItem } from "../src/serving/item-list.ts";
-import { ItemPipeline, wholeText } from "../src/serving/item-pipeline.ts";
-import { runDemo } from "../src/serving/run-demo.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher } from "../src/server/flow/fetcher.ts";
+import { ItemFlow } from "../src/server/flow/item-flow.ts";
+import { ItemList, type ListItem } from "../src/server/flow/item-list.ts";
+import { ItemPipeline, wholeText } from "../src/server/flow/item-pipeline.ts";
+import { runDemo } from "../src/server/flow/run-demo.ts";
+import { ReadyInputs } from "../src/server/inputs/input-list.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 /** A device that takes no time: there is always room for the next item. */

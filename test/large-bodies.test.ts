@@ -1,19 +1,19 @@
 /** Bodies that are too large to be parsed at once: they come to the same as small ones, and hold nobody up. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { SconceError } from "../src/errors.ts";
-import { problemOf as problemFor } from "../src/http/problem.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { image, z } from "../src/index.ts";
-import type { DecodedBody } from "../src/inputs/bodies.ts";
-import { InputDecoder } from "../src/inputs/input-decoder.ts";
-import { allOf } from "../src/inputs/input-list.ts";
-import { LargeBodies } from "../src/inputs/large-bodies.ts";
-import { checkLargeBody } from "../src/inputs/large-body.ts";
-import { LateInputs } from "../src/inputs/late-inputs.ts";
-import { scanList } from "../src/inputs/list-scan.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import type { PackagedModel } from "../src/store/packaged-model.ts";
-import { ModelStore } from "../src/store/store.ts";
+import type { PackagedModel } from "../src/package/store/packaged-model.ts";
+import { ModelStore } from "../src/package/store/store.ts";
+import { problemOf as problemFor } from "../src/server/http/problem.ts";
+import type { DecodedBody } from "../src/server/inputs/bodies.ts";
+import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
+import { allOf } from "../src/server/inputs/input-list.ts";
+import { LargeBodies } from "../src/server/inputs/large-bodies.ts";
+import { checkLargeBody } from "../src/server/inputs/large-body.ts";
+import { LateInputs } from "../src/server/inputs/late-inputs.ts";
+import { scanList } from "../src/server/inputs/list-scan.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { failureOf } from "./helpers/failure.ts";
@@ -215,9 +215,9 @@ async function peakOf(body: string): Promise<{ body: number; peak: number; messa
   const from = (path: string) => JSON.stringify(require.resolve(path));
   const script = `
     import { z } from ${from("../src/index.ts")};
-    import type { DecodedBody } from "../src/inputs/bodies.ts";
-import { InputDecoder } from ${from("../src/inputs/input-decoder.ts")};
-    import { checkLargeBody } from ${from("../src/inputs/large-body.ts")};
+    import type { DecodedBody } from "../src/server/inputs/bodies.ts";
+import { InputDecoder } from ${from("../src/server/inputs/input-decoder.ts")};
+    import { checkLargeBody } from ${from("../src/server/inputs/large-body.ts")};
     const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()).default([]) }));
     const bytes = new TextEncoder().encode(${body});
     Bun.gc(true);

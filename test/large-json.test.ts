@@ -1,11 +1,11 @@
 /** Text of large outputs is made beside everything else, and is what it would be at once. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { withholding } from "../src/author/withheld-files.ts";
+import * as z from "../src/author/z.ts";
 import { file, ModelFile, tensor } from "../src/index.ts";
-import { withholding } from "../src/model/withheld-files.ts";
-import * as z from "../src/model/z.ts";
-import { isLarge, LargeJson, piecesOfJson } from "../src/serving/large-json.ts";
-import { OutputTurns } from "../src/serving/output-turns.ts";
+import { isLarge, LargeJson, piecesOfJson } from "../src/server/flow/large-json.ts";
+import { OutputTurns } from "../src/server/flow/output-turns.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 const value = fc.oneof(

@@ -1,13 +1,13 @@
 /** Large bodies and outcomes in the queue: they have the time that their bytes need, and small ones do not wait for them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import type { EndedRecord } from "../src/predictions/record.ts";
-import type { LargeValues } from "../src/queue/large-values.ts";
-import { Queue } from "../src/queue/queue.ts";
-import { QueueDirectory } from "../src/queue/queue-directory.ts";
-import { isAnswerLost } from "../src/queue/redis-link.ts";
-import { TakenWork } from "../src/queue/taken-work.ts";
-import { type UntoldEnd, UntoldEnds } from "../src/queue/untold-ends.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import type { EndedRecord } from "../src/server/predictions/record.ts";
+import type { LargeValues } from "../src/server/queue/large-values.ts";
+import { Queue } from "../src/server/queue/queue.ts";
+import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
+import { isAnswerLost } from "../src/server/queue/redis-link.ts";
+import { TakenWork } from "../src/server/queue/taken-work.ts";
+import { type UntoldEnd, UntoldEnds } from "../src/server/queue/untold-ends.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 import { until } from "./helpers/running.ts";

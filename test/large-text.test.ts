@@ -1,9 +1,9 @@
 /** Text in pieces: the same as in one, whoever reads it and however often. */
 import { expect, test } from "bun:test";
-import { families } from "../src/http/families.ts";
-import { LargeAnswers } from "../src/http/large-answers.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { byteLengthOf, joined, LargeText, listText } from "../src/predictions/large-text.ts";
+import { families } from "../src/server/http/families.ts";
+import { LargeAnswers } from "../src/server/http/large-answers.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { byteLengthOf, joined, LargeText, listText } from "../src/server/predictions/large-text.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { endOf } from "./helpers/predictions.ts";
 

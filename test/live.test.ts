@@ -1,12 +1,12 @@
 /** A prediction under way, and what becomes of it at its end. */
 import { describe, expect, test } from "bun:test";
-import { SconceError } from "../src/errors.ts";
-import { ReadyInputs } from "../src/inputs/input-list.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { ItemWork } from "../src/predictions/item-work.ts";
-import { OutputMemory } from "../src/predictions/output-memory.ts";
-import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
-import type { ItemList } from "../src/serving/item-list.ts";
+import { SconceError } from "../src/base/errors.ts";
+import type { ItemList } from "../src/server/flow/item-list.ts";
+import { ReadyInputs } from "../src/server/inputs/input-list.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { ItemWork } from "../src/server/predictions/item-work.ts";
+import { OutputMemory } from "../src/server/predictions/output-memory.ts";
+import { type EndedRecord, statusOf } from "../src/server/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A prediction, the list of its inputs, and the records of its end. */

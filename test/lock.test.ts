@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { acquireLock, tryLock } from "../src/store/lock.ts";
+import { acquireLock, tryLock } from "../src/machine/files/lock.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 

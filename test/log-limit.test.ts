@@ -1,7 +1,7 @@
 /** Clients cannot have the server write more than a line a second of each kind into its log. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { configureLog, log } from "../src/log.ts";
-import { LogLimit } from "../src/log-limit.ts";
+import { configureLog, log } from "../src/base/log.ts";
+import { LogLimit } from "../src/base/log-limit.ts";
 import { until } from "./helpers/running.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";

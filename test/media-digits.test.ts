@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { canonicalize, side } from "../examples/digits/canonicalize.ts";
 import { heldOutDigits, python } from "../examples/digits/heldout.ts";
-import { Image } from "../src/model/media.ts";
+import { Image } from "../src/author/media.ts";
 
 /** As model.ts prepares a picture. */
 async function canonical(image: Image): Promise<Float32Array> {

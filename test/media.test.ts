@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import fc from "fast-check";
-import { Image, type NormalizedOptions, type PixelOptions } from "../src/model/media.ts";
+import { Image, type NormalizedOptions, type PixelOptions } from "../src/author/media.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const folder = new URL("./data/media/", import.meta.url);

@@ -3,11 +3,11 @@ import { edenGC, heapSize } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { memoryLimit } from "../src/memory/memory-limit.ts";
-import { MemoryStore } from "../src/predictions/memory-store.ts";
-import type { EndedRecord } from "../src/predictions/record.ts";
-import { SharedCounters } from "../src/processes/shared-counters.ts";
+import { memoryLimit } from "../src/machine/memory-limit.ts";
+import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { MemoryStore } from "../src/server/predictions/memory-store.ts";
+import type { EndedRecord } from "../src/server/predictions/record.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const inTurn = { signal: new AbortController().signal, isNext: false };

@@ -1,7 +1,7 @@
 /** `--max-memory`: what clients send, fetch and read stays within one account of bytes, and is given back. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { decodings } from "../src/model/decoding-gate.ts";
+import { decodings } from "../src/author/decoding-gate.ts";
 import { problemOf } from "./helpers/client.ts";
 import { palettePng } from "./helpers/crafted-pictures.ts";
 import { hold } from "./helpers/hold.ts";

@@ -1,8 +1,8 @@
 /** What an operator reads at GET /metrics: by Prometheus' conventions, from the first scrape on, with reasons and causes. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
-import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/metrics/labels.ts";
-import { Metrics } from "../src/metrics/metrics.ts";
+import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/base/labels.ts";
+import { Metrics } from "../src/server/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 

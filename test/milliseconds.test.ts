@@ -1,6 +1,6 @@
 /** Times for people. */
 import { expect, test } from "bun:test";
-import { milliseconds } from "../src/milliseconds.ts";
+import { milliseconds } from "../src/base/milliseconds.ts";
 
 test.each([
   [0.1234, "0.12 ms"],

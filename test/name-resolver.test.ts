@@ -1,6 +1,6 @@
 /** Names that never resolve: they take no thread, are bounded, and are let go with whoever asked. */
 import { describe, expect, test } from "bun:test";
-import { NameResolver } from "../src/fetching/name-resolver.ts";
+import { NameResolver } from "../src/machine/network/name-resolver.ts";
 
 /** Answers of a name server that come when a test lets them. */
 function heldAnswers() {
@@ -108,8 +108,8 @@ test("names of /etc/hosts are found without a name server", async () => {
 const script = `
   import dgram from "node:dgram";
   import dns from "node:dns";
-  import { AddressGuard } from ${JSON.stringify(require.resolve("../src/fetching/address-guard.ts"))};
-  import { Image } from ${JSON.stringify(require.resolve("../src/model/media.ts"))};
+  import { AddressGuard } from ${JSON.stringify(require.resolve("../src/machine/network/address-guard.ts"))};
+  import { Image } from ${JSON.stringify(require.resolve("../src/author/media.ts"))};
 
   const silent = dgram.createSocket("udp4");
   const asked = Promise.withResolvers();

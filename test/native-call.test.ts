@@ -1,9 +1,9 @@
 /** Any method of a TorchScript module can be called, with what TorchScript takes and gives; what does not fit is refused by name. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import type { CallArgument, CallResult } from "../src/model/session.ts";
-import { float32, tensor } from "../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../src/native/binding.ts";
+import type { CallArgument, CallResult } from "../src/author/session.ts";
+import { float32, tensor } from "../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 

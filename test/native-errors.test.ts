@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
-import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
+import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
+import { type NativeSession, openSession, type SessionOptions } from "../src/engine/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 

@@ -1,8 +1,8 @@
 /** Sessions side by side, buffers that change owner, and the end of a session. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
-import type { Tensor, TensorSpec } from "../src/model/tensor.ts";
-import { type NativeSession, openSession, type SessionOptions } from "../src/native/binding.ts";
+import { type NativeSession, openSession, type SessionOptions } from "../src/engine/native/binding.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let made: Fixtures;

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { float32, float64, int32 } from "../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../src/native/binding.ts";
-import { readProgram } from "../src/native/program.ts";
+import { float32, float64, int32 } from "../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
+import { readProgram } from "../src/engine/native/program.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixtures } from "./helpers/weights.ts";
 

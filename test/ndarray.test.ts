@@ -1,10 +1,10 @@
 /** Fields that hold tensors: as lists of numbers and as bytes they come to the same, and every fault has its place. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
+import { wireSchema } from "../src/author/wire-schema.ts";
 import * as sconce from "../src/index.ts";
 import { type DType, ndarray, pad, type Tensor, z } from "../src/index.ts";
-import { arrayTypes, type TensorSpec } from "../src/model/tensor.ts";
-import { wireSchema } from "../src/model/wire-schema.ts";
 
 const { float32, float64, int64, uint8, bool, bfloat16, float16 } = sconce;
 const dtypes = Object.keys(arrayTypes) as DType[];

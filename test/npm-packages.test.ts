@@ -4,7 +4,7 @@ import { mkdir, readdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { packPackages } from "../scripts/pack/npm.ts";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
-import { minorOf } from "../src/libraries/libtorch-build.ts";
+import { minorOf } from "../src/machine/libtorch/libtorch-build.ts";
 import { clientOf, follow } from "./helpers/cli.ts";
 import { type NpmRegistry, npmRegistry } from "./helpers/npm-registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -5,8 +5,8 @@ import { basename, delimiter, dirname, join } from "node:path";
 import { compileCommandLine } from "../scripts/pack/one-file.ts";
 import { packWheel } from "../scripts/pack/wheel.ts";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
-import { libraryFiles } from "../src/compile/library-files.ts";
-import { minorOf } from "../src/libraries/libtorch-build.ts";
+import { minorOf } from "../src/machine/libtorch/libtorch-build.ts";
+import { libraryFiles } from "../src/package/executable/library-files.ts";
 import { bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { clientOf, follow } from "./helpers/cli.ts";
 import { systemLibraries } from "./helpers/executable.ts";
@@ -79,7 +79,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
 
   test("says in its name which systems it is for, and packages weights alone with the torch beside it", async () => {
     expect(basename(wheel)).toMatch(/^sconce_serve-[\d.]+-py3-none-manylinux_2_\d\d_(x86_64|aarch64)\.whl$/);
-    const weights = join(root, "src/commands/init/template/model.pt2");
+    const weights = join(root, "src/cli/commands/init/template/model.pt2");
     const building = ["build", weights, "--name", "weights", "--tag", "v1"];
     await using program = start([dir.join("site/bin/sconce"), ...building], dirname(libtorch?.root ?? ""));
     expect(await program.stdout, program.lines.join("\n")).toBe("weights:v1\n");

@@ -3,7 +3,7 @@
 import { edenGC, fullGC, heapStats } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { OpenMap } from "../src/collections/open-map.ts";
+import { OpenMap } from "../src/base/collections/open-map.ts";
 
 const key = fc.integer({ min: 0, max: 200 });
 const step = fc.oneof(

@@ -6,11 +6,11 @@ import Ajv from "ajv/dist/2020";
 import digits from "../examples/digits/model.ts";
 import minilm from "../examples/minilm/model.ts";
 import upscale from "../examples/upscale/model.ts";
-import { describeRoutes, documentOf } from "../src/http/openapi.ts";
-import { modelSchemas } from "../src/http/schemas.ts";
+import type { Model } from "../src/author/define.ts";
+import { wireSchema } from "../src/author/wire-schema.ts";
 import { defineModel, float32, z } from "../src/index.ts";
-import type { Model } from "../src/model/define.ts";
-import { wireSchema } from "../src/model/wire-schema.ts";
+import { describeRoutes, documentOf } from "../src/server/http/openapi.ts";
+import { modelSchemas } from "../src/server/http/schemas.ts";
 
 const node = z.object({
   value: z.number(),

@@ -1,7 +1,7 @@
 /** Files among outputs, as the bytes that they are. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { LargeText } from "../src/predictions/large-text.ts";
-import { listIn } from "../src/predictions/outcome-list.ts";
+import { LargeText } from "../src/server/predictions/large-text.ts";
+import { listIn } from "../src/server/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
-import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../src/native/binding.ts";
+import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixtures } from "./helpers/weights.ts";
 

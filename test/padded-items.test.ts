@@ -1,10 +1,10 @@
 /** An item with padded dimensions: what is checked of it, and its own part of outputs that are as large as the longest. */
 import { describe, expect, test } from "bun:test";
+import { bool, float32, int64, pad, type Tensor, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
 import { copied, itemCheck } from "../src/engine/item-check.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import { bool, float32, int64, pad, type Tensor, tensor } from "../src/model/tensor.ts";
 
 describe("an item with padded dimensions", () => {
   const ids = (length: number) => tensor(new BigInt64Array(length), [length]);

@@ -1,9 +1,9 @@
 /** Which fields the page shows for what an input may be, without a browser. */
 import { expect, test } from "bun:test";
+import { wireSchema } from "../src/author/wire-schema.ts";
+import { SchemaNode } from "../src/base/json-schema.ts";
 import { file, image, z } from "../src/index.ts";
-import { SchemaNode } from "../src/json-schema.ts";
-import { wireSchema } from "../src/model/wire-schema.ts";
-import { initialOf, kindOf } from "../src/page/client/schema.ts";
+import { initialOf, kindOf } from "../src/server/page/client/schema.ts";
 
 const shown = (schema: z.ZodType) => SchemaNode.of(wireSchema(schema, "input"));
 

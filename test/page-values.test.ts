@@ -1,7 +1,7 @@
 /** Numbers and waits of the page, without a browser. */
 import { expect, spyOn, test } from "bun:test";
-import { pause } from "../src/page/client/pause.ts";
-import { alignedTexts } from "../src/page/client/value.ts";
+import { pause } from "../src/server/page/client/pause.ts";
+import { alignedTexts } from "../src/server/page/client/value.ts";
 
 test.each([
   ["shares of 1 as percent", [0.9012, 0.09876, 0.00004], ["90.1 %", "9.9 %", "0.0 %"]],

@@ -1,8 +1,8 @@
 /** Pictures that are small as files and large when they are decoded: how many bytes and passes a server spends on them. */
 import { describe, expect, test } from "bun:test";
-import { ByteGate } from "../src/model/decoding-gate.ts";
-import { countScans } from "../src/model/jpeg.ts";
-import { Image } from "../src/model/media.ts";
+import { ByteGate } from "../src/author/decoding-gate.ts";
+import { countScans } from "../src/author/jpeg.ts";
+import { Image } from "../src/author/media.ts";
 import { palettePng, withScans } from "./helpers/crafted-pictures.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -133,7 +133,7 @@ test("a palette with transparency is resampled as colours multiplied by alpha", 
 });
 
 const peak = `
-  import { Image } from ${JSON.stringify(require.resolve("../src/model/media.ts"))};
+  import { Image } from ${JSON.stringify(require.resolve("../src/author/media.ts"))};
   const bytes = await Bun.file(process.argv.at(-1)).bytes();
   const { readFileSync } = require("node:fs");
   // Of this process alone: its resource usage begins with that of the process that started it.

@@ -1,8 +1,8 @@
 /** The quick check of plain inputs never says yes where zod would not, nor where zod would change the value. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { plainCheck } from "../src/model/plain-check.ts";
-import * as z from "../src/model/z.ts";
+import { plainCheck } from "../src/author/plain-check.ts";
+import * as z from "../src/author/z.ts";
 
 const plain = {
   whole: z.object({ x: z.array(z.int()), a: z.int32().optional(), b: z.number().int().nonnegative().nullable() }),

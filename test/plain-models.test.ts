@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile, mkdir, readdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { compiledPath } from "../src/commands/plain/compiled-program.ts";
-import { inputsOfProgram } from "../src/commands/plain/exported-program.ts";
-import { inputsOfSource } from "../src/commands/plain/package-source.ts";
-import { inputOption } from "../src/commands/plain/tensor-input.ts";
-import { Archive } from "../src/native/archive.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { compiledPath } from "../src/cli/commands/plain/compiled-program.ts";
+import { inputsOfProgram } from "../src/cli/commands/plain/exported-program.ts";
+import { inputsOfSource } from "../src/cli/commands/plain/package-source.ts";
+import { inputOption } from "../src/cli/commands/plain/tensor-input.ts";
+import { Archive } from "../src/engine/native/archive.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";

@@ -1,10 +1,10 @@
 /** What a model's own `predict` does wrong is told in one line, and its runner goes on. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import type { Predict } from "../src/author/session.ts";
+import { float32, int64, pad, type Tensor, tensor, uint8 } from "../src/author/tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import type { Predict } from "../src/model/session.ts";
-import { float32, int64, pad, type Tensor, tensor, uint8 } from "../src/model/tensor.ts";
 import { failure } from "./helpers/failure.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");

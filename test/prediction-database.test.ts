@@ -1,12 +1,12 @@
 /** What a database promises of ids that are taken again, when retention has not come to the rows of the predictions that had them before. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import type { EndedRecord } from "../src/predictions/record.ts";
-import { ChangeQueue } from "../src/predictions/sqlite/change-queue.ts";
-import { PredictionDatabase } from "../src/predictions/sqlite/prediction-database.ts";
-import { decodeBatch, encodeBatch } from "../src/predictions/sqlite/sqlite-batch.ts";
-import type { Written } from "../src/predictions/sqlite/sqlite-messages.ts";
-import { packOf } from "../src/predictions/sqlite/told-pack.ts";
+import type { EndedRecord } from "../src/server/predictions/record.ts";
+import { ChangeQueue } from "../src/server/predictions/sqlite/change-queue.ts";
+import { PredictionDatabase } from "../src/server/predictions/sqlite/prediction-database.ts";
+import { decodeBatch, encodeBatch } from "../src/server/predictions/sqlite/sqlite-batch.ts";
+import type { Written } from "../src/server/predictions/sqlite/sqlite-messages.ts";
+import { packOf } from "../src/server/predictions/sqlite/told-pack.ts";
 import { endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 

@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import { chmod, mkdir, readdir, stat } from "node:fs/promises";
 import { createServer } from "node:net";
-import { Child } from "../src/processes/child.ts";
-import { EventLoopLag } from "../src/processes/event-loop-lag.ts";
-import { makeRunFolder } from "../src/processes/run-folder.ts";
-import { SharedCounters } from "../src/processes/shared-counters.ts";
-import { Supervised } from "../src/processes/supervised.ts";
-import { Watchdog } from "../src/processes/watchdog.ts";
+import { Child } from "../src/machine/processes/child.ts";
+import { EventLoopLag } from "../src/machine/processes/event-loop-lag.ts";
+import { makeRunFolder } from "../src/machine/processes/run-folder.ts";
+import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
+import { Supervised } from "../src/machine/processes/supervised.ts";
+import { Watchdog } from "../src/machine/processes/watchdog.ts";
 import { program } from "./helpers/process-roles.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

@@ -2,12 +2,12 @@
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../src/clock.ts";
-import { hasCode } from "../src/errors.ts";
-import { log } from "../src/log.ts";
-import { Backoff } from "../src/processes/backoff.ts";
-import { deathReason, OomKills } from "../src/processes/death-reason.ts";
-import { Supervised, type SupervisedOptions } from "../src/processes/supervised.ts";
+import type { Clock } from "../src/base/clock.ts";
+import { hasCode } from "../src/base/errors.ts";
+import { log } from "../src/base/log.ts";
+import { Backoff } from "../src/machine/processes/backoff.ts";
+import { deathReason, OomKills } from "../src/machine/processes/death-reason.ts";
+import { Supervised, type SupervisedOptions } from "../src/machine/processes/supervised.ts";
 import { type Order, program } from "./helpers/process-roles.ts";
 import { children, isRunning, until } from "./helpers/running.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

@@ -1,8 +1,8 @@
 /** A queue in every form that Redis has: behind TLS and a login, with a Sentinel that fails over, in a Cluster. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { messageOf } from "../src/errors.ts";
-import { parseRedisAddress, redisClient } from "../src/queue/redis-address.ts";
-import { RedisLink } from "../src/queue/redis-link.ts";
+import { messageOf } from "../src/base/errors.ts";
+import { parseRedisAddress, redisClient } from "../src/server/queue/redis-address.ts";
+import { RedisLink } from "../src/server/queue/redis-link.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";

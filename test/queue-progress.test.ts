@@ -1,10 +1,10 @@
 /** What clients of other replicas see of predictions that run here, when the queue does not always answer. */
 import { describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { pendingRecord } from "../src/predictions/record.ts";
-import { Queue } from "../src/queue/queue.ts";
-import { QueueDirectory } from "../src/queue/queue-directory.ts";
-import { TakenWork } from "../src/queue/taken-work.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { pendingRecord } from "../src/server/predictions/record.ts";
+import { Queue } from "../src/server/queue/queue.ts";
+import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
+import { TakenWork } from "../src/server/queue/taken-work.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 

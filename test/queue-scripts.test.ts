@@ -1,9 +1,9 @@
 /** What the queue does for workers whose leases end, and how its address is written. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { LargeValues } from "../src/queue/large-values.ts";
-import { Queue } from "../src/queue/queue.ts";
-import { parseRedisAddress } from "../src/queue/redis-address.ts";
-import type { Webhook } from "../src/webhooks/webhook.ts";
+import type { LargeValues } from "../src/server/queue/large-values.ts";
+import { Queue } from "../src/server/queue/queue.ts";
+import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
+import type { Webhook } from "../src/server/webhooks/webhook.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 

@@ -1,9 +1,9 @@
 /** Replicas of two builds of one model with one Redis: apart unless a name joins them, and exchanged under load without a loss. */
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import type { ServeConfig } from "../src/config.ts";
-import { Queue } from "../src/queue/queue.ts";
-import { QueueDirectory } from "../src/queue/queue-directory.ts";
+import type { ServeConfig } from "../src/server/config.ts";
+import { Queue } from "../src/server/queue/queue.ts";
+import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
 import { cli } from "./helpers/cli.ts";
 import type { PredictionBody } from "./helpers/client.ts";
 import { writeModel } from "./helpers/model-text.ts";

@@ -1,7 +1,7 @@
 /** `--max-ready-bytes`: how much is prepared ahead of the batches, whoever it is for. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { Image } from "../src/model/media.ts";
+import { Image } from "../src/author/media.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 // Servers and builds share the machine with whatever else is tested.

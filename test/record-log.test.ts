@@ -1,11 +1,11 @@
 /** Ended records as bytes: what is read is what was kept, wherever it lies, and what was let go is gone. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { hashOf, newId } from "../src/predictions/ids.ts";
-import { LargeText } from "../src/predictions/large-text.ts";
-import type { EndedRecord } from "../src/predictions/record.ts";
-import { RecordIndex } from "../src/predictions/record-index.ts";
-import { type Place, RecordLog } from "../src/predictions/record-log.ts";
+import { hashOf, newId } from "../src/server/predictions/ids.ts";
+import { LargeText } from "../src/server/predictions/large-text.ts";
+import type { EndedRecord } from "../src/server/predictions/record.ts";
+import { RecordIndex } from "../src/server/predictions/record-index.ts";
+import { type Place, RecordLog } from "../src/server/predictions/record-log.ts";
 import { endOf, largeEndOf } from "./helpers/predictions.ts";
 
 const text = fc.string({ unit: "binary", maxLength: 300 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { SconceError } from "../src/errors.ts";
-import { formatReference, generatedTag, parseReference } from "../src/store/reference.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { formatReference, generatedTag, parseReference } from "../src/package/store/reference.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`;

@@ -1,10 +1,10 @@
 /** Logins: passwords, credential helpers, tokens, and whom secrets are sent to; the registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod } from "node:fs/promises";
-import { Authorization } from "../src/registry/authorization.ts";
-import { findCredentials } from "../src/registry/credentials.ts";
-import { mannersOf } from "../src/registry/manners.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { Authorization } from "../src/package/registry/authorization.ts";
+import { findCredentials } from "../src/package/registry/credentials.ts";
+import { mannersOf } from "../src/package/registry/manners.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";

@@ -1,7 +1,7 @@
 /** Pushes and pulls that are cut short, killed, aborted, or run beside others; the registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { ModelStore } from "../src/store/store.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";

@@ -1,13 +1,13 @@
 /** Registries of known makers, each served by a fake with its manners: names, logins, token scopes, chunks and statuses. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
-import { findCredentials } from "../src/registry/credentials.ts";
-import { knownManners, type Manners, mannersOf } from "../src/registry/manners.ts";
-import { pull } from "../src/registry/pull.ts";
-import { push } from "../src/registry/push.ts";
-import { Registry } from "../src/registry/registry.ts";
-import { parseRemoteReference } from "../src/registry/remote-reference.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { findCredentials } from "../src/package/registry/credentials.ts";
+import { knownManners, type Manners, mannersOf } from "../src/package/registry/manners.ts";
+import { pull } from "../src/package/registry/pull.ts";
+import { push } from "../src/package/registry/push.ts";
+import { Registry } from "../src/package/registry/registry.ts";
+import { parseRemoteReference } from "../src/package/registry/remote-reference.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { putModel } from "./helpers/transfer.ts";

@@ -1,10 +1,10 @@
 /** Registries that lie, break the protocol, or are none: what they send never gets a name in the store. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { truncate, writeFile } from "node:fs/promises";
-import { digestOf } from "../src/store/blobs.ts";
-import { annotations, mediaTypes } from "../src/store/manifest.ts";
-import { ModelStore } from "../src/store/store.ts";
-import { Workspace } from "../src/store/workspace.ts";
+import { digestOf } from "../src/package/store/blobs.ts";
+import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
+import { ModelStore } from "../src/package/store/store.ts";
+import { Workspace } from "../src/package/store/workspace.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";

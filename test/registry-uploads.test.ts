@@ -1,7 +1,7 @@
 /** Uploads to a registry that keeps what it received of a request that was cut short, as the distribution spec allows. */
 import { describe, expect, test } from "bun:test";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { ModelStore } from "../src/store/store.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";

@@ -1,9 +1,9 @@
 /** Models that go to a registry and come back, by sconce and by skopeo; the registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { mediaTypes } from "../src/store/manifest.ts";
-import { generatedTag } from "../src/store/reference.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { mediaTypes } from "../src/package/store/manifest.ts";
+import { generatedTag } from "../src/package/store/reference.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";

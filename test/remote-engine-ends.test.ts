@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { SconceError } from "../src/errors.ts";
-import { float32, tensor } from "../src/model/tensor.ts";
+import { float32, tensor } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { Front, ScriptedEngine } from "./helpers/remote.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 

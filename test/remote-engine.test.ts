@@ -2,13 +2,13 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
+import { arrayTypes, type DType, float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
 import type { Rows } from "../src/engine/rows.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import { SconceError } from "../src/errors.ts";
-import { arrayTypes, type DType, float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/model/tensor.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import references from "./models/dtypes.json" with { type: "json" };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { isLoopback } from "../src/fetching/loopback.ts";
-import { formatRemote, parseRemoteReference } from "../src/registry/remote-reference.ts";
+import { isLoopback } from "../src/machine/network/loopback.ts";
+import { formatRemote, parseRemoteReference } from "../src/package/registry/remote-reference.ts";
 import { failure } from "./helpers/failure.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;

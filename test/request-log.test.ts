@@ -1,9 +1,9 @@
 /** How a request is followed: its id in its answer, and in each line of the log that it leads to. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { Lifecycle } from "../src/http/lifecycle.ts";
-import { RequestContext } from "../src/http/request-context.ts";
-import { named } from "../src/http/requests.ts";
-import { createStartingApp } from "../src/http/routes/health.ts";
+import { Lifecycle } from "../src/server/http/lifecycle.ts";
+import { RequestContext } from "../src/server/http/request-context.ts";
+import { named } from "../src/server/http/requests.ts";
+import { createStartingApp } from "../src/server/http/routes/health.ts";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";

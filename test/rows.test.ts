@@ -1,9 +1,9 @@
 /** What model code is given of outputs is its own: nothing of another item is beside it, and it can be transferred. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
-import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/model/tensor.ts";
-import { openSession } from "../src/native/binding.ts";
+import { openSession } from "../src/engine/native/binding.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 let deep: string;

@@ -1,11 +1,11 @@
 /** The samples of outputs that the documentation shows. */
 import { describe, expect, test } from "bun:test";
-import { families } from "../src/http/families.ts";
-import { recordSamples } from "../src/http/record-samples.ts";
-import { sampleOf } from "../src/http/sample.ts";
+import { wireSchema } from "../src/author/wire-schema.ts";
+import * as z from "../src/author/z.ts";
 import { image } from "../src/index.ts";
-import { wireSchema } from "../src/model/wire-schema.ts";
-import * as z from "../src/model/z.ts";
+import { families } from "../src/server/http/families.ts";
+import { recordSamples } from "../src/server/http/record-samples.ts";
+import { sampleOf } from "../src/server/http/sample.ts";
 
 const node = z.object({
   value: z.number(),

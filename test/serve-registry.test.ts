@@ -1,7 +1,7 @@
 /** Models that `serve` takes from a registry, with and without their weights; the registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { pulledModel } from "../src/commands/registry/registry-pull.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";

@@ -268,7 +268,7 @@ function folder(): string {
 function copy(...names: string[]): string {
   const checkout = folder();
   // What the scripts share with the program.
-  const shared = "src/libraries/libtorch-build.ts";
+  const shared = "src/machine/libtorch/libtorch-build.ts";
   for (const name of [...names, shared]) cpSync(join(root, name), join(checkout, name), { recursive: true });
   return checkout;
 }

@@ -1,8 +1,8 @@
 /** Requests that a front hands to another one: meanwhile their connections are silent, and not idle. */
 import { expect, test } from "bun:test";
-import { RequestContext } from "../src/http/request-context.ts";
-import { named } from "../src/http/requests.ts";
-import { Siblings } from "../src/http/siblings.ts";
+import { RequestContext } from "../src/server/http/request-context.ts";
+import { named } from "../src/server/http/requests.ts";
+import { Siblings } from "../src/server/http/siblings.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 /** The first of two fronts, which finds the socket of the other at this path. */

@@ -1,6 +1,6 @@
 /** What a slow start says: nothing while it is fast, then what it waits for. */
 import { expect, test } from "bun:test";
-import { slowStep } from "../src/slow-step.ts";
+import { slowStep } from "../src/base/slow-step.ts";
 
 test("a slow step is a line for logs, once", async () => {
   const { promise, resolve } = Promise.withResolvers<string>();

@@ -2,7 +2,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import { newId } from "../src/predictions/ids.ts";
+import { newId } from "../src/server/predictions/ids.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { leftOf, open } from "./helpers/sqlite.ts";

@@ -2,8 +2,8 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/kept-files.ts";
-import type { SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
+import { MAX_INLINE_LENGTH } from "../src/server/predictions/sqlite/kept-files.ts";
+import type { SqliteOptions, SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -12,7 +12,7 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 async function openNoting(dir: TempDir, options: Partial<SqliteOptions> = {}) {
   const posted: { type: string; heads?: string; texts?: string }[] = [];
   const newWorker = () => {
-    const worker = new Worker(new URL("../src/predictions/sqlite/sqlite-worker.ts", import.meta.url));
+    const worker = new Worker(new URL("../src/server/predictions/sqlite/sqlite-worker.ts", import.meta.url));
     const post = worker.postMessage.bind(worker);
     worker.postMessage = (message) => {
       posted.push(message);

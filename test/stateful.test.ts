@@ -1,10 +1,10 @@
 /** What a module keeps from one batch to the next does not show in another batch's results, however many were given at once. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
+import type { Predict } from "../src/author/session.ts";
+import { type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
-import type { Predict } from "../src/model/session.ts";
-import { type Tensor, type TensorSpec, tensor } from "../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../src/native/binding.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";

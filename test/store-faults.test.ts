@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { open, readdir } from "node:fs/promises";
-import { type BlobRef, Blobs } from "../src/store/blobs.ts";
-import { annotations, mediaTypes } from "../src/store/manifest.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { type BlobRef, Blobs } from "../src/package/store/blobs.ts";
+import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

@@ -1,7 +1,7 @@
 /** What several processes do to one store at the same time, and what a killed one leaves behind. */
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { ModelStore } from "../src/store/store.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 

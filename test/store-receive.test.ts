@@ -1,8 +1,8 @@
 /** What the store makes of a model that comes from elsewhere, piece by piece. */
 import { describe, expect, test } from "bun:test";
 import { readdir, utimes } from "node:fs/promises";
-import type { PartialBlob } from "../src/store/partial-blob.ts";
-import { ModelStore } from "../src/store/store.ts";
+import type { PartialBlob } from "../src/package/store/partial-blob.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
-import { mediaTypes, modelConfigSchema, titleSchema } from "../src/store/manifest.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { mediaTypes, modelConfigSchema, titleSchema } from "../src/package/store/manifest.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

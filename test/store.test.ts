@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import { storeLocation } from "../src/store/location.ts";
-import { annotations, mediaTypes } from "../src/store/manifest.ts";
-import { ModelStore } from "../src/store/store.ts";
+import { storeLocation } from "../src/machine/files/location.ts";
+import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

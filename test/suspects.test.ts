@@ -1,7 +1,7 @@
 /** Clients whose inputs fail in batches: theirs run apart from those of others, and after them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { type Sender, Suspects } from "../src/serving/suspects.ts";
+import { type Sender, Suspects } from "../src/server/flow/suspects.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { openSession } from "../src/native/binding.ts";
-import { readProgram } from "../src/native/program.ts";
+import { openSession } from "../src/engine/native/binding.ts";
+import { readProgram } from "../src/engine/native/program.ts";
 import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";

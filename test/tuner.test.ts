@@ -1,9 +1,9 @@
 /** Which settings are tried, and which of them is called the best, on a device that moves the clock. */
 import { describe, expect, test } from "bun:test";
+import { tensor } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../src/engine/tuner.ts";
-import { SconceError } from "../src/errors.ts";
-import { tensor } from "../src/model/tensor.ts";
 import { seeded } from "./helpers/loads.ts";
 
 /** Milliseconds of a batch at a time. */

@@ -1,8 +1,8 @@
 /** Whose turn it is when there is more to do than can be done, on a simulated clock. */
 import { expect, test } from "bun:test";
-import { ReadyInputs } from "../src/inputs/input-list.ts";
-import { ItemList } from "../src/serving/item-list.ts";
-import { Turns } from "../src/serving/turns.ts";
+import { ItemList } from "../src/server/flow/item-list.ts";
+import { Turns } from "../src/server/flow/turns.ts";
+import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 
 const TURN_MS = 10;
 /** From an input's turn to its output. */

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import model from "../examples/upscale/model.ts";
-import type { Tensor } from "../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../src/native/binding.ts";
-import { ModelStore } from "../src/store/store.ts";
+import type { Tensor } from "../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
+import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";

@@ -1,8 +1,8 @@
 /** The upscale example: its real code and weights, through a real server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { defaultLimits } from "../src/model/file.ts";
-import { Image, type Pixels } from "../src/model/media.ts";
+import { defaultLimits } from "../src/author/file.ts";
+import { Image, type Pixels } from "../src/author/media.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");

@@ -1,7 +1,7 @@
 /** Answers that are held back for the end of a prediction, or until a client has waited enough, or has left. */
 import { describe, expect, test } from "bun:test";
-import type { Client } from "../src/predictions/predictions.ts";
-import { Waits } from "../src/predictions/waits.ts";
+import type { Client } from "../src/server/predictions/predictions.ts";
+import { Waits } from "../src/server/predictions/waits.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A client, what it is told, and a promise for the next telling. */

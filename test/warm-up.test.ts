@@ -1,10 +1,10 @@
 /** What is found out before the first request: threads, and the time of a forward pass. */
 import { describe, expect, test } from "bun:test";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { forwardFault } from "../src/engine/forward-fault.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
-import { SconceError } from "../src/errors.ts";
-import { float32, type Tensor, tensor } from "../src/model/tensor.ts";
 
 /** Milliseconds of a forward pass. */
 type Device = (size: number, threads: number) => number;

@@ -1,12 +1,12 @@
 /** Messages to receivers that are slow, silent or not what they say: each holds up itself alone. */
 import { expect, test } from "bun:test";
-import { checkArguments } from "../src/command-line/arguments.ts";
-import { serveOptions } from "../src/config.ts";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
-import { Webhooks } from "../src/webhooks/webhooks.ts";
+import { checkArguments } from "../src/cli/command-line/arguments.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
+import { serveOptions } from "../src/server/config.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { WebhookSender } from "../src/server/webhooks/webhook-sender.ts";
+import { Webhooks } from "../src/server/webhooks/webhooks.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 

@@ -1,11 +1,11 @@
 /** Whom clients want told of a prediction is told: signed, for certain, and without harm to others. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { ServeConfig } from "../src/config.ts";
-import { AddressGuard } from "../src/fetching/address-guard.ts";
-import { GuardedRequests } from "../src/fetching/guarded-requests.ts";
-import { MemoryAccount } from "../src/memory/memory-account.ts";
-import { Progress } from "../src/webhooks/progress.ts";
-import { WebhookSender } from "../src/webhooks/webhook-sender.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
+import type { ServeConfig } from "../src/server/config.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { Progress } from "../src/server/webhooks/progress.ts";
+import { WebhookSender } from "../src/server/webhooks/webhook-sender.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";

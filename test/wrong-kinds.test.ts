@@ -1,11 +1,11 @@
 /** What is cut from the text of a large input changes none of what is told of it. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { SconceError } from "../src/errors.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { float32, image, ndarray, z } from "../src/index.ts";
-import { expectedKinds } from "../src/inputs/expected-kinds.ts";
-import { Faults, InputDecoder } from "../src/inputs/input-decoder.ts";
-import { withoutWrongKinds } from "../src/inputs/wrong-kinds.ts";
+import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
+import { Faults, InputDecoder } from "../src/server/inputs/input-decoder.ts";
+import { withoutWrongKinds } from "../src/server/inputs/wrong-kinds.ts";
 
 const tree = z.object({
   n: z.number(),

@@ -1,6 +1,6 @@
 /** The other servers: how each is started, asked and understood. */
 import { join } from "node:path";
-import { z } from "../../src/model/z.ts";
+import { z } from "../../src/author/z.ts";
 import { Child } from "../child.ts";
 import type { Input, Network } from "../networks.ts";
 import { type Api, type Start, sconceApi } from "../target.ts";

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { state } from "../../scripts/setup/step.ts";
-import { messageOf } from "../../src/errors.ts";
+import { messageOf } from "../../src/base/errors.ts";
 import { fetchDebianTools } from "../../test/helpers/debian-tools.ts";
 import { freePort } from "../../test/helpers/free-port.ts";
 import { Child } from "../child.ts";

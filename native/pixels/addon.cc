@@ -1,4 +1,4 @@
-// Exports of the image addon, which needs no libtorch. src/native/pixels.ts types them and is the only file that loads
+// Exports of the image addon, which needs no libtorch. src/author/pixels.ts types them and is the only file that loads
 // the addon.
 #include <napi.h>
 

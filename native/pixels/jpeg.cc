@@ -46,7 +46,7 @@ void* load_library() {
   if (file < 0) return nullptr;
   void* library = nullptr;
   if (write_all(file, sconce_turbojpeg, sconce_turbojpeg_end)) {
-    // The extra "./" makes the path differ from the in-memory addons' paths (src/native/pixels.ts). File descriptors
+    // The extra "./" makes the path differ from the in-memory addons' paths (src/author/pixels.ts). File descriptors
     // are reused, and dlopen returns an already loaded library for an equal path.
     library = dlopen(("/proc/self/fd/./" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   }

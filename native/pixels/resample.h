@@ -5,7 +5,7 @@
 
 namespace pixels {
 
-/** Pillow's names, in the order of `filters` in src/native/pixels.ts. */
+/** Pillow's names, in the order of `filters` in src/author/pixels.ts. */
 enum class Filter { nearest, box, bilinear, bicubic, lanczos };
 
 /**

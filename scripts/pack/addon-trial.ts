@@ -1,7 +1,7 @@
 /** The tests of native code with another addon and its libtorch: this file is what they load first. */
 import { join } from "node:path";
-import { loadLibtorch } from "../../src/libraries/external-libtorch.ts";
-import { setNativeLocation } from "../../src/native/binding.ts";
+import { setNativeLocation } from "../../src/engine/native/binding.ts";
+import { loadLibtorch } from "../../src/machine/libtorch/external-libtorch.ts";
 import { run } from "../setup/command.ts";
 import { root } from "../setup/step.ts";
 

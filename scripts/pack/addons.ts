@@ -1,8 +1,8 @@
 /** The native addon for each supported minor of torch: build/addons/MINOR/sconce.node, with the digest of its sources. */
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { formatBytes } from "../../src/bytes.ts";
-import { addonName } from "../../src/libraries/pack.ts";
+import { formatBytes } from "../../src/base/bytes.ts";
+import { addonName } from "../../src/machine/libtorch/pack.ts";
 import type { PackOptions } from "../pack.ts";
 import { compileAddon, keepAddon, sourcesDigest } from "../setup/addon.ts";
 import { readText, root } from "../setup/step.ts";

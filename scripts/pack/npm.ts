@@ -1,9 +1,9 @@
 /** The packages of npm, in dist/: sconce, its addons, and what `bun create sconce` runs. */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { formatBytes } from "../../src/bytes.ts";
-import { platformPackage } from "../../src/libraries/find-addon.ts";
-import { addonName } from "../../src/libraries/pack.ts";
+import { formatBytes } from "../../src/base/bytes.ts";
+import { platformPackage } from "../../src/machine/libtorch/find-addon.ts";
+import { addonName } from "../../src/machine/libtorch/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import type { PackOptions } from "../pack.ts";
 import { pixelsName, sourcesDigest } from "../setup/addon.ts";

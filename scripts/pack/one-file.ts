@@ -1,8 +1,8 @@
 /** The whole command line and libtorch as one executable: dist/sconce-linux-x64. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { formatBytes } from "../../src/bytes.ts";
-import { type CompileOptions, type CompileResult, compileExecutable } from "../../src/compile/executable.ts";
+import { formatBytes } from "../../src/base/bytes.ts";
+import { type CompileOptions, type CompileResult, compileExecutable } from "../../src/package/executable/executable.ts";
 import { root } from "../setup/step.ts";
 import { packSources } from "./sources.ts";
 import { tryCommandLine } from "./trial.ts";

@@ -2,13 +2,13 @@
 import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
-import type { SourceArchive } from "../../src/compile/contents.ts";
-import { entryModules } from "../../src/compile/entry-modules.ts";
-import { tar } from "../../src/image/tar.ts";
-import { sha256 } from "../../src/libraries/sha256.ts";
+import { sha256 } from "../../src/machine/libtorch/sha256.ts";
+import type { SourceArchive } from "../../src/package/executable/contents.ts";
+import { entryModules } from "../../src/package/executable/entry-modules.ts";
+import { tar } from "../../src/package/image/tar.ts";
 import { root } from "../setup/step.ts";
 
-const template = "src/commands/init/template";
+const template = "src/cli/commands/init/template";
 /** Above it each level takes half as long again for 3 % less. */
 const LEVEL = 6;
 

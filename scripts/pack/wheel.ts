@@ -1,8 +1,8 @@
 /** The wheel sconce-serve: the whole command line as one executable, which takes the torch beside it, and an addon for each minor of torch. */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { formatBytes } from "../../src/bytes.ts";
-import { addonName } from "../../src/libraries/pack.ts";
+import { formatBytes } from "../../src/base/bytes.ts";
+import { addonName } from "../../src/machine/libtorch/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import type { PackOptions } from "../pack.ts";
 import { run } from "../setup/command.ts";

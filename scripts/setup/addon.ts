@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { minorOf } from "../../src/libraries/libtorch-build.ts";
+import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { Failure, missingTool, run } from "./command.ts";
 import { readLibtorch } from "./libtorch.ts";
 import type { Step } from "./step.ts";

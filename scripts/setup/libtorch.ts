@@ -5,7 +5,7 @@
 
 import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import { libtorchBuild, libtorchRelease } from "../../src/libraries/libtorch-build.ts";
+import { libtorchBuild, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
 import { Failure, missingTool, run } from "./command.ts";
 import type { Python } from "./python.ts";
 import { pythonEnvironment, pythonsOnPath } from "./python.ts";

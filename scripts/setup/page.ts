@@ -1,4 +1,4 @@
-/** Step "page": build/page, what a browser loads of the model's page, bundled from src/page/client. */
+/** Step "page": build/page, what a browser loads of the model's page, bundled from src/server/page/client. */
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import type { Step } from "./step.ts";
 import { readText, root } from "./step.ts";
 
 export const pageFolder = join(root, "build", "page");
-const sources = join(root, "src", "page", "client");
+const sources = join(root, "src", "server", "page", "client");
 
 export const page: Step = {
   name: "page",

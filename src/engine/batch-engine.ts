@@ -1,8 +1,9 @@
 /** Batches checked items of all lanes and runs them on the runners of this process: what the engine is where libtorch is. */
-import { type Clock, systemClock } from "../clock.ts";
-import { hasCode, messageOf, SconceError } from "../errors.ts";
-import type { BatchCause } from "../metrics/labels.ts";
-import type { Tensor } from "../model/tensor.ts";
+
+import type { Tensor } from "../author/tensor.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import { hasCode, messageOf, SconceError } from "../base/errors.ts";
+import type { BatchCause } from "../base/labels.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatchObserver } from "./engine.ts";
 import type { Queued } from "./fair-queue.ts";

@@ -1,6 +1,6 @@
 /** The batching rule: which items go through the model together, and when. Pure logic over a clock, runners and a policy. */
-import type { Clock } from "../clock.ts";
-import type { BatchCause } from "../metrics/labels.ts";
+import type { Clock } from "../base/clock.ts";
+import type { BatchCause } from "../base/labels.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchSlot, type Run } from "./batch-slot.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";

@@ -1,7 +1,8 @@
 /** Resolves the devices of a model. */
-import { SconceError } from "../errors.ts";
-import { devicesIn } from "../model/device.ts";
-import { compiledDevice, cudaDeviceCount } from "../native/binding.ts";
+
+import { devicesIn } from "../author/device.ts";
+import { SconceError } from "../base/errors.ts";
+import { compiledDevice, cudaDeviceCount } from "./native/binding.ts";
 
 /** How the operator, or else the author, named devices; without both it is `auto`. */
 export interface AskedDevice {

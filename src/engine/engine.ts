@@ -1,7 +1,8 @@
 /** The engine turns the tensors of an item into rows. It runs in this process or in another: the interface passes names and plain bytes only. */
-import type { SconceError } from "../errors.ts";
-import type { BatchCause } from "../metrics/labels.ts";
-import type { Tensor } from "../model/tensor.ts";
+
+import type { Tensor } from "../author/tensor.ts";
+import type { SconceError } from "../base/errors.ts";
+import type { BatchCause } from "../base/labels.ts";
 import type { Rows } from "./rows.ts";
 
 export type { Rows } from "./rows.ts";

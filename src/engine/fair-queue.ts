@@ -1,7 +1,7 @@
 /** The queue of ready items: lanes take turns, items of a lane keep their order, and items of a batch have similar lengths. */
 
-import { Fifo } from "../collections/fifo.ts";
-import { type InRing, Ring } from "../collections/ring.ts";
+import { Fifo } from "../base/collections/fifo.ts";
+import { type InRing, Ring } from "../base/collections/ring.ts";
 import { BatchOverheads } from "./batch-overheads.ts";
 import { elementsOf, type Lengths, near, placeOf, type Steps, stepsOf } from "./length-steps.ts";
 import { PaddedBytes, type SizedTensor } from "./padded-bytes.ts";

@@ -1,5 +1,5 @@
 /** What a forward pass that fails before the server is ready says to the author: what was tried, and the usual cause. */
-import { codedError, oneLine, SconceError } from "../errors.ts";
+import { codedError, oneLine, SconceError } from "../base/errors.ts";
 import { mistakeIn } from "./export-mistakes.ts";
 
 /** Longest part of libtorch's own words: it may list every backend. */

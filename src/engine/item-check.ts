@@ -1,5 +1,5 @@
 /** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
-import { SconceError } from "../errors.ts";
+
 import {
   arrayTypes,
   countOf,
@@ -8,8 +8,9 @@ import {
   isSize,
   type Tensor,
   type TensorSpecs,
-} from "../model/tensor.ts";
-import { setAt } from "../model/tensor-memory.ts";
+} from "../author/tensor.ts";
+import { setAt } from "../author/tensor-memory.ts";
+import { SconceError } from "../base/errors.ts";
 
 /** An item's tensors in the order of their declarations, in the memory that they were given in. */
 export interface CheckedItem extends ShapeKey {

@@ -1,6 +1,7 @@
 /** The engine in this process. */
-import type { SconceError } from "../errors.ts";
-import type { Tensor, TensorSpecs } from "../model/tensor.ts";
+
+import type { Tensor, TensorSpecs } from "../author/tensor.ts";
+import type { SconceError } from "../base/errors.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
 import { type CheckedItem, copied, itemCheck } from "./item-check.ts";

@@ -1,8 +1,9 @@
 /** Opens the runners of a model: on its forward pass, or through its own `predict`, on one device or several. */
-import { SconceError } from "../errors.ts";
-import type { Predict } from "../model/session.ts";
-import type { TensorSpecs } from "../model/tensor.ts";
-import { loadOperators, type NativeSession, openSession, type SessionOptions } from "../native/binding.ts";
+
+import type { Predict } from "../author/session.ts";
+import type { TensorSpecs } from "../author/tensor.ts";
+import { SconceError } from "../base/errors.ts";
+import { loadOperators, type NativeSession, openSession, type SessionOptions } from "./native/binding.ts";
 import { PredictRunner } from "./predict-runner.ts";
 import type { Runner } from "./runner.ts";
 

@@ -1,7 +1,7 @@
 /** Runners whose batches go through the model's own `predict`, which calls the sessions as it likes. */
-import { SconceError } from "../errors.ts";
-import { hookMessage } from "../model/hook-fault.ts";
-import type { CallArgument, CallResult, ModelSession, Predict } from "../model/session.ts";
+
+import { hookMessage } from "../author/hook-fault.ts";
+import type { CallArgument, CallResult, ModelSession, Predict } from "../author/session.ts";
 import {
   arrayTypes,
   countOf,
@@ -10,9 +10,10 @@ import {
   type Tensor,
   type TensorSpec,
   type TensorSpecs,
-} from "../model/tensor.ts";
-import { batchStacker, type NativeSession } from "../native/binding.ts";
+} from "../author/tensor.ts";
+import { SconceError } from "../base/errors.ts";
 import { copied } from "./item-check.ts";
+import { batchStacker, type NativeSession } from "./native/binding.ts";
 import type { Runner } from "./runner.ts";
 
 interface PredictRunnerOptions {

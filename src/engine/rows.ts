@@ -1,5 +1,5 @@
 /** Splits the outputs of a batch into rows. Each row has separate memory and no padding. */
-import { countOf, type Tensor, type TensorData, type TensorSpecs } from "../model/tensor.ts";
+import { countOf, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
 
 /** A row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, Tensor>>;

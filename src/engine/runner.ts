@@ -1,5 +1,5 @@
 /** What runs batches. A native session is one: it runs them through its forward pass. Takes and gives plain bytes. */
-import type { Tensor } from "../model/tensor.ts";
+import type { Tensor } from "../author/tensor.ts";
 
 /** Runs one batch at a time, in the order given; one more may be given while one runs. */
 export interface Runner {

@@ -1,6 +1,7 @@
 /** Measures what batch size, instances and threads are worth on this machine, and chooses among them. */
-import { hasCode } from "../errors.ts";
-import type { Tensor } from "../model/tensor.ts";
+
+import type { Tensor } from "../author/tensor.ts";
+import { hasCode } from "../base/errors.ts";
 import type { Runner } from "./runner.ts";
 import { doublings } from "./warm-up.ts";
 

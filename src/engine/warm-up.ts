@@ -1,8 +1,8 @@
 /** Runs before the server is ready: they compile what the weights compile at first use, and show how long a forward pass takes. */
 import { availableParallelism } from "node:os";
-import { hasCode } from "../errors.ts";
-import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../model/tensor.ts";
-import { slowStep } from "../slow-step.ts";
+import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
+import { hasCode } from "../base/errors.ts";
+import { slowStep } from "../base/slow-step.ts";
 import { fixedBatchFault, forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";

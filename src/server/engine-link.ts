@@ -1,11 +1,12 @@
 /** A front's way to the engine process: connects to each one that is started, and hears of each one's end. */
+
+import { messageOf } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
-import { messageOf } from "../errors.ts";
-import { log } from "../log.ts";
-import type { ListItem } from "../serving/item-list.ts";
-import { ItemPipeline } from "../serving/item-pipeline.ts";
-import { type RunningModel, runSetup } from "../serving/set-up.ts";
-import type { PackagedModel } from "../store/packaged-model.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { ListItem } from "./flow/item-list.ts";
+import { ItemPipeline } from "./flow/item-pipeline.ts";
+import { type RunningModel, runSetup } from "./flow/set-up.ts";
 import type { FrontTools } from "./front.ts";
 
 /** What a front is told of the engine process. */

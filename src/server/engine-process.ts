@@ -1,13 +1,13 @@
 /** The process that has libtorch: it opens the weights, and runs the batches of all fronts. */
 import { z } from "zod";
-import type { ModelSource } from "../command-line/model-source.ts";
+import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
-import { loadModel } from "../model/load.ts";
-import { surviveStrayErrors } from "../model/stray-errors.ts";
-import type { Role } from "../processes/link.ts";
-import { logFacts, settingsOf, warmModel } from "../serving/set-up.ts";
-import { stampsSchema } from "../store/verification.ts";
+import type { Role } from "../machine/processes/link.ts";
+import { loadModel } from "../package/code/load.ts";
+import type { ModelSource } from "../package/model-source.ts";
+import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
+import { logFacts, settingsOf, warmModel } from "./flow/set-up.ts";
 import { roleStart } from "./role-start.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 

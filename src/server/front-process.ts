@@ -1,19 +1,19 @@
 /** A process that answers clients. Several of them share one port and one engine process. */
 import { z } from "zod";
-import type { ModelSource } from "../command-line/model-source.ts";
-import { slots } from "../metrics/counts.ts";
-import { Metrics } from "../metrics/metrics.ts";
-import { surviveStrayErrors } from "../model/stray-errors.ts";
-import type { Unfinished } from "../predictions/admission.ts";
-import { openStore } from "../predictions/open-store.ts";
-import { indexOf, ownerOf } from "../predictions/owner.ts";
-import type { Role } from "../processes/link.ts";
-import { goBehindEngine } from "../processes/priority.ts";
-import { SharedCounters } from "../processes/shared-counters.ts";
-import { RunningHooks } from "../serving/running-hooks.ts";
+import { surviveStrayErrors } from "../author/stray-errors.ts";
+import type { Role } from "../machine/processes/link.ts";
+import { goBehindEngine } from "../machine/processes/priority.ts";
+import { SharedCounters } from "../machine/processes/shared-counters.ts";
+import type { ModelSource } from "../package/model-source.ts";
 import { EngineLink } from "./engine-link.ts";
+import { RunningHooks } from "./flow/running-hooks.ts";
 import { openFront } from "./front.ts";
 import { allDone, counterNames, fromSupervisor } from "./front-messages.ts";
+import { slots } from "./metrics/counts.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import type { Unfinished } from "./predictions/admission.ts";
+import { openStore } from "./predictions/open-store.ts";
+import { indexOf, ownerOf } from "./predictions/owner.ts";
 import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */

@@ -1,15 +1,16 @@
 /** What runs predictions in a front's process: the flow of items behind it, its limits, and what the log is told of failures. */
-import type { ServeConfig } from "../config.ts";
-import { type ErrorCode, oneLine, type SconceError } from "../errors.ts";
-import { fieldsOf } from "../http/request-context.ts";
-import { type LogFields, log } from "../log.ts";
-import { logLimit } from "../log-limit.ts";
-import { messageWithLine } from "../model/author-line.ts";
-import type { Model } from "../model/define.ts";
-import type { Logged } from "../predictions/live-predictions.ts";
-import { PredictionService, type ServiceOptions } from "../predictions/service.ts";
-import { ItemFlow } from "../serving/item-flow.ts";
-import type { RunningModel } from "../serving/set-up.ts";
+
+import type { Model } from "../author/define.ts";
+import { messageWithLine } from "../base/author-line.ts";
+import { type ErrorCode, oneLine, type SconceError } from "../base/errors.ts";
+import { type LogFields, log } from "../base/log.ts";
+import { logLimit } from "../base/log-limit.ts";
+import type { ServeConfig } from "./config.ts";
+import { ItemFlow } from "./flow/item-flow.ts";
+import type { RunningModel } from "./flow/set-up.ts";
+import { fieldsOf } from "./http/request-context.ts";
+import type { Logged } from "./predictions/live-predictions.ts";
+import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
 
 export interface FrontServiceOptions
   extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onTrace"> {

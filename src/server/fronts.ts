@@ -1,16 +1,17 @@
 /** The front processes of a server, as their supervisor sees them. */
-import type { ServeConfig } from "../config.ts";
-import { freePort, localUrl } from "../http/listener.ts";
-import { slots } from "../metrics/counts.ts";
-import type { RunFolder } from "../processes/run-folder.ts";
-import { SharedCounters } from "../processes/shared-counters.ts";
-import { Supervised } from "../processes/supervised.ts";
-import { RunningHooks } from "../serving/running-hooks.ts";
-import type { PackagedModel } from "../store/packaged-model.ts";
+
+import type { RunFolder } from "../machine/processes/run-folder.ts";
+import { SharedCounters } from "../machine/processes/shared-counters.ts";
+import { Supervised } from "../machine/processes/supervised.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
+import { RunningHooks } from "./flow/running-hooks.ts";
 import type { Front } from "./front.ts";
 import { allDone, counterNames, type EngineNews } from "./front-messages.ts";
 import type { FrontStart } from "./front-process.ts";
+import { freePort, localUrl } from "./http/listener.ts";
+import { slots } from "./metrics/counts.ts";
 
 export interface FrontsOptions {
   readonly packaged: PackagedModel;

@@ -1,6 +1,6 @@
 /** What the supervisor gives to every process of a server. */
 import { z } from "zod";
-import type { ServeConfig } from "../config.ts";
+import type { ServeConfig } from "./config.ts";
 
 export const roleStart = z.object({
   /** The command line of the supervisor, which says where the libraries are. */

@@ -1,6 +1,7 @@
 /** What processes of this program do that it starts itself, by the names seen in `ps`. */
-import type { ModelSource } from "../command-line/model-source.ts";
-import type { Roles } from "../processes/link.ts";
+
+import type { Roles } from "../machine/processes/link.ts";
+import type { ModelSource } from "../package/model-source.ts";
 
 /** @param sourceOf where a command line says that models and libraries are */
 export function rolesFor(sourceOf: (argv: readonly string[]) => ModelSource): Roles {

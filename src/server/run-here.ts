@@ -1,8 +1,9 @@
 /** The engine in the process of the front, for --no-isolate. */
-import type { ServeConfig } from "../config.ts";
-import { logFacts, type RunningModel, settingsOf, setUp } from "../serving/set-up.ts";
-import type { PackagedModel } from "../store/packaged-model.ts";
+
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { ServeConfig } from "./config.ts";
 import { logShrink } from "./engine-link.ts";
+import { logFacts, type RunningModel, settingsOf, setUp } from "./flow/set-up.ts";
 import type { FrontTools } from "./front.ts";
 import { maxPaddedBytesOf } from "./serve-limits.ts";
 

@@ -1,11 +1,11 @@
 /** What the options of `serve` allow each part of a server, whichever process it is in. */
 import { version } from "../../package.json";
-import type { ServeConfig } from "../config.ts";
 import { MAX_PADDED_BYTES } from "../engine/fair-queue.ts";
-import { AddressGuard } from "../fetching/address-guard.ts";
-import { Fetcher } from "../fetching/fetcher.ts";
-import { memoryLimit } from "../memory/memory-limit.ts";
-import type { FileCaps } from "../serving/item-pipeline.ts";
+import { memoryLimit } from "../machine/memory-limit.ts";
+import { AddressGuard } from "../machine/network/address-guard.ts";
+import type { ServeConfig } from "./config.ts";
+import { Fetcher } from "./flow/fetcher.ts";
+import type { FileCaps } from "./flow/item-pipeline.ts";
 
 /** Fetches files as the operator allows it. */
 export function fetcherFor(config: ServeConfig): Fetcher {

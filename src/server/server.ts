@@ -1,22 +1,22 @@
 /** Serves one packaged model: this process supervises the fronts and the engine, or with --no-isolate does all the work. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import type { ModelSource } from "../command-line/model-source.ts";
-import type { ServeConfig } from "../config.ts";
+import { SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { libtorchEnv } from "../engine/libtorch-env.ts";
-import { SconceError } from "../errors.ts";
-import { log } from "../log.ts";
-import { openStore, storePath } from "../predictions/open-store.ts";
-import { ownerOf } from "../predictions/owner.ts";
-import { LoopGuard } from "../processes/loop-guard.ts";
-import { makeRunFolder, type RunFolder } from "../processes/run-folder.ts";
-import { Supervised } from "../processes/supervised.ts";
-import type { PackagedModel } from "../store/packaged-model.ts";
-import type { Stamps } from "../store/verification.ts";
+import { LoopGuard } from "../machine/processes/loop-guard.ts";
+import { makeRunFolder, type RunFolder } from "../machine/processes/run-folder.ts";
+import { Supervised } from "../machine/processes/supervised.ts";
+import type { ModelSource } from "../package/model-source.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { Stamps } from "../package/store/verification.ts";
+import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
 import type { Front } from "./front.ts";
 import { Fronts } from "./fronts.ts";
+import { openStore, storePath } from "./predictions/open-store.ts";
+import { ownerOf } from "./predictions/owner.ts";
 
 export type Server = Front;
 

@@ -1,7 +1,8 @@
 /** Runs the cases of a folder, from a place on, and prints a line for each run: `case-child.ts FOLDER FIRST`. The process may die of any. */
-import { messageOf } from "../../src/errors.ts";
-import type { Tensor } from "../../src/model/tensor.ts";
-import { type NativeSession, openSession } from "../../src/native/binding.ts";
+
+import type { Tensor } from "../../src/author/tensor.ts";
+import { messageOf } from "../../src/base/errors.ts";
+import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
 import { type Case, CaseFolder, type Run } from "./case.ts";
 import { compare, leavesOf } from "./compare.ts";
 import type { Outcome, Verdict } from "./verdict.ts";

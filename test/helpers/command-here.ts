@@ -1,7 +1,7 @@
 /** Commands of `sconce` in this process: one of its own takes half a second of a processor before it does anything. */
 import { runCommand } from "citty";
-import type { Command } from "../../src/command-line/command.ts";
-import { withConsole } from "../../src/serving/captured-console.ts";
+import type { Command } from "../../src/cli/command-line/command.ts";
+import { withConsole } from "../../src/server/flow/captured-console.ts";
 
 export interface CommandHereOptions {
   /** Of the model store. */

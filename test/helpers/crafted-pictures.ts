@@ -1,6 +1,6 @@
 /** Pictures that are small as files and take much to decode. */
 import { deflateSync } from "node:zlib";
-import { countScans } from "../../src/model/jpeg.ts";
+import { countScans } from "../../src/author/jpeg.ts";
 
 /** The last scan of a JPEG as many times as it takes to have `count`, and something before its end. */
 export function withScans(

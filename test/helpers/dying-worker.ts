@@ -1,6 +1,6 @@
 /** The thread of a prediction database, which dies when it is to write a text with "die now" in it. */
-import "../../src/predictions/sqlite/sqlite-worker.ts";
-import type { Numbered } from "../../src/predictions/sqlite/sqlite-messages.ts";
+import "../../src/server/predictions/sqlite/sqlite-worker.ts";
+import type { Numbered } from "../../src/server/predictions/sqlite/sqlite-messages.ts";
 
 declare const self: Worker;
 

@@ -1,6 +1,7 @@
 /** An engine process whose runner doubles numbers, and ends the process when it is given the number -9. Arguments: path of its socket. */
+
+import type { Tensor } from "../../src/author/tensor.ts";
 import { EngineServer } from "../../src/engine/remote/engine-server.ts";
-import type { Tensor } from "../../src/model/tensor.ts";
 import { DoublingRunner, info, one } from "./remote.ts";
 
 class DeadlyRunner extends DoublingRunner {

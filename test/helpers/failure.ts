@@ -1,5 +1,5 @@
 /** The SconceError that something ends with, for tests that look at both its code and its message. */
-import { SconceError } from "../../src/errors.ts";
+import { SconceError } from "../../src/base/errors.ts";
 
 /** Awaits (or calls) what must fail and gives the error; throws when it succeeds or fails in another way. */
 export async function failureOf(task: Promise<unknown> | (() => unknown)): Promise<SconceError> {

@@ -1,13 +1,13 @@
 /** Images of a program that is small, and base images, for tests of how they are written; and a look into them. */
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
-import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/image/documents.ts";
-import { type ImageOptions, type WrittenImage, writeImage } from "../../src/image/image.ts";
-import { layerDescriptor, stageLayer } from "../../src/image/layer.ts";
-import { ImageLayout } from "../../src/image/layout.ts";
-import { imagePlatform } from "../../src/image/platform.ts";
-import { runtimeLibraries } from "../../src/image/runtime-libraries.ts";
-import { ModelStore } from "../../src/store/store.ts";
+import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/package/image/documents.ts";
+import { type ImageOptions, type WrittenImage, writeImage } from "../../src/package/image/image.ts";
+import { layerDescriptor, stageLayer } from "../../src/package/image/layer.ts";
+import { ImageLayout } from "../../src/package/image/layout.ts";
+import { imagePlatform } from "../../src/package/image/platform.ts";
+import { runtimeLibraries } from "../../src/package/image/runtime-libraries.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
 
 export const platform = imagePlatform();
 

@@ -3,8 +3,8 @@
  * at both times, in bytes. `bun kept-memory-child.ts IDENTITY.pt`
  */
 import { readFileSync } from "node:fs";
-import type { Tensor } from "../../src/model/tensor.ts";
-import { openSession } from "../../src/native/binding.ts";
+import type { Tensor } from "../../src/author/tensor.ts";
+import { openSession } from "../../src/engine/native/binding.ts";
 
 const ELEMENTS = 2 ** 20;
 /** Before it is said that nothing was given back. */

@@ -1,5 +1,5 @@
 /** A child process that leaves in the way its arguments say: weights, way, batches under way, and for each session when it is disposed of. */
-import { openSession } from "../../src/native/binding.ts";
+import { openSession } from "../../src/engine/native/binding.ts";
 
 const [path = "", way = "", batches = "0", ...disposals] = process.argv.slice(2);
 const open = () =>

@@ -1,6 +1,6 @@
 /** Predictions that nothing works on. */
-import { MemoryAccount } from "../../src/memory/memory-account.ts";
-import { type LiveOptions, LivePrediction } from "../../src/predictions/live.ts";
+import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
+import { type LiveOptions, LivePrediction } from "../../src/server/predictions/live.ts";
 
 let next = 0;
 

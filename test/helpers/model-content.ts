@@ -1,6 +1,6 @@
 /** A small model to put into a store; it can be listed and resolved, but not run. */
-import { type ModelConfig, mediaTypes } from "../../src/store/manifest.ts";
-import type { LayerSource } from "../../src/store/store.ts";
+import { type ModelConfig, mediaTypes } from "../../src/package/store/manifest.ts";
+import type { LayerSource } from "../../src/package/store/store.ts";
 
 export function modelConfig(change: Partial<ModelConfig> = {}): ModelConfig {
   return {

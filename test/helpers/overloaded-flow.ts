@@ -1,16 +1,16 @@
 /** An overloaded flow of items, whose clients leave, on a simulated clock. */
 import { spyOn } from "bun:test";
+import { defineModel } from "../../src/author/define.ts";
+import { float32, tensor } from "../../src/author/tensor.ts";
 import { LocalEngine } from "../../src/engine/local-engine.ts";
 import type { Runner } from "../../src/engine/runner.ts";
-import { AddressGuard } from "../../src/fetching/address-guard.ts";
-import { Fetcher } from "../../src/fetching/fetcher.ts";
 import { z } from "../../src/index.ts";
-import { ReadyInputs } from "../../src/inputs/input-list.ts";
-import { defineModel } from "../../src/model/define.ts";
-import { float32, tensor } from "../../src/model/tensor.ts";
-import { ItemFlow } from "../../src/serving/item-flow.ts";
-import { ItemList, type ListItem } from "../../src/serving/item-list.ts";
-import { ItemPipeline } from "../../src/serving/item-pipeline.ts";
+import { AddressGuard } from "../../src/machine/network/address-guard.ts";
+import { Fetcher } from "../../src/server/flow/fetcher.ts";
+import { ItemFlow } from "../../src/server/flow/item-flow.ts";
+import { ItemList, type ListItem } from "../../src/server/flow/item-list.ts";
+import { ItemPipeline } from "../../src/server/flow/item-pipeline.ts";
+import { ReadyInputs } from "../../src/server/inputs/input-list.ts";
 import { seeded } from "./loads.ts";
 import { SimulatedClock } from "./simulation.ts";
 

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 // Where another addon is tried this process has that, too.
 import "../../scripts/pack/addon-trial.ts";
-import { openSession } from "../../src/native/binding.ts";
+import { openSession } from "../../src/engine/native/binding.ts";
 
 const spec = { dtype: "float32", dims: [4096] } as const;
 const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: spec } };

@@ -2,8 +2,8 @@
 import { writeSync } from "node:fs";
 // Where another addon is tried this process has that, too.
 import "../../scripts/pack/addon-trial.ts";
-import { float32, tensor } from "../../src/model/tensor.ts";
-import { openSession } from "../../src/native/binding.ts";
+import { float32, tensor } from "../../src/author/tensor.ts";
+import { openSession } from "../../src/engine/native/binding.ts";
 
 const path = process.argv[2] ?? "";
 const inputs = { x: float32(3, 8, 8) };

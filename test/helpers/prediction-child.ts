@@ -2,7 +2,7 @@
  * A front that keeps predictions until it is killed: `bun prediction-child.ts PATH ROLE OWNER`. Prints a line for each that is kept and
  * for each that it ended, so that a test can kill it at any point of its work.
  */
-import { SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
+import { SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./predictions.ts";
 
 const [path = "", role = "", owner = ""] = process.argv.slice(2);

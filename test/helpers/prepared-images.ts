@@ -1,11 +1,11 @@
 /** An image layout that has the layer of libtorch and the server: compressing it is no part of a test, and is done a little worse here. */
 import { join } from "node:path";
 import { state } from "../../scripts/setup/step.ts";
-import { writeImage } from "../../src/image/image.ts";
-import { ImageLayout } from "../../src/image/layout.ts";
-import { imagePlatform } from "../../src/image/platform.ts";
-import { makeProgram } from "../../src/image/program.ts";
-import { ModelStore } from "../../src/store/store.ts";
+import { writeImage } from "../../src/package/image/image.ts";
+import { ImageLayout } from "../../src/package/image/layout.ts";
+import { imagePlatform } from "../../src/package/image/platform.ts";
+import { makeProgram } from "../../src/package/image/program.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "./cli.ts";
 import { tempDir } from "./temp-dir.ts";
 

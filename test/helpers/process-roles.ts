@@ -1,11 +1,11 @@
 /** Roles of child processes that die, hang and answer as their start data says: `bun process-roles.ts [role]`. */
 import { z } from "zod";
-import { SconceError } from "../../src/errors.ts";
-import { EventLoopLag } from "../../src/processes/event-loop-lag.ts";
-import { type Link, roleOf, runRole } from "../../src/processes/link.ts";
-import { makeRunFolder } from "../../src/processes/run-folder.ts";
-import { SharedCounters } from "../../src/processes/shared-counters.ts";
-import { Supervised } from "../../src/processes/supervised.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { EventLoopLag } from "../../src/machine/processes/event-loop-lag.ts";
+import { type Link, roleOf, runRole } from "../../src/machine/processes/link.ts";
+import { makeRunFolder } from "../../src/machine/processes/run-folder.ts";
+import { SharedCounters } from "../../src/machine/processes/shared-counters.ts";
+import { Supervised } from "../../src/machine/processes/supervised.ts";
 
 export const program = [process.execPath, "--no-install", import.meta.path];
 

@@ -1,7 +1,7 @@
 /** The connections that a queue has, once they are there. */
-import { LargeLink } from "../../src/queue/large-link.ts";
-import { parseRedisAddress } from "../../src/queue/redis-address.ts";
-import { RedisLink } from "../../src/queue/redis-link.ts";
+import { LargeLink } from "../../src/server/queue/large-link.ts";
+import { parseRedisAddress } from "../../src/server/queue/redis-address.ts";
+import { RedisLink } from "../../src/server/queue/redis-link.ts";
 
 export interface RedisLinks extends Disposable {
   readonly link: RedisLink;

@@ -1,5 +1,8 @@
 /** Both sides of the engine's wire for tests: a front that can be asked what became of its items, and engines that do what tests say. */
 import type { UnixSocketListener } from "bun";
+import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
+import { aligned } from "../../src/author/tensor-memory.ts";
+import type { SconceError } from "../../src/base/errors.ts";
 import type { Item, Rows } from "../../src/engine/engine.ts";
 import { type EngineInfo, frameKinds, IS_ALONE, KIND_MASK } from "../../src/engine/remote/frame.ts";
 import { beginFrame, FrameBlocks, jsonFrame } from "../../src/engine/remote/frame-blocks.ts";
@@ -9,9 +12,6 @@ import { Outbox } from "../../src/engine/remote/outbox.ts";
 import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/remote-engine.ts";
 import { RowsFrames } from "../../src/engine/remote/rows-frame.ts";
 import type { Runner } from "../../src/engine/runner.ts";
-import type { SconceError } from "../../src/errors.ts";
-import { float32, type Tensor, tensor } from "../../src/model/tensor.ts";
-import { aligned } from "../../src/model/tensor-memory.ts";
 
 export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, packedLayers: 0, forwardMs: [] };
 /** Of the models whose items are one number. */

@@ -2,12 +2,12 @@
 import { cp } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build as buildCommand } from "../../src/commands/build.ts";
-import { type ServeConfig, serveOptions } from "../../src/config.ts";
-import { configureLog } from "../../src/log.ts";
+import { configureLog } from "../../src/base/log.ts";
+import { build as buildCommand } from "../../src/cli/commands/build.ts";
+import { IndexFile } from "../../src/package/store/index-file.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { type ServeConfig, serveOptions } from "../../src/server/config.ts";
 import { type Server, startServer } from "../../src/server/server.ts";
-import { IndexFile } from "../../src/store/index-file.ts";
-import { ModelStore } from "../../src/store/store.ts";
 import { Client } from "./client.ts";
 import { commandHere } from "./command-here.ts";
 import { machineEnv } from "./machine.ts";

@@ -1,6 +1,6 @@
 /** One server for all tests of a file, or of a `describe`: started before the first of them, stopped after the last. */
 import { afterAll, beforeAll } from "bun:test";
-import type { ServeConfig } from "../../src/config.ts";
+import type { ServeConfig } from "../../src/server/config.ts";
 import type { Client } from "./client.ts";
 import { storeWith, type TestServer, type TestStore } from "./server.ts";
 

@@ -1,7 +1,7 @@
 /** Databases of predictions in a folder of a test. */
 import { join } from "node:path";
-import { type SqliteOptions, SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
-import type { LeftRequest } from "../../src/predictions/store.ts";
+import { type SqliteOptions, SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
+import type { LeftRequest } from "../../src/server/predictions/store.ts";
 import { keepAll } from "./predictions.ts";
 
 export function open(folder: { readonly path: string }, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {

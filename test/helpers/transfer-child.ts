@@ -2,7 +2,7 @@
  * Pushes a model over TLS and pulls it into another store: `bun transfer-child.ts FROM TO HOST/repo:tag`. A process of its own,
  * since the authorities that are trusted are read when a process starts.
  */
-import { ModelStore } from "../../src/store/store.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
 import { pullFrom, pushTo } from "./transfer.ts";
 
 const [from = "", to = "", remote = ""] = process.argv.slice(2);

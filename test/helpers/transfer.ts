@@ -1,10 +1,10 @@
 /** Pushes and pulls within this process, which try again at once, for tests that look at single requests. */
-import { type PullResult, pull } from "../../src/registry/pull.ts";
-import { type PushResult, push, siblingsOf } from "../../src/registry/push.ts";
-import { Registry } from "../../src/registry/registry.ts";
-import { parseRemoteReference } from "../../src/registry/remote-reference.ts";
-import type { ReceiveProgress } from "../../src/store/receiving.ts";
-import type { ModelStore, PutResult } from "../../src/store/store.ts";
+import { type PullResult, pull } from "../../src/package/registry/pull.ts";
+import { type PushResult, push, siblingsOf } from "../../src/package/registry/push.ts";
+import { Registry } from "../../src/package/registry/registry.ts";
+import { parseRemoteReference } from "../../src/package/registry/remote-reference.ts";
+import type { ReceiveProgress } from "../../src/package/store/receiving.ts";
+import type { ModelStore, PutResult } from "../../src/package/store/store.ts";
 import { modelConfig, modelLayers } from "./model-content.ts";
 
 export interface TransferOptions {

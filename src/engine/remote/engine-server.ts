@@ -1,10 +1,10 @@
 /** The engine process's side: fronts connect, their items share batches, and each front is given the rows of its own. */
 import type { Socket, UnixSocketListener } from "bun";
-import { OpenMap, spread } from "../../collections/open-map.ts";
-import { messageOf, type SconceError } from "../../errors.ts";
-import { log } from "../../log.ts";
-import { authorLine } from "../../model/author-line.ts";
-import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
+import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
+import { authorLine } from "../../base/author-line.ts";
+import { OpenMap, spread } from "../../base/collections/open-map.ts";
+import { messageOf, type SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
 import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";

@@ -1,5 +1,5 @@
 /** Memory in which frames are made: kept until nobody holds a frame in it, then used again. */
-import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../model/tensor-memory.ts";
+import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 
 /** Small frames share a block of this size. */
 export const BLOCK_BYTES = 2 ** 16;

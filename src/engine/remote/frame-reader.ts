@@ -1,6 +1,7 @@
 /** Makes frames of what a socket gives, however it is cut. */
-import { SconceError } from "../../errors.ts";
-import { ALIGNMENT } from "../../model/tensor-memory.ts";
+
+import { ALIGNMENT } from "../../author/tensor-memory.ts";
+import { SconceError } from "../../base/errors.ts";
 import { type FrameMemory, frameMemory, HEADER_BYTES } from "./frame.ts";
 
 /** Takes the frame that begins `at` bytes into the memory, which may be kept. */

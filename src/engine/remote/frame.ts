@@ -18,7 +18,7 @@
  * | canceled | engine | lane number: nothing of it is read any more |
  */
 import { z } from "zod";
-import { errorCodes } from "../../errors.ts";
+import { errorCodes } from "../../base/errors.ts";
 
 export const frameKinds = {
   submit: 1,

@@ -1,6 +1,6 @@
 /** The frame by which a front submits an item: written there, read in the engine process, laid out here for both. */
-import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
-import { ALIGNMENT, aligned, setAt } from "../../model/tensor-memory.ts";
+import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
 import { type FrameMemory, frameKinds, IS_ALONE, IS_LATE, IS_SHARED } from "./frame.ts";
 import { type Block, beginFrame } from "./frame-blocks.ts";

@@ -1,5 +1,5 @@
 /** What is still to be written to a socket: frames of one turn of the event loop go out together, and what a full socket leaves is kept. */
-import { Fifo } from "../../collections/fifo.ts";
+import { Fifo } from "../../base/collections/fifo.ts";
 import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";
 
 /** The part of a socket that is needed here. */

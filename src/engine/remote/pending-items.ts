@@ -1,6 +1,6 @@
 /** The items that a front has given to an engine process and that have not ended, with their frames in case they have to be sent again. */
-import { OpenMap, spread } from "../../collections/open-map.ts";
-import { type InRing, Ring } from "../../collections/ring.ts";
+import { OpenMap, spread } from "../../base/collections/open-map.ts";
+import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Item } from "../engine.ts";
 import { IS_ALONE } from "./frame.ts";
 import type { Block, FrameBlocks } from "./frame-blocks.ts";

@@ -1,7 +1,7 @@
 /** The engine in another process: items go there as frames, rows come back, and what was there when the process ended goes to the next one. */
 import type { Socket } from "bun";
-import { SconceError } from "../../errors.ts";
-import type { Tensor, TensorSpecs } from "../../model/tensor.ts";
+import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
+import { SconceError } from "../../base/errors.ts";
 import type { BatchObserver, Engine, EngineListener, Item } from "../engine.ts";
 import { type CheckedItem, itemCheck } from "../item-check.ts";
 import { type Rows, rowParting } from "../rows.ts";

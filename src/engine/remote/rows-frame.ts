@@ -1,7 +1,8 @@
 /** The frame by which the engine process gives the rows of a batch's items: written there, read in a front, laid out here for both. */
-import { batchCauses } from "../../metrics/labels.ts";
-import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../model/tensor.ts";
-import { aligned, setAt } from "../../model/tensor-memory.ts";
+
+import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { aligned, setAt } from "../../author/tensor-memory.ts";
+import { batchCauses } from "../../base/labels.ts";
 import type { BatchRun } from "../engine.ts";
 import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";

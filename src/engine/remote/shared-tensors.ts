@@ -1,9 +1,9 @@
 /** Memory that a front and the engine process share: large tensors are copied into it once, in place of going through the socket. */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, ftruncateSync } from "node:fs";
-import { messageOf } from "../../errors.ts";
-import { log } from "../../log.ts";
-import { memoryOver, type TensorMemory } from "../../model/tensor-memory.ts";
+import { memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
+import { messageOf } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
 import { BLOCK_BYTES } from "./frame-blocks.ts";
 
 /** It takes memory as far as it was ever written to. What finds no place in it goes through the socket. */

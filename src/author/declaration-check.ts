@@ -1,0 +1,111 @@
+/** Validates the argument of `defineModel` at run time, for authors without a type checker. */
+import { messageOf, SconceError } from "../base/errors.ts";
+import { deviceText } from "./device.ts";
+import { encodingFaults } from "./encodable.ts";
+import { maxRepositoryLength, repositoryPattern } from "./name.ts";
+import type { WeightsDeclaration } from "./session.ts";
+import { asynchronousFaults } from "./synchronous.ts";
+import { arrayTypes } from "./tensor.ts";
+import { wireSchema } from "./wire-schema.ts";
+import * as z from "./z.ts";
+
+const count = z.int("must be a whole number").min(1, "must be at least 1").optional();
+const file = z
+  .string("must be the path of a file in the model's folder")
+  .min(1, "must be the path of a file in the model's folder");
+const namedFiles = z.record(z.string().regex(/^[A-Za-z_]\w*$/), file).refine((files) => Object.keys(files).length > 0);
+const weights = z.custom<WeightsDeclaration>(
+  (value) => file.safeParse(value).success || namedFiles.safeParse(value).success,
+  'must be the path of a file in the model\'s folder, or several by name, e.g. { detector: "detector.pt", reader: "reader.pt" }',
+);
+const fn = z.custom((value) => typeof value === "function", "must be a function");
+const schema = z.custom((value) => value instanceof z.ZodType, "must be a zod schema, e.g. z.object({ … })");
+
+const paddedDimension = z.strictObject({ name: z.string().min(1), value: z.number() });
+const dimension = z.custom(
+  (dim) =>
+    typeof dim === "number"
+      ? Number.isSafeInteger(dim) && dim >= 1
+      : dim !== "" && (typeof dim === "string" || paddedDimension.safeParse(dim).success),
+  'must be a whole size of at least 1, a name for a free size such as "height", or pad("tokens", 0)',
+);
+
+const tensors = z
+  .record(
+    z.string().regex(/^[A-Za-z_]\w*$/, "is no name that weights can have: use letters, digits and _"),
+    z.strictObject(
+      { dtype: z.literal(Object.keys(arrayTypes)), dims: z.array(dimension) },
+      "must be declared with a dtype and sizes, e.g. float32(64)",
+    ),
+    "must be named tensors, e.g. { pixels: float32(64) }",
+  )
+  .refine((specs) => Object.keys(specs).length > 0, "must name at least one tensor, e.g. { pixels: float32(64) }");
+
+const declaration = z.strictObject(
+  {
+    name: z
+      .string("must be a text")
+      .max(maxRepositoryLength, `must have at most ${maxRepositoryLength} characters`)
+      .regex(
+        repositoryPattern,
+        'must be lower-case letters, digits and single separators, e.g. "digits" or "vision/digits"',
+      ),
+    description: z.string("must be a text").optional(),
+    input: schema,
+    output: schema,
+    tensors: z.strictObject({ inputs: tensors, outputs: tensors }, "must be { inputs: { … }, outputs: { … } }"),
+    weights,
+    operators: z.array(file, 'must be a list of files, e.g. ["ops.so"]').optional(),
+    assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
+    example: z.unknown().optional(),
+    examples: z.array(z.unknown(), "must be a list of inputs").optional(),
+    setup: fn.optional(),
+    preprocess: fn,
+    predict: fn.optional(),
+    postprocess: fn,
+    demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
+    batchSize: count,
+    maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
+    latencyTargetMs: z.number("must be a number of milliseconds").min(0.1, "must be at least 0.1").optional(),
+    device: deviceText.optional(),
+    instances: count,
+    threads: count,
+    maxInputs: count,
+  },
+  "defineModel takes one object",
+);
+
+/** Faults of a declaration, each with the field and a fix; empty when the declaration is valid. */
+export function checkDeclaration(given: unknown): string[] {
+  const parsed = declaration.safeParse(given, { reportInput: true });
+  if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
+  const { input, output, demo, weights, predict } = parsed.data;
+  if (typeof weights !== "string" && predict === undefined) {
+    return ["predict: is missing; weights by name are for predict(batch, sessions) to call"];
+  }
+  return Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
+    if (!(value instanceof z.ZodType)) return [];
+    const faults = [...asynchronousFaults(value, field), ...(field === "input" ? [] : encodingFaults(value, field))];
+    if (faults.length > 0) return faults;
+    try {
+      wireSchema(value, field);
+      return [];
+    } catch (error) {
+      if (error instanceof SconceError) return [messageOf(error)];
+      throw error;
+    }
+  });
+}
+
+function faultsOf(issue: z.core.$ZodIssue): string[] {
+  const field = issue.path.join(".");
+  if (issue.code === "unrecognized_keys") {
+    const allowed = field === "" ? Object.keys(declaration.shape).join(", ") : undefined;
+    return issue.keys.map(
+      (key) => `${field ? `${field}.` : ""}${key}: is not a field of a model${allowed ? ` (known: ${allowed})` : ""}`,
+    );
+  }
+  const missing = issue.code === "invalid_type" && issue.input === undefined ? "is missing; it " : "";
+  const message = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+  return [`${field || "the model"}: ${missing}${message}`];
+}

@@ -1,0 +1,159 @@
+/** Limits the memory of concurrent image decoding and encoding in this process. Tasks start in order of arrival. */
+import { type InRing, Ring } from "../base/collections/ring.ts";
+
+/** A memory budget that image tasks share with other users. */
+export interface PictureRoom {
+  /** Limit for a single image. */
+  readonly maxBytes: number;
+  hasRoom(bytes: number): boolean;
+  count(bytes: number): void;
+  /** Calls back once, when bytes may have become free. */
+  onceRoom(listener: () => void): void;
+}
+
+interface Waiting extends InRing<Waiting> {
+  readonly bytes: number;
+  begin(): void;
+}
+
+export class ByteGate {
+  readonly #now: () => number;
+  #budget: PictureRoom;
+  readonly #waiting = new Ring<Waiting>();
+  #bytes = 0;
+  /** Number of running tasks. */
+  #running = 0;
+  /** Time of the last start or end of a task. */
+  #movedAtMs = 0;
+
+  constructor(maxBytes: number, now = () => performance.now()) {
+    this.#now = now;
+    this.#budget = this.#defaultBudget(maxBytes);
+  }
+
+  /** Bytes of running tasks, and the number of waiting tasks. */
+  get load(): { readonly bytes: number; readonly waiting: number } {
+    return { bytes: this.#bytes, waiting: this.#waiting.size };
+  }
+
+  /** Limit for a single task. */
+  get maxTaskBytes(): number {
+    return this.#budget.maxBytes;
+  }
+
+  /** Milliseconds without a start or end of a task, while tasks are running. */
+  get stuckForMs(): number {
+    return this.#running === 0 ? 0 : this.#now() - this.#movedAtMs;
+  }
+
+  /** Switches to another memory budget; bytes of running tasks move with it. @returns a function that switches back */
+  countIn(room: PictureRoom): () => void {
+    const before = this.#budget;
+    this.#moveTo(room);
+    return () => {
+      if (this.#budget === room) this.#moveTo(before);
+    };
+  }
+
+  /**
+   * Runs a task when its bytes fit into the budget. A task that is alone always runs.
+   * @param bytes upper bound of the task's memory
+   * @param signal removes the task from the queue; only called if the task has to wait
+   * @throws the signal's reason
+   */
+  async run<T>(bytes: number, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {
+    if (this.#waiting.size === 0 && this.#hasRoom(bytes)) this.#take(bytes);
+    else await this.#turn(bytes, signal?.());
+    try {
+      return await task();
+    } finally {
+      this.#running -= 1;
+      this.#movedAtMs = this.#now();
+      this.#bytes -= bytes;
+      this.#budget.count(-bytes);
+      this.#next();
+    }
+  }
+
+  #turn(bytes: number, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const leave = () => {
+      this.#waiting.delete(waiting);
+      reject(signal?.reason);
+      this.#next();
+    };
+    const begin = () => {
+      signal?.removeEventListener("abort", leave);
+      resolve();
+    };
+    const waiting: Waiting = { bytes, begin, ring: undefined, before: undefined, after: undefined };
+    this.#waiting.add(waiting);
+    signal?.addEventListener("abort", leave, { once: true });
+    this.#budget.onceRoom(this.#next);
+    return promise;
+  }
+
+  #take(bytes: number): void {
+    this.#running += 1;
+    this.#movedAtMs = this.#now();
+    this.#bytes += bytes;
+    this.#budget.count(bytes);
+  }
+
+  #hasRoom(bytes: number): boolean {
+    return this.#running === 0 || this.#budget.hasRoom(bytes);
+  }
+
+  /**
+   * Strictly in order: if the first task does not fit, all others wait. Otherwise small tasks could starve a large one.
+   */
+  readonly #next = (): void => {
+    for (let first = this.#waiting.first; first !== undefined; first = this.#waiting.first) {
+      if (!this.#hasRoom(first.bytes)) {
+        this.#budget.onceRoom(this.#next);
+        return;
+      }
+      this.#waiting.delete(first);
+      this.#take(first.bytes);
+      first.begin();
+    }
+  };
+
+  #moveTo(room: PictureRoom): void {
+    this.#budget.count(-this.#bytes);
+    this.#budget = room;
+    room.count(this.#bytes);
+    this.#next();
+  }
+
+  /**
+   * The default budget of a process without a shared one. `onceRoom` does nothing, because every finished task calls
+   * `#next`.
+   */
+  #defaultBudget(maxBytes: number): PictureRoom {
+    return {
+      maxBytes: Number.POSITIVE_INFINITY,
+      hasRoom: (bytes) => this.#bytes + bytes <= maxBytes,
+      count() {},
+      onceRoom() {},
+    };
+  }
+}
+
+/**
+ * Upper bound of the bytes per pixel that `Bun.Image` uses: RGBA pixels, and an output buffer of the same size that
+ * doubles as it grows. Measured: 10.4 for a PNG of 49 megapixels, 13.2 for a JPEG of 12.
+ */
+export const BYTES_PER_PIXEL = 14;
+/**
+ * Upper bound for each resampled row and column: filter weights, and sums of one row. Matters only for very long,
+ * narrow images.
+ */
+export const BYTES_PER_LINE = 64;
+
+/** Default budget: two photographs of 16 megapixels, or many small images. */
+export const decodings = new ByteGate(512 * 2 ** 20);
+
+/** Decoding 50 megapixels takes a second or two, so decoder threads without progress for this long are stuck. */
+export const STUCK_MS = 30_000;

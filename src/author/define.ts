@@ -1,0 +1,224 @@
+/** `defineModel`: the author's declaration of a model, checked at run time, with inferred types. */
+import { SconceError } from "../base/errors.ts";
+import { checkDeclaration } from "./declaration-check.ts";
+import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
+import type { TensorSpecs, TensorsOf } from "./tensor.ts";
+import type * as z from "./z.ts";
+
+export type Awaitable<T> = T | Promise<T>;
+
+/**
+ * `F`, a function that returns values of the schema `S`. The conditional type makes TypeScript infer `S` first. With a
+ * bare `F`, a literal in the author's return value widens to `string` and a tuple to an array, which do not fit
+ * `z.enum` and `z.tuple`.
+ */
+type Returning<S extends z.ZodType, F> = [S] extends [z.ZodType] ? F : never;
+
+/** Argument of a model's `setup`. */
+export interface SetupContext {
+  /** A file declared under `assets`, by its declared name. */
+  asset(name: string): Blob;
+}
+
+/** Context of a demo's `predict`. */
+export interface DemoContext<Input = unknown, Output = unknown> {
+  /** Runs inputs through the model, batched with those of other clients; rejects when one of them fails. */
+  readonly predict: (inputs: readonly Input[]) => Promise<Output[]>;
+  /** Adds a line to the logs of this demo prediction; `console` does the same. */
+  readonly log: (...values: readonly unknown[]) => void;
+  /** Aborts when the demo prediction is canceled or times out. */
+  readonly signal: AbortSignal;
+}
+
+/** A demo: additional outputs for the web page. */
+export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType> {
+  /** Schema of one demo output. */
+  readonly output: D;
+  /** Turns all inputs of a demo prediction into one output and one demo output per input. */
+  readonly predict: Returning<
+    D,
+    (
+      inputs: readonly z.output<I>[],
+      context: DemoContext<z.output<I>, z.output<O>>,
+    ) => Awaitable<{ readonly outputs: readonly z.output<O>[]; readonly demoOutputs: readonly z.output<D>[] }>
+  >;
+}
+
+/** Settings that an author may declare and an operator may override. */
+export interface ModelSettings {
+  /** Largest batch, in items. Default 1. */
+  readonly batchSize?: number;
+  /** Milliseconds that a ready item may wait for others before a smaller batch runs. Default 0. */
+  readonly maxQueueDelayMs?: number;
+  /**
+   * Latency target in milliseconds, from the moment an item is ready to the end of its batch. The server then chooses
+   * batch sizes (up to `batchSize`) and delays that meet the target, and ignores `maxQueueDelayMs`. Default: no target.
+   */
+  readonly latencyTargetMs?: number;
+  /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
+  readonly device?: string;
+  /**
+   * Copies of the model that run in parallel on each device. They share the weights, unless a run modifies these.
+   * Default 1.
+   */
+  readonly instances?: number;
+  /** CPU threads per instance. Default: chosen at warm-up. */
+  readonly threads?: number;
+  /** Limit on inputs per prediction. Default: the server's limit. */
+  readonly maxInputs?: number;
+}
+
+export interface ModelDeclaration<
+  I extends z.ZodType,
+  O extends z.ZodType,
+  In extends TensorSpecs,
+  Out extends TensorSpecs,
+  D extends z.ZodType,
+  W extends WeightsDeclaration,
+> extends ModelSettings {
+  /** Name of the model's repository: lower-case letters, digits and single separators. */
+  readonly name: string;
+  readonly description?: string;
+  /** Schema of one input. Requests carry its JSON side. */
+  readonly input: I;
+  /** Schema of one output. Responses carry its JSON side. */
+  readonly output: O;
+  /** Tensors of one item, without the batch dimension, by the names that the weights use. */
+  readonly tensors: { readonly inputs: In; readonly outputs: Out };
+  /**
+   * Path relative to the model's folder: an exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`).
+   * Or several files by name, which `predict` calls.
+   */
+  readonly weights: W;
+  /** Shared libraries with custom operators, relative to the model's folder; loaded before the weights. */
+  readonly operators?: readonly string[];
+  /** Files to package, relative to the model's folder; `setup` reads them with `context.asset(name)`. */
+  readonly assets?: readonly string[];
+  /** An input for warm-up and the docs. A file field may name a file in the model's folder. */
+  readonly example?: z.input<I>;
+  /** More examples for the web page. Without `example`, the first of these takes its role. */
+  readonly examples?: readonly z.input<I>[];
+  /** Runs once in each server process, before any other function of the model. */
+  readonly setup?: (context: SetupContext) => Awaitable<void>;
+  /** Turns one input into the tensors of one item. An error fails only that input. */
+  readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
+  /**
+   * Replaces the forward pass: turns a batch's stacked inputs into its stacked outputs by calling methods of the
+   * sessions. The first dimension of every tensor is the items. One batch runs at a time. After an error the batch runs
+   * again in halves, so that only the bad item fails. The session of a single weights file is called `model`. With
+   * `instances` above 1, each instance loads its own copy of a stateful module, but all share the variables of this
+   * file. `preprocess` and `postprocess` run in other processes and share no variables with it.
+   */
+  readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
+  /** Turns one row of each output tensor into an output. An error fails only that input. */
+  readonly postprocess: Returning<
+    O,
+    (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>
+  >;
+  /** Default: demo outputs equal the outputs. */
+  readonly demo?: DemoDeclaration<I, O, D>;
+}
+
+/** `DemoDeclaration` with its type parameters erased. */
+export interface ModelDemo {
+  readonly output: z.ZodType;
+  readonly predict: (
+    inputs: readonly unknown[],
+    context: DemoContext,
+  ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
+}
+
+/** A validated declaration with its type parameters erased; its schemas describe the types at run time. */
+export class Model {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodType;
+  readonly output: z.ZodType;
+  readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs };
+  /** Weights files by session name. */
+  readonly weights: Readonly<Record<string, string>>;
+  readonly operators: readonly string[];
+  readonly assets: readonly string[];
+  readonly example: unknown;
+  /** All examples, `example` first. */
+  readonly examples: readonly unknown[];
+  readonly settings: ModelSettings;
+  readonly setup: (context: SetupContext) => Awaitable<void>;
+  readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
+  readonly predict: Predict | undefined;
+  readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
+  readonly demo: ModelDemo | undefined;
+
+  constructor(fields: Omit<Model, never>) {
+    this.name = fields.name;
+    this.description = fields.description;
+    this.input = fields.input;
+    this.output = fields.output;
+    this.tensors = fields.tensors;
+    this.weights = fields.weights;
+    this.operators = fields.operators;
+    this.assets = fields.assets;
+    this.example = fields.example;
+    this.examples = fields.examples;
+    this.settings = fields.settings;
+    this.setup = fields.setup;
+    this.preprocess = fields.preprocess;
+    this.predict = fields.predict;
+    this.postprocess = fields.postprocess;
+    this.demo = fields.demo;
+  }
+}
+
+/**
+ * Declares a model and infers its types: the argument of `preprocess` and the result of `postprocess` from the schemas,
+ * tensor names and element types from `tensors`.
+ * @throws SconceError `model_invalid` naming each wrong field and its fix
+ */
+export function defineModel<
+  I extends z.ZodType,
+  O extends z.ZodType,
+  const In extends TensorSpecs,
+  const Out extends TensorSpecs,
+  D extends z.ZodType = O,
+  const W extends WeightsDeclaration = string,
+>(declaration: ModelDeclaration<I, O, In, Out, D, W>): Model {
+  const faults = checkDeclaration(declaration);
+  if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+  const { name, description = "", input, output, tensors, setup, predict, demo } = declaration;
+  const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
+  const { operators = [], assets = [] } = declaration;
+  const weights: WeightsDeclaration = declaration.weights;
+  // The inferred types end here. From now on, the schemas and the engine's checks guarantee these casts.
+  return new Model({
+    name,
+    description,
+    input,
+    output,
+    tensors,
+    weights: typeof weights === "string" ? { model: weights } : weights,
+    operators,
+    assets,
+    example: examples[0],
+    examples,
+    settings: settingsOf(declaration),
+    setup: (context) => setup?.(context),
+    preprocess: (value) => declaration.preprocess(value as z.output<I>),
+    predict: predict && ((batch, sessions) => predict(batch as TensorsOf<In>, sessions as Sessions<W>)),
+    postprocess: (rows, context) =>
+      declaration.postprocess(rows as TensorsOf<Out>, { input: context.input as z.output<I> }),
+    demo: demo && {
+      output: demo.output,
+      predict: (inputs, context) =>
+        demo.predict(inputs as z.output<I>[], context as DemoContext<z.output<I>, z.output<O>>),
+    },
+  });
+}
+
+function settingsOf(declared: ModelSettings): ModelSettings {
+  const { batchSize, maxQueueDelayMs, latencyTargetMs, device, instances, threads, maxInputs } = declared;
+  return Object.fromEntries(
+    Object.entries({ batchSize, maxQueueDelayMs, latencyTargetMs, device, instances, threads, maxInputs }).filter(
+      ([, v]) => v !== undefined,
+    ),
+  );
+}

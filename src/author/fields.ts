@@ -1,0 +1,105 @@
+/** Fields for files. On the wire they are strings (URL in, data URI out); in model code they are objects. */
+import { isMainThread } from "node:worker_threads";
+import * as z from "zod";
+import { FILE_KEYWORD, type FileMark } from "../base/json-schema.ts";
+import { dataUrlFault } from "./data-url.ts";
+import { defaultLimits, ModelFile } from "./file.ts";
+import { fileDescription, imageDescription } from "./file-description.ts";
+import { Image } from "./media.ts";
+import { wireDescriptions } from "./wire-schema.ts";
+import { wireUri } from "./withheld-files.ts";
+
+export interface ImageOptions {
+  /** Maximum bytes of the encoded image. Default: 32 MiB. */
+  maxBytes?: number;
+  /** Maximum pixels (width × height), checked from the header before decoding. Default: 50,000,000. */
+  maxPixels?: number;
+}
+
+export interface FileOptions {
+  /** Maximum bytes. Default: 32 MiB. */
+  maxBytes?: number;
+  /** Accepted media types, e.g. `["audio/wav"]` or `["audio/*"]`. Default: all types. */
+  mediaTypes?: readonly string[];
+}
+
+/**
+ * A field for an image. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an `Image`,
+ * and `postprocess` returns one (`Image.fromPixels`, or an image of the input).
+ */
+export function image(options: ImageOptions = {}) {
+  const limits = { ...defaultLimits, ...options };
+  const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
+  const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
+    decode: (url) => new Image({ url, limits }),
+    encode: toWire,
+  });
+  return field.register(wireDescriptions, {
+    input: imageDescription,
+    output: `Data URI of an image (data:image/png;base64,…)${unread}`,
+  });
+}
+
+/**
+ * A field for any file. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets a
+ * `ModelFile`, and `postprocess` returns one (`new ModelFile({ bytes, mediaType })`).
+ */
+export function file(options: FileOptions = {}) {
+  const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
+  const limits = { ...defaultLimits, ...options, mediaTypes };
+  const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
+  const description = fileDescription({ mediaTypes });
+  const wire = urlOf("a file", { mediaTypes }, description);
+  const error = "Expected a file; make one with new ModelFile({ bytes, mediaType })";
+  const field = z.codec(wire, z.instanceof(ModelFile, { error }), {
+    decode: (url) => new ModelFile({ url, limits }),
+    encode: toWire,
+  });
+  return field.register(wireDescriptions, {
+    input: description,
+    output: `Data URI of a file${kinds} (data:…;base64,…)${unread}`,
+  });
+}
+
+const unread = "; a file of the input that was never read stays the URL it came as";
+
+/**
+ * Encodes a file as a data URI, or as its URL if it was never fetched. If an outer schema has checks, zod first encodes
+ * without checking; a value that is not a file is refused afterwards.
+ */
+function toWire(file: ModelFile): string {
+  if (!(file instanceof ModelFile)) return "";
+  return file.url !== undefined && !file.isFilled ? file.url : wireUri(file);
+}
+
+function urlOf(noun: string, mark: FileMark, description: string) {
+  const expected = `Expected the URL of ${noun} (http://…, https://… or data:…;base64,…)`;
+  return z
+    .string({ error: ({ input }) => `${expected}, received ${input === null ? "null" : typeof input}` })
+    .check(({ value, issues }) => {
+      const fault = faultOf(value);
+      if (fault === undefined) return;
+      const shown = JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
+      issues.push({ code: "custom", input: value, message: `${expected}, received ${shown}: ${fault}` });
+    })
+    .meta({ format: "uri", [FILE_KEYWORD]: mark, description });
+}
+
+/**
+ * Longest data URI that the main thread validates. Longer ones are validated on a worker thread, and again when they
+ * are decoded.
+ */
+const MAX_CHECKED = 256 * 1024;
+
+/** The reason why a URL is not accepted, with a fix; undefined for an accepted URL. */
+function faultOf(url: string): string | undefined {
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
+  if (scheme === "data") {
+    return url.length > MAX_CHECKED && isMainThread ? undefined : dataUrlFault(url);
+  }
+  if (scheme === "http" || scheme === "https") {
+    return /^https?:\/\//i.test(url) && URL.canParse(url) ? undefined : "it cannot be read as a URL";
+  }
+  if (scheme === undefined) return "it has no scheme; a local file can be sent as a data URI";
+  return `the scheme ${scheme} is not taken; use http, https or data`;
+}

@@ -1,0 +1,182 @@
+/** Files in model code: created from a URL of a request, or from bytes. */
+import { SconceError } from "../base/errors.ts";
+import { mediaTypeOf } from "./media-type.ts";
+import { urlLabel } from "./url-label.ts";
+
+/** Limits of a field. The file carries them, so that fetching and decoding need no schema. */
+export interface FileLimits {
+  /** Maximum bytes, after decompression of the transfer. */
+  readonly maxBytes: number;
+  /** Maximum pixels of an image, according to its header. */
+  readonly maxPixels: number;
+  /** Accepted media types, e.g. `audio/wav` or `audio/*`; empty accepts all. */
+  readonly mediaTypes: readonly string[];
+}
+
+/** Defaults for a field's options. */
+export const defaultLimits: FileLimits = { maxBytes: 32 * 2 ** 20, maxPixels: 50_000_000, mediaTypes: [] };
+
+export interface FileContent {
+  readonly bytes: Uint8Array;
+  /** Content-Type value. Clients also receive its parameters. */
+  readonly mediaType: string;
+}
+
+export interface RemoteFile {
+  readonly url: string;
+  /** Default: `defaultLimits`. */
+  readonly limits?: Partial<FileLimits>;
+}
+
+/**
+ * A file of a prediction. In `preprocess` the server has already fetched its bytes. For an output, create it from
+ * bytes: `new ModelFile({ bytes, mediaType: "audio/wav" })`.
+ */
+export class ModelFile {
+  /** Source URL; undefined when model code created the file. */
+  readonly url: string | undefined;
+  #limits: FileLimits;
+  #content: (FileContent & { readonly parameters: string }) | undefined;
+  #ended: (() => AbortSignal) | undefined;
+
+  constructor(source: FileContent | RemoteFile) {
+    if ("url" in source) {
+      this.url = source.url;
+      this.#limits = { ...defaultLimits, ...source.limits };
+    } else {
+      this.#limits = defaultLimits;
+      this.#content = contentOf(source);
+    }
+  }
+
+  get limits(): FileLimits {
+    return this.#limits;
+  }
+
+  /** Bytes of the file. Throws `file_unavailable` before the server has fetched them. */
+  get bytes(): Uint8Array {
+    return this.#filled().bytes;
+  }
+
+  /**
+   * Media type such as `image/png`, in lower case without parameters. Throws `file_unavailable` before the server has
+   * fetched the file.
+   */
+  get mediaType(): string {
+    return this.#filled().mediaType;
+  }
+
+  get isFilled(): boolean {
+    return this.#content !== undefined;
+  }
+
+  /** The file's name in messages: its URL without secrets, or "The file". */
+  get label(): string {
+    if (this.url === undefined || /^data:/i.test(this.url)) return "The file";
+    const url = URL.parse(this.url);
+    return url === null ? "The file" : urlLabel(url);
+  }
+
+  /** `data:<media type>;base64,<bytes>` */
+  toDataUri(): string {
+    return this.dataUri((bytes) => bytes.toBase64());
+  }
+
+  /**
+   * `toDataUri` with a custom encoding of the bytes.
+   * @internal
+   */
+  dataUri(textOf: (bytes: Uint8Array) => string): string {
+    const { bytes, mediaType, parameters } = this.#filled();
+    return `data:${mediaType}${parameters};base64,${textOf(bytes)}`;
+  }
+
+  /**
+   * Lowers the field's limits to the server's limits.
+   * @internal
+   */
+  restrict({ maxBytes = Infinity, maxPixels = Infinity }: Partial<FileLimits>): void {
+    this.#limits = {
+      ...this.#limits,
+      maxBytes: Math.min(this.#limits.maxBytes, maxBytes),
+      maxPixels: Math.min(this.#limits.maxPixels, maxPixels),
+    };
+  }
+
+  /**
+   * Aborts when the file's prediction ends; undefined for a file outside a prediction.
+   * @internal
+   */
+  get ended(): AbortSignal | undefined {
+    return this.#ended?.();
+  }
+
+  /** @internal */
+  endsWith(ended: () => AbortSignal): void {
+    this.#ended = ended;
+  }
+
+  /**
+   * Sets the content of a file that came as a URL; the server calls this before `preprocess`. Throws `file_too_large`
+   * above the field's `maxBytes`, and `file_invalid` for a media type that the field does not accept.
+   * @internal
+   */
+  fill(content: FileContent): void {
+    const filled = contentOf(content);
+    const { mediaType } = filled;
+    const { maxBytes, mediaTypes } = this.limits;
+    if (content.bytes.length > maxBytes) {
+      throw new SconceError(
+        "file_too_large",
+        `${this.label} has ${content.bytes.length} bytes; this field takes at most ${maxBytes}`,
+      );
+    }
+    if (!takesMediaType(mediaTypes, mediaType)) {
+      throw new SconceError("file_invalid", `${this.label} is ${mediaType}; this field takes ${mediaTypes.join(", ")}`);
+    }
+    this.#content = filled;
+  }
+
+  #filled() {
+    if (this.#content !== undefined) return this.#content;
+    throw new SconceError(
+      "file_unavailable",
+      `${this.label} has not been fetched: the server fetches files just before preprocess, read them there`,
+    );
+  }
+}
+
+/** All files in a decoded input, in order; searches plain objects and arrays at any depth. */
+export function filesOf(value: unknown): ModelFile[] {
+  const files: ModelFile[] = [];
+  collect(value, files);
+  return files;
+}
+
+function collect(value: unknown, files: ModelFile[]): void {
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return;
+  if (value instanceof ModelFile) {
+    files.push(value);
+  } else if (Array.isArray(value)) {
+    // Arrays of numbers can be long: one `typeof` per element, no call.
+    for (const element of value) if (typeof element === "object") collect(element, files);
+  } else if (isPlain(value)) {
+    for (const element of Object.values(value)) if (typeof element === "object") collect(element, files);
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function contentOf({ bytes, mediaType }: FileContent) {
+  const { essence, parameters } = mediaTypeOf(mediaType);
+  return { bytes, mediaType: essence || "application/octet-stream", parameters };
+}
+
+/** Many stores serve every file as `octet-stream`, so this type is accepted and the model's code has to check. */
+function takesMediaType(allowed: readonly string[], mediaType: string): boolean {
+  if (allowed.length === 0 || mediaType.endsWith("/octet-stream")) return true;
+  return allowed.some((type) => type === mediaType || (type.endsWith("/*") && mediaType.startsWith(type.slice(0, -1))));
+}

@@ -1,0 +1,294 @@
+/** Images in model code: size, pixels as tensors, and images created from pixels. */
+import { messageOf, SconceError } from "../base/errors.ts";
+import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
+import { ModelFile } from "./file.ts";
+import { countScans, hasEnd, plainSize } from "./jpeg.ts";
+import { type Normalization, perChannel } from "./normalize.ts";
+import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
+import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
+import { firstFrame } from "./webp.ts";
+
+export type { Normalization } from "./normalize.ts";
+export type { Fit, Size } from "./placement.ts";
+
+export type Channels = 1 | 3 | 4;
+export type Layout = "hwc" | "chw";
+export type Rgb = readonly [red: number, green: number, blue: number];
+/** Names of Pillow's filters. Results equal Pillow's, or differ by at most 1 of 255 where transparency is resampled. */
+export type Filter = (typeof filters)[number];
+
+export interface PixelOptions extends PlacementOptions {
+  /** 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
+  channels?: Channels;
+  /**
+   * Resampling filter. All but `nearest` widen their support when shrinking (antialias). Default: `bilinear`,
+   * torchvision's default for Pillow images and so the filter of most published weights. (Pillow's own `resize`
+   * defaults to `bicubic`.)
+   */
+  filter?: Filter;
+  /**
+   * Background colour (0 to 255) behind transparent pixels (unless `channels` is 4) and in the bars of `contain`.
+   * Default: white.
+   */
+  background?: Rgb;
+  /** Order of the colour channels. Default: `rgb`. */
+  order?: "rgb" | "bgr";
+  /** `hwc`: pixel after pixel; `chw`: one plane per channel, as in PyTorch. Default: `hwc`; with `normalize`, `chw`. */
+  layout?: Layout;
+  /**
+   * Decodes a shrunk JPEG at a lower resolution (Pillow's `Image.draft`): up to twice as fast. Values differ from full
+   * decoding by 1 of 255 on average, and by 20 or more at sharp edges. Default: false.
+   */
+  draft?: boolean;
+  /** Aborts with the signal's reason. Default: the end of the image's prediction. */
+  signal?: AbortSignal;
+}
+
+export interface NormalizedOptions extends PixelOptions {
+  /** Returns floats: value / 255, minus `mean`, divided by `std`, like torchvision's `ToTensor` and `Normalize`. */
+  normalize: Normalization;
+}
+
+export interface Pixels<Data = Uint8Array<ArrayBuffer>> extends Size {
+  /** `width * height * channels` values in the order of `layout`: 0 to 255, or normalized floats. */
+  readonly data: Data;
+  readonly channels: Channels;
+  readonly layout: Layout;
+}
+
+/** Pixels for `Image.fromPixels`. */
+export interface RawPixels extends Size {
+  readonly data: Uint8Array | Uint8ClampedArray;
+  readonly channels: Channels;
+  /** Default: `hwc`. */
+  readonly layout?: Layout;
+}
+
+export interface EncodeOptions {
+  /** Default: `png`. JPEG has no transparency, so transparent pixels become white. */
+  format?: "png" | "jpeg" | "webp";
+  /** 1 to 100, for JPEG and WebP. Default: 80. */
+  quality?: number;
+}
+
+/** Facts from an image file's header. */
+interface Header extends Size {
+  readonly format: string;
+  /** Whether it is an ordinary JPEG: see `plainSize`. */
+  readonly isPlain?: boolean;
+}
+
+/** The filters' names in `Bun.Image`. */
+const draftFilters = {
+  nearest: "nearest",
+  box: "box",
+  bilinear: "bilinear",
+  bicubic: "cubic",
+  lanczos: "lanczos3",
+} as const satisfies Record<Filter, Bun.Image.Filter>;
+/** A progressive JPEG has about 10 scans. More only occur in hostile files and tools that try every compression. */
+const MAX_SCANS = 100;
+/** Scan limit for an image of the maximum size. */
+const MAX_SCANS_OF_LARGEST = 20;
+const readable = ["jpeg", "png", "webp", "gif", "bmp"];
+const white: Rgb = [255, 255, 255];
+
+/**
+ * An image file: JPEG, PNG, WebP, GIF or BMP, detected by content, not media type. Of an animation, only the first
+ * picture is used. EXIF orientation is applied first. 16-bit channels become 8-bit. Colour profiles are ignored, as in
+ * Pillow.
+ */
+export class Image extends ModelFile {
+  /**
+   * Width and height in pixels after EXIF rotation, from the header alone. Throws `file_too_large` above the field's
+   * `maxPixels`, and `file_invalid` for a file that is not an image.
+   */
+  async size(): Promise<Size> {
+    const { width, height } = await this.#header();
+    return { width, height };
+  }
+
+  /** Decodes, resizes and arranges the pixels on other threads. Throws the same errors as `size`. */
+  async pixels(options: NormalizedOptions): Promise<Pixels<Float32Array<ArrayBuffer>>>;
+  async pixels(options?: PixelOptions): Promise<Pixels>;
+  async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
+    const { normalize: normalization, filter = "bilinear", background = white, order = "rgb", draft = false } = options;
+    const { channels = 3, layout = normalization === undefined ? "hwc" : "chw" } = options;
+    const signal = () => options.signal ?? this.ended;
+    const source = await this.#header();
+    const { target, scaled, x, y } = placementOf(source, options);
+    this.#checkPixels(target, " at the size asked for");
+    this.#checkPixels(scaled, " when scaled to cover the size asked for");
+    // Resampling scales all rows first, so this intermediate size also counts. For a long, narrow image it can be huge.
+    if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
+    const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
+    // If Bun knows the final size, it decodes a JPEG at the next larger eighth of its resolution.
+    const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
+    const decode = async () => {
+      const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
+      const result = normalization === undefined ? values : new Float32Array(values.buffer);
+      const { toTensor } = await pixelsAddon();
+      const wanted = {
+        sourceWidth: source.width,
+        sourceHeight: source.height,
+        scaledWidth: scaled.width,
+        scaledHeight: scaled.height,
+        filter: filters.indexOf(filter),
+        ...target,
+        x,
+        y,
+        channels,
+        isBgr: order === "bgr",
+        isPlanar: layout === "chw",
+        background,
+        mean,
+        std,
+      };
+      const isPlain = source.isPlain && !isDraft;
+      if (isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }))) return result;
+      const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
+      await toTensor(png, result, { ...wanted, isJpeg: false });
+      // Frees the memory now. The next image can use it, while garbage collection would return it to the system later.
+      if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
+      return result;
+    };
+    // The file's bytes count too: decoding on another thread copies them.
+    const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
+    const data = await decodings.run(bytes, decode, signal);
+    return { data, ...target, channels, layout };
+  }
+
+  /**
+   * Creates an image from raw pixels, for example for an output. `data` has `width * height * channels` values in the
+   * order of `layout`; otherwise throws `item_failed`.
+   */
+  static async fromPixels(pixels: RawPixels, { format = "png", quality = 80 }: EncodeOptions = {}): Promise<Image> {
+    checkPixels(pixels);
+    const { data, width, height, channels, layout } = pixels;
+    const bytes = await decodings.run(checkedBytes("The image", pixels), async () => {
+      const bitmap = { width, height, channels, isPlanar: layout === "chw", isOpaque: format === "jpeg" };
+      const file = uninitialized(bitmapBytes(bitmap));
+      const { toBitmap } = await pixelsAddon();
+      await toBitmap(new Uint8Array(data.buffer, data.byteOffset, data.length), file, bitmap);
+      const pipeline = new Bun.Image(file);
+      const encoders = {
+        png: () => pipeline.png(),
+        jpeg: () => pipeline.jpeg({ quality }),
+        webp: () => pipeline.webp({ quality }),
+      };
+      return encoders[format]().bytes();
+    });
+    return new Image({ bytes, mediaType: `image/${format}` });
+  }
+
+  /** The bytes to decode: the file, or the first frame of an animated WebP. */
+  get #picture(): Uint8Array {
+    return firstFrame(this.bytes);
+  }
+
+  async #header(): Promise<Header> {
+    if (this.bytes.length === 0) throw this.#unreadable();
+    const plain = plainSize(this.bytes);
+    // Checked here instead of by Bun, whose error does not give the image's size.
+    const header: Header = plain
+      ? { ...plain, format: "jpeg", isPlain: true }
+      : await this.#pipeline(this.#picture, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
+    if (!readable.includes(header.format)) throw this.#unreadable();
+    this.#checkPixels(header, "");
+    // libjpeg fills missing data with grey and only warns. The model would then answer confidently about an empty
+    // picture.
+    if (header.format === "jpeg" && !hasEnd(this.bytes)) throw this.#damaged();
+    if (header.format === "jpeg") this.#checkScans(header);
+    return header;
+  }
+
+  /** Decodes to an uncompressed PNG, in the file's size or the given one. */
+  #decode(source: Size, size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
+    const run = (image: Bun.Image) => {
+      const sized = size ? image.resize(size.width, size.height, { filter: size.filter }) : image;
+      return sized.png({ compressionLevel: 0 }).bytes();
+    };
+    // Limits the pixels to the reserved memory: in a hostile file, the decoder may find a different size than the
+    // header's.
+    return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });
+  }
+
+  async #pipeline<T>(
+    bytes: Uint8Array,
+    run: (image: Bun.Image) => Promise<T>,
+    { maxPixels = this.limits.maxPixels } = {},
+  ): Promise<T> {
+    try {
+      return await run(new Bun.Image(bytes, { maxPixels }));
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      if (code === "ERR_IMAGE_DECODE_FAILED") throw this.#damaged(error);
+      if (code === "ERR_IMAGE_UNKNOWN_FORMAT" || code === "ERR_IMAGE_FORMAT_UNSUPPORTED") throw this.#unreadable(error);
+      if (code === "ERR_IMAGE_TOO_MANY_PIXELS") {
+        throw new SconceError("file_too_large", `${this.label} is an image with too many pixels`, { cause: error });
+      }
+      throw new SconceError("file_invalid", `${this.label} could not be decoded: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  #checkPixels({ width, height }: Size, when: string): void {
+    const { maxPixels } = this.limits;
+    if (width * height <= maxPixels) return;
+    throw new SconceError(
+      "file_too_large",
+      `${this.label} is an image of ${width} × ${height} pixels${when}; this field takes at most ${maxPixels} pixels`,
+    );
+  }
+
+  #checkScans({ width, height }: Size): void {
+    // The larger the picture, the fewer scans are allowed: each takes a few milliseconds per megapixel.
+    const max = Math.min(
+      MAX_SCANS,
+      Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
+    );
+    if (countScans(this.bytes, max) <= max) return;
+    throw new SconceError("file_too_large", `${this.label} is a JPEG of more than ${max} scans; save it with fewer`);
+  }
+
+  #unreadable(cause?: unknown): SconceError {
+    const fault = this.bytes.length === 0 ? "is empty and" : "is";
+    const message = `${this.label} ${fault} not an image that can be read; send JPEG, PNG, WebP, GIF or BMP`;
+    return new SconceError("file_invalid", message, { cause });
+  }
+
+  #damaged(cause?: unknown): SconceError {
+    return new SconceError("file_invalid", `${this.label} is an image that is damaged or cut off`, { cause });
+  }
+}
+
+/** @throws SconceError `file_too_large` when the image exceeds the whole budget, so that waiting is useless */
+function checkedBytes(label: string, ...pictures: readonly Size[]): number {
+  const bytes = pictures.reduce((sum, picture) => sum + bytesOf(picture), 0);
+  const { maxTaskBytes } = decodings;
+  if (bytes <= maxTaskBytes) return bytes;
+  const sizes = pictures.map(({ width, height }) => `${width} × ${height}`).join(", then ");
+  throw new SconceError(
+    "file_too_large",
+    `${label} takes ${bytes} bytes of memory while it has ${sizes} pixels; this server has ${Math.floor(maxTaskBytes)} for one (--max-memory)`,
+  );
+}
+
+function bytesOf({ width, height }: Size): number {
+  return width * height * BYTES_PER_PIXEL + (width + height) * BYTES_PER_LINE;
+}
+
+function checkPixels({ data, width, height, channels }: RawPixels): void {
+  const expected = width * height * channels;
+  if (Number.isInteger(width) && Number.isInteger(height) && expected > 0 && data.length === expected) return;
+  throw new SconceError(
+    "item_failed",
+    `Image.fromPixels: ${width} × ${height} pixels of ${channels} channels are ${expected} values, received ${data.length}`,
+  );
+}
+
+/** Uninitialized memory; the caller overwrites all of it. */
+function uninitialized(bytes: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
+}

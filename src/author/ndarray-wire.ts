@@ -1,0 +1,262 @@
+/** Tensors on the wire: nested lists of numbers, or a data URI with their bytes. */
+import { messageOf } from "../base/errors.ts";
+import { decodeDataUrl, isDataUrl } from "./data-url.ts";
+import { elements } from "./elements.ts";
+import {
+  type ArrayOf,
+  arrayTypes,
+  countOf,
+  type DType,
+  describeTensor,
+  type Tensor,
+  type TensorData,
+  type TensorSpec,
+} from "./tensor.ts";
+
+/** A fault in a value, and its path. */
+export interface ArrayFault {
+  readonly path: readonly number[];
+  readonly message: string;
+}
+
+/** If there are faults, the array must not be used. */
+export interface ReadArray<D extends DType> {
+  readonly array: Tensor<D>;
+  readonly faults: readonly ArrayFault[];
+}
+
+/** Limits the size of the error response. */
+const MAX_FAULTS = 1000;
+/**
+ * Limit on the product of the free sizes of an empty array. Such sizes cost no bytes in the request, but a batch may be
+ * padded to them.
+ */
+const MAX_EMPTY_SIZES = 2 ** 20;
+
+/** Reads an array from nested lists of numbers. */
+export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
+  const sizes = sizesOf(spec, value);
+  const faults: ArrayFault[] = [];
+  checkLists(value, { sizes, faults }, []);
+  if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
+  // Without faults, a size is unknown only inside an empty list.
+  const shape = sizes.map((size) => size ?? 0);
+  const data = newData(spec.dtype, countOf(shape));
+  fill(data, value, { spec, shape, faults }, []);
+  return { array: { dtype: spec.dtype, shape, data }, faults };
+}
+
+/** Reads an array from a data URI. */
+export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
+  const fail = (message: string) => ({ array: emptyOf(spec.dtype), faults: [{ path: [], message }] });
+  const declared = describeTensor(spec.dtype, spec.dims);
+  if (!isDataUrl(uri)) {
+    return fail(
+      `expected lists of numbers for ${declared}, or data:application/octet-stream;base64,… with their bytes`,
+    );
+  }
+  let bytes: Uint8Array;
+  try {
+    ({ bytes } = decodeDataUrl(uri, Number.MAX_SAFE_INTEGER));
+  } catch (error) {
+    return fail(messageOf(error));
+  }
+  const stated = statedShapeOf(uri);
+  const elementBytes = arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
+  const shape = shapeOfBytes(spec, stated, bytes.length / elementBytes);
+  if (shape === undefined && stated !== undefined) {
+    return fail(`${bytes.length} bytes of the sizes ${stated.join("x")} are no ${declared}`);
+  }
+  if (shape === undefined) {
+    return fail(
+      `${bytes.length} bytes are no ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
+    );
+  }
+  if (bytes.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
+    return fail(`the sizes ${shape.join("x")} are too large for an array without elements`);
+  }
+  const data = newData(spec.dtype, bytes.length / elementBytes);
+  // Copied for alignment: the decoded bytes may start at any offset.
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
+  const odd = spec.dtype === "bool" ? bytes.findIndex((byte) => byte > 1) : -1;
+  if (odd >= 0) return fail(`byte ${odd} is ${bytes[odd]}, and bool has 0 and 1 alone`);
+  return { array: { dtype: spec.dtype, shape, data }, faults: [] };
+}
+
+/** Writes an array as nested lists; an element without a JSON representation is a fault. */
+export function listsFromArray({ dtype, shape, data }: Tensor): {
+  readonly lists: unknown;
+  readonly faults: readonly ArrayFault[];
+} {
+  const { write } = elements[dtype];
+  const isPlain = dtype === "float32" || dtype === "float64";
+  const values: unknown[] = [];
+  const faults: ArrayFault[] = [];
+  // Faster than `Array.from`, which calls the typed array's iterator for each element.
+  for (let i = 0; i < data.length; i++) {
+    const stored = data[i] ?? 0;
+    const value = isPlain ? stored : write(stored);
+    values.push(value);
+    // x * 0 is nonzero only for NaN and infinities.
+    if ((value === undefined || (typeof value === "number" && value * 0 !== 0)) && faults.length < MAX_FAULTS) {
+      faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON has no number for` });
+    }
+  }
+  return { lists: nested(values, shape), faults };
+}
+
+/** Nests from the innermost dimension outwards. Without dimensions, the result is the single value. */
+function nested(values: readonly unknown[], shape: readonly number[]): unknown {
+  let lists = values;
+  for (let dim = shape.length - 1; dim >= 0; dim--) {
+    const [inner, size] = [lists, shape[dim] ?? 0];
+    const count = countOf(shape.slice(0, dim));
+    lists = count === 1 ? [inner] : Array.from({ length: count }, (_, i) => inner.slice(i * size, (i + 1) * size));
+  }
+  return lists[0];
+}
+
+/** The indices of element `i` in row-major order. */
+function placeOf(i: number, shape: readonly number[]): number[] {
+  let rest = i;
+  const place = shape.toReversed().map((size) => {
+    const index = rest % size;
+    rest = Math.floor(rest / size);
+    return index;
+  });
+  return place.toReversed();
+}
+
+/** The declared sizes. Free sizes come from the first list at each depth, or are undefined without a list. */
+function sizesOf({ dims }: TensorSpec, value: unknown): (number | undefined)[] {
+  let first = value;
+  return dims.map((dim) => {
+    const list = Array.isArray(first) ? first : undefined;
+    first = list?.[0];
+    return typeof dim === "number" ? dim : list?.length;
+  });
+}
+
+interface Checking {
+  readonly sizes: readonly (number | undefined)[];
+  readonly faults: ArrayFault[];
+}
+
+/** Checks the lists' lengths before any elements, so that memory is allocated only for a value of the right shape. */
+function checkLists(value: unknown, checking: Checking, path: readonly number[]): void {
+  const { sizes, faults } = checking;
+  if (path.length === sizes.length || faults.length >= MAX_FAULTS) return;
+  const size = sizes[path.length];
+  const expected = size === undefined ? "expected a list" : `expected a list of ${size}`;
+  if (!Array.isArray(value)) {
+    faults.push({ path, message: `${expected}, received ${nameOf(value)}` });
+  } else if (size !== undefined && value.length !== size) {
+    faults.push({ path, message: `${expected}, received one of ${value.length}` });
+  } else if (path.length + 1 < sizes.length) {
+    for (let i = 0; i < value.length; i++) checkLists(value[i], checking, [...path, i]);
+  }
+}
+
+/** Arguments of `fill` that are the same at every depth. */
+interface Reading {
+  readonly spec: TensorSpec;
+  readonly shape: readonly number[];
+  readonly faults: ArrayFault[];
+}
+
+function fill(data: TensorData, value: unknown, reading: Reading, path: readonly number[], offset = 0): number {
+  const { spec, shape, faults } = reading;
+  if (path.length < shape.length - 1 && Array.isArray(value)) {
+    let at = offset;
+    for (let i = 0; i < value.length; i++) at = fill(data, value[i], reading, [...path, i], at);
+    return at;
+  }
+  const list = shape.length === 0 ? [value] : Array.isArray(value) ? value : [];
+  const isPlain =
+    data instanceof Float32Array || data instanceof Float64Array
+      ? fillFloats(data, list, offset)
+      : fillOthers(data, spec.dtype, list, offset);
+  if (!isPlain) {
+    const { read, expected } = elements[spec.dtype];
+    for (const [i, element] of list.entries()) {
+      if (read(element) !== undefined || faults.length >= MAX_FAULTS) continue;
+      const received = typeof element === "number" ? element : nameOf(element);
+      faults.push({
+        path: shape.length === 0 ? path : [...path, i],
+        message: `expected ${expected}, received ${received}`,
+      });
+    }
+  }
+  return offset + list.length;
+}
+
+/** A hot loop without calls. @returns whether all elements were numbers that the array can hold */
+function fillFloats(data: Float32Array | Float64Array, list: readonly unknown[], offset: number): boolean {
+  for (let i = 0; i < list.length; i++) {
+    const value = list[i];
+    if (typeof value !== "number") return false;
+    data[offset + i] = value;
+    // x * 0 is nonzero only for NaN and infinities.
+    if ((data[offset + i] ?? Number.NaN) * 0 !== 0) return false;
+  }
+  return true;
+}
+
+function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], offset: number): boolean {
+  const { read } = elements[dtype];
+  for (let i = 0; i < list.length; i++) {
+    const stored = read(list[i]);
+    if (stored === undefined) return false;
+    if (data instanceof BigInt64Array) data[offset + i] = BigInt(stored);
+    else data[offset + i] = Number(stored);
+  }
+  return true;
+}
+
+/** The shape stated before `;base64` in a data URI. */
+function statedShapeOf(uri: string): readonly number[] | undefined {
+  return /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
+    .exec(uri.slice(0, 1024))?.[1]
+    ?.split("x")
+    .map(Number);
+}
+
+function shapeOfBytes(
+  { dims }: TensorSpec,
+  stated: readonly number[] | undefined,
+  count: number,
+): readonly number[] | undefined {
+  const known = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
+  const shape = stated ?? dims.map((dim) => (typeof dim === "number" ? dim : count / known));
+  const fits =
+    shape.length === dims.length &&
+    shape.every((size, i) => Number.isInteger(size) && (typeof dims[i] !== "number" || dims[i] === size)) &&
+    countOf(shape) === count;
+  return fits ? shape : undefined;
+}
+
+/** Product of the free, nonzero sizes. */
+function emptySizes({ dims }: TensorSpec, shape: readonly number[]): number {
+  return shape.reduce((product, size, i) => (typeof dims[i] === "number" || size === 0 ? product : product * size), 1);
+}
+
+function freeSizes({ dims }: TensorSpec): number {
+  return dims.filter((dim) => typeof dim !== "number").length;
+}
+
+function newData<D extends DType>(dtype: D, count: number): ArrayOf<D> {
+  // `arrayTypes` and `ArrayOf` have the same dtypes, which TypeScript cannot infer for a generic index.
+  const Data: new (length: number) => TensorData = arrayTypes[dtype];
+  return new Data(count) as ArrayOf<D>;
+}
+
+function emptyOf<D extends DType>(dtype: D): Tensor<D> {
+  return { dtype, shape: [0], data: newData(dtype, 0) };
+}
+
+function nameOf(value: unknown): string {
+  if (value === null) return "null";
+  if (value === undefined) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}

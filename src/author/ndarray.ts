@@ -1,0 +1,67 @@
+/** The `ndarray` field: nested lists of numbers or base64 bytes on the wire, a `Tensor` in model code. */
+import * as z from "zod";
+import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
+import { elements } from "./elements.ts";
+import { type ArrayFault, arrayFromBytes, arrayFromLists, listsFromArray } from "./ndarray-wire.ts";
+import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
+
+/**
+ * A field for a tensor. On the wire it is a list of numbers, nested once per dimension. Several times cheaper for
+ * client and server is `data:application/octet-stream;base64,` plus the bytes of the elements: little-endian,
+ * row-major, raw 16-bit floats, bool as bytes 0 and 1. With more than one free size, the bytes need `;shape=2x3` before
+ * `;base64`. `preprocess` gets a `Tensor` that it may return unchanged; `postprocess` may return a row unchanged, and
+ * the client receives lists of numbers.
+ * @param spec the same as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
+ */
+export function ndarray<D extends DType>(spec: TensorSpec<D>) {
+  // zod's own list of numbers needs several calls per element. So the wire schema only describes the field.
+  const wire = z.custom<unknown>();
+  wire._zod.toJSONSchema = () => wireSchemaOf(spec);
+  const tensor = z.custom<Tensor<D>>((value) => isTensorOf(spec, value), {
+    error: `Expected a tensor ${describeTensor(spec.dtype, spec.dims)}; make one with tensor(data, shape)`,
+  });
+  const codec = z.codec(wire, tensor, {
+    decode(value, { issues }) {
+      const { array, faults } = typeof value === "string" ? arrayFromBytes(spec, value) : arrayFromLists(spec, value);
+      for (const fault of faults) issues.push(issueOf(fault, value));
+      return array;
+    },
+    encode(array, { issues }) {
+      // If an outer schema has checks, zod first encodes without checking. A value that is not such a tensor is refused
+      // afterwards.
+      if (!isTensorOf(spec, array)) return [];
+      const { lists, faults } = listsFromArray(array);
+      for (const fault of faults) issues.push(issueOf(fault, array));
+      return lists;
+    },
+  });
+  return codec;
+}
+
+function issueOf({ path, message }: ArrayFault, input: unknown): z.core.$ZodRawIssue {
+  return { code: "custom", path: [...path], message, input };
+}
+
+function isTensorOf({ dtype, dims }: TensorSpec, value: unknown): boolean {
+  if (typeof value !== "object" || value === null || !("dtype" in value && "shape" in value && "data" in value))
+    return false;
+  const { shape, data } = value;
+  return (
+    value.dtype === dtype &&
+    data instanceof arrayTypes[dtype] &&
+    Array.isArray(shape) &&
+    shape.length === dims.length &&
+    dims.every((dim, i) => typeof dim !== "number" || dim === shape[i])
+  );
+}
+
+function wireSchemaOf({ dtype, dims }: TensorSpec): JsonSchema {
+  const { schema } = elements[dtype];
+  const lists = dims.toReversed().reduce<JsonSchema>((items, dim) => {
+    const size = typeof dim === "number" ? { minItems: dim, maxItems: dim } : {};
+    return { type: "array", items, ...size };
+  }, schema);
+  const description = `The elements of ${describeTensor(dtype, dims)} as bytes, little-endian and in row-major order: data:application/octet-stream;base64,…`;
+  const mark = { dtype, shape: dims };
+  return { anyOf: [lists, { type: "string", format: "uri", pattern: "^data:", [ARRAY_KEYWORD]: mark, description }] };
+}

@@ -1,0 +1,27 @@
+/** Normalization of pixels to floats with the mean and deviation used in training. */
+import { SconceError } from "../base/errors.ts";
+
+/** One number, or one per channel in the order of the result, for values from 0 to 1. */
+export interface Normalization {
+  /** Subtracted from each value. Default: 0. */
+  readonly mean?: number | readonly number[];
+  /** Divisor of each value. Default: 1. */
+  readonly std?: number | readonly number[];
+}
+
+/**
+ * @returns one mean and one deviation per channel
+ * @throws SconceError `item_failed` when a list's length differs from the number of channels
+ */
+export function perChannel({ mean = 0, std = 1 }: Normalization, channels: number) {
+  return { mean: listOf("mean", mean, channels), std: listOf("std", std, channels) };
+}
+
+function listOf(name: string, given: number | readonly number[], channels: number): readonly number[] {
+  const list = typeof given === "number" ? Array<number>(channels).fill(given) : given;
+  if (list.length === channels) return list;
+  throw new SconceError(
+    "item_failed",
+    `pixels(): normalize.${name} has ${list.length} numbers for ${channels} channels; give one, or one a channel`,
+  );
+}

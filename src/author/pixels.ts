@@ -1,0 +1,109 @@
+/**
+ * Loads the image addon, which runs on other threads without libtorch. It turns pictures into tensors, and raw pixels
+ * into files for `Bun.Image`. No other file loads it.
+ */
+/// <reference path="./pixels-file.d.ts" />
+
+import { dlopen, FFIType } from "bun:ffi";
+import { closeSync, writeSync } from "node:fs";
+import { messageOf, SconceError } from "../base/errors.ts";
+
+/** The indices are the filter codes in native/pixels/resample.h. */
+export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
+
+export interface Target {
+  readonly isJpeg: boolean;
+  /** Expected size of a JPEG; a JPEG of another size is not decoded. */
+  readonly sourceWidth: number;
+  readonly sourceHeight: number;
+  readonly scaledWidth: number;
+  readonly scaledHeight: number;
+  /** Index in `filters`. */
+  readonly filter: number;
+  readonly width: number;
+  readonly height: number;
+  /** Position of the scaled picture's top left corner in the target. */
+  readonly x: number;
+  readonly y: number;
+  readonly channels: number;
+  readonly isBgr: boolean;
+  readonly isPlanar: boolean;
+  readonly background: readonly number[];
+  /** One per channel for a float result, else empty. */
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+}
+
+export interface Bitmap {
+  readonly width: number;
+  readonly height: number;
+  readonly channels: number;
+  readonly isPlanar: boolean;
+  /** Blends the pixels over white. */
+  readonly isOpaque: boolean;
+}
+
+/** Exports of native/pixels/addon.cc. */
+interface PixelsAddon {
+  /**
+   * Decodes, scales and arranges a picture.
+   * @param file a JPEG, which is copied before this returns; or an uncompressed PNG of `Bun.Image`, which is
+   * overwritten
+   * @param result has `width * height * channels` values
+   * @returns false for a JPEG that this decoder does not support
+   */
+  toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<boolean>;
+  /**
+   * Wraps raw pixels in a file that `Bun.Image` reads. The pixels are copied before this returns.
+   * @param file has `bitmapBytes` bytes
+   */
+  toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
+}
+
+export function bitmapBytes({ width, height }: Bitmap): number {
+  return 122 + width * height * 4;
+}
+
+/** @throws SconceError `native_unavailable` */
+export function pixelsAddon(): Promise<PixelsAddon> {
+  loaded ??= load();
+  return loaded;
+}
+
+let loaded: Promise<PixelsAddon> | undefined;
+/** Bun's virtual path prefix for files inside an executable. Only Bun can read them. */
+const insidePrefix = "/$bunfs/";
+
+async function load(): Promise<PixelsAddon> {
+  const module: { exports: unknown } = { exports: {} };
+  try {
+    const { default: path } = await import("#pixels", { with: { type: "file" } });
+    if (path.startsWith(insidePrefix)) loadFromMemory(module, await Bun.file(path).bytes());
+    else process.dlopen(module, path);
+  } catch (cause) {
+    const why = `the native addon for pictures cannot be loaded (${messageOf(cause).split("\n", 1)[0]})`;
+    throw new SconceError("native_unavailable", `${why}: install sconce again, or run \`npm run setup\``, { cause });
+  }
+  const addon = module.exports;
+  if (isPixelsAddon(addon)) return addon;
+  throw new SconceError("native_unavailable", "the native addon for pictures is of another version of sconce");
+}
+
+/** Loads from a memory file, because the machine may have no writable folder. */
+function loadFromMemory(module: { exports: unknown }, bytes: Uint8Array): void {
+  const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
+  const descriptor = system.symbols.memfd_create(Buffer.from("pixels\0"), 0);
+  system.close();
+  try {
+    for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
+    process.dlopen(module, `/proc/self/fd/${descriptor}`);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function isPixelsAddon(value: unknown): value is PixelsAddon {
+  if (typeof value !== "object" || value === null) return false;
+  const members = new Map<string, unknown>(Object.entries(value));
+  return ["toTensor", "toBitmap"].every((name) => typeof members.get(name) === "function");
+}

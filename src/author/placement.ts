@@ -1,0 +1,102 @@
+/** Computes the scaled size of an image, and its position in the result. */
+import { SconceError } from "../base/errors.ts";
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+export type Fit = "fill" | "cover" | "contain";
+
+export interface PlacementOptions {
+  /** Width of the result. Default: the image's width, or in proportion if only `height` is given. */
+  width?: number;
+  /** Height of the result. Default: the image's height, or in proportion if only `width` is given. */
+  height?: number;
+  /**
+   * How an image with other proportions fits. `fill` stretches; `cover` scales until the result is covered and crops
+   * the rest, centred; `contain` scales until everything is visible and fills the bars with `background`. Default:
+   * `fill`.
+   */
+  fit?: Fit;
+  /**
+   * Instead of `width` and `height`: scales the shorter side to this length in proportion, like torchvision's
+   * `Resize(size)`.
+   */
+  shortSide?: number;
+  /**
+   * Crops the centre of the scaled image; a number crops a square. Like torchvision's `CenterCrop`, except that areas
+   * beyond the image get `background`. Default: no crop.
+   */
+  crop?: number | Size;
+}
+
+/**
+ * The source is scaled to `scaled` and its top left corner is placed at (x, y) of the target. Negative offsets crop,
+ * positive offsets leave a bar.
+ */
+export interface Placement {
+  readonly target: Size;
+  readonly scaled: Size;
+  readonly x: number;
+  readonly y: number;
+}
+
+/**
+ * `cover` rounds like torchvision's `Resize` of the shorter side with `CenterCrop`; `contain` like Pillow's
+ * `ImageOps.pad`.
+ * @throws SconceError `item_failed` for an invalid size
+ */
+export function placementOf(source: Size, options: PlacementOptions): Placement {
+  const { width, height, shortSide, fit = "fill", crop } = options;
+  const cut = typeof crop === "number" ? { width: crop, height: crop } : crop;
+  checkSizes({ width, height, shortSide, "crop.width": cut?.width, "crop.height": cut?.height });
+  const box = boxOf(source, options);
+  const scaled = scaledTo(source, box, fit);
+  const target = cut ?? box;
+  const centre = cut === undefined ? roundHalfEven : Math.trunc;
+  const start = (own: number, whole: number) => (whole > own ? roundHalfEven : centre)((own - whole) / 2);
+  return { target, scaled, x: start(target.width, scaled.width), y: start(target.height, scaled.height) };
+}
+
+function scaledTo(source: Size, target: Size, fit: Fit): Size {
+  if (fit === "fill") return target;
+  const wide = source.width * target.height >= source.height * target.width;
+  const cover = fit === "cover";
+  const round = cover ? Math.floor : Math.round;
+  return wide === cover
+    ? { width: Math.max(1, round((target.height * source.width) / source.height)), height: target.height }
+    : { width: target.width, height: Math.max(1, round((target.width * source.height) / source.width)) };
+}
+
+function boxOf(source: Size, { width, height, shortSide }: PlacementOptions): Size {
+  if (shortSide !== undefined) {
+    const [wide, high] = [source.width, source.height];
+    return wide <= high
+      ? { width: shortSide, height: Math.floor((shortSide * high) / wide) }
+      : { width: Math.floor((shortSide * wide) / high), height: shortSide };
+  }
+  if (width === undefined && height === undefined) return { width: source.width, height: source.height };
+  return {
+    width: width ?? Math.max(1, Math.round(((height ?? 1) * source.width) / source.height)),
+    height: height ?? Math.max(1, Math.round(((width ?? 1) * source.height) / source.width)),
+  };
+}
+
+function checkSizes(sizes: Readonly<Record<string, number | undefined>>): void {
+  for (const [name, value] of Object.entries(sizes)) {
+    if (value !== undefined && !(Number.isInteger(value) && value > 0)) {
+      throw new SconceError("item_failed", `pixels(): ${name} is ${value}; give a whole number of at least 1`);
+    }
+  }
+  const { width = sizes.height, shortSide } = sizes;
+  if (shortSide === undefined || width === undefined) return;
+  throw new SconceError("item_failed", "pixels(): shortSide is given with width or height; give one or the other");
+}
+
+/** Python's rounding. */
+function roundHalfEven(value: number): number {
+  const floor = Math.floor(value);
+  if (value - floor !== 0.5) return Math.round(value);
+  return floor % 2 === 0 ? floor : floor + 1;
+}

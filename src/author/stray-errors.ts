@@ -1,0 +1,37 @@
+/** Uncaught errors: an error of model code is logged, an error of sconce ends the process. */
+
+import { authorLine } from "../base/author-line.ts";
+import { SconceError } from "../base/errors.ts";
+import { exitProcess } from "../base/exit.ts";
+import { log } from "../base/log.ts";
+import { logLimit } from "../base/log-limit.ts";
+
+/**
+ * Keeps the server alive after a rejected promise or failed timer in the model's code. A fault in sconce leaves an
+ * unknown state, so the process ends.
+ */
+export function surviveStrayErrors(): void {
+  const handle = (what: string) => (error: unknown) => {
+    if (isOwnFault(error)) {
+      log.error(`${what} in sconce, which ends this process:`, error);
+      exitProcess(1);
+    }
+    const where = authorLine(error) === undefined ? "" : " in the model's code";
+    logLimit.write(what, (...more) => log.error(`${what}${where}:`, error, ...more));
+  };
+  process.on("unhandledRejection", handle("Unhandled rejection"));
+  process.on("uncaughtException", handle("Uncaught exception"));
+}
+
+/** A stack frame in a file of this program or its executable. */
+const ownFrame = /^ +at (?:.* \()?\/[^():]+\.[cm]?[jt]sx?:\d+/m;
+
+/**
+ * Whether sconce's own code threw the error. A SconceError has an expected cause, such as a broken image in a promise
+ * that model code never awaits. An error without frames comes from the system, for example from a `fetch` that model
+ * code never awaits.
+ */
+export function isOwnFault(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof SconceError || authorLine(error) !== undefined) return false;
+  return ownFrame.test(error.stack ?? "");
+}

@@ -1,0 +1,170 @@
+/** Tensors as plain typed arrays with dtype and shape, and declarations of a model's tensors. */
+import { SconceError } from "../base/errors.ts";
+
+/** Typed array for each dtype. float16 and bfloat16 arrays hold raw bits, bool arrays hold 0 and 1. */
+export const arrayTypes = {
+  float32: Float32Array,
+  float64: Float64Array,
+  float16: Uint16Array,
+  bfloat16: Uint16Array,
+  int8: Int8Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  uint8: Uint8Array,
+  bool: Uint8Array,
+} as const;
+
+export type DType = keyof typeof arrayTypes;
+/** Arrays over any buffer. `InstanceType` of a constructor would narrow the buffer to `ArrayBuffer`. */
+interface Arrays {
+  float32: Float32Array;
+  float64: Float64Array;
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
+  int8: Int8Array;
+  int16: Int16Array;
+  int32: Int32Array;
+  int64: BigInt64Array;
+  uint8: Uint8Array;
+  bool: Uint8Array;
+}
+export type ArrayOf<D extends DType> = Arrays[D];
+export type TensorData = ArrayOf<DType>;
+
+/** Elements in row-major order: `data.length` is the product of `shape`. */
+export interface Tensor<D extends DType = DType> {
+  readonly dtype: D;
+  readonly shape: readonly number[];
+  readonly data: ArrayOf<D>;
+}
+
+/**
+ * A dimension whose size may differ between items. Shorter items are padded with `value` to the longest of the batch.
+ */
+export interface PaddedDim {
+  readonly name: string;
+  readonly value: number;
+}
+
+/** A fixed size, the name of a free size (items of one batch share it), or a padded size. */
+export type Dim = number | string | PaddedDim;
+
+/** Declaration of a tensor of one item, without the batch dimension. */
+export interface TensorSpec<D extends DType = DType> {
+  readonly dtype: D;
+  readonly dims: readonly Dim[];
+}
+
+/** Named tensor declarations. The order matters for weights whose tensors have no names. */
+export type TensorSpecs = Readonly<Record<string, TensorSpec>>;
+
+/** Tensors of one item, by name, with the dtypes of `S`. */
+export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor<S[K]["dtype"]> };
+
+type Declare<D extends DType> = (...dims: readonly Dim[]) => TensorSpec<D>;
+
+const declare =
+  <D extends DType>(dtype: D): Declare<D> =>
+  (...dims) => ({ dtype, dims });
+
+export const float32: Declare<"float32"> = declare("float32");
+export const float64: Declare<"float64"> = declare("float64");
+export const float16: Declare<"float16"> = declare("float16");
+export const bfloat16: Declare<"bfloat16"> = declare("bfloat16");
+export const int8: Declare<"int8"> = declare("int8");
+export const int16: Declare<"int16"> = declare("int16");
+export const int32: Declare<"int32"> = declare("int32");
+export const int64: Declare<"int64"> = declare("int64");
+export const uint8: Declare<"uint8"> = declare("uint8");
+export const bool: Declare<"bool"> = declare("bool");
+
+/** A dimension padded with `value` to the longest item of a batch, e.g. `int64(pad("tokens", 0))`. */
+export function pad(name: string, value: number): PaddedDim {
+  return { name, value };
+}
+
+/** Default dtype of a typed array. 16-bit floats and bool share their array type with another dtype. */
+type DTypeOf<A> = A extends Float32Array
+  ? "float32"
+  : A extends Float64Array
+    ? "float64"
+    : A extends BigInt64Array
+      ? "int64"
+      : A extends Int32Array
+        ? "int32"
+        : A extends Int16Array
+          ? "int16"
+          : A extends Int8Array
+            ? "int8"
+            : A extends Uint8Array
+              ? "uint8"
+              : never;
+
+const dtypesOfArrays = new Map<unknown, DType>([
+  [Float32Array, "float32"],
+  [Float64Array, "float64"],
+  [BigInt64Array, "int64"],
+  [Int32Array, "int32"],
+  [Int16Array, "int16"],
+  [Int8Array, "int8"],
+  [Uint8Array, "uint8"],
+]);
+
+/**
+ * Creates a tensor of one item.
+ * @param data elements in row-major order
+ * @param shape sizes without the batch dimension; their product is `data.length`
+ * @param dtype only for ambiguous arrays: `Uint16Array` (float16 or bfloat16 bits), and `Uint8Array` as bool
+ * @throws SconceError `tensor_invalid` when shape and data do not match
+ */
+export function tensor<A extends TensorData>(data: A, shape: readonly number[]): Tensor<DTypeOf<A>>;
+export function tensor<D extends DType>(data: ArrayOf<D>, shape: readonly number[], dtype: D): Tensor<D>;
+export function tensor(data: TensorData, shape: readonly number[], dtype?: DType): Tensor {
+  if (!ArrayBuffer.isView(data)) {
+    const given = data === null || data === undefined ? String(data) : typeof data;
+    throw new SconceError(
+      "tensor_invalid",
+      `a tensor's data is a typed array, not ${given}; is an await missing before what made it?`,
+    );
+  }
+  const inferred = dtype ?? dtypesOfArrays.get(data.constructor);
+  if (inferred === undefined || !(data instanceof arrayTypes[inferred])) {
+    throw new SconceError(
+      "tensor_invalid",
+      `${data.constructor.name} holds no ${dtype ?? "dtype that can be told from it"}; pass the dtype as third argument and an array that holds it`,
+    );
+  }
+  let count = 1;
+  for (const size of shape) {
+    if (!isSize(size)) {
+      throw new SconceError("tensor_invalid", `a tensor's shape has whole sizes of 0 and more, not [${shape}]`);
+    }
+    count *= size;
+  }
+  if (count !== data.length) {
+    throw new SconceError("tensor_invalid", `shape [${shape}] asks for ${count} elements, the data has ${data.length}`);
+  }
+  return { dtype: inferred, shape, data };
+}
+
+/** Whether a number is a valid size of a dimension. */
+export function isSize(size: number): boolean {
+  return Number.isInteger(size) && size >= 0;
+}
+
+/** Number of elements of this shape. */
+export function countOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/** The shape if all declared sizes are fixed; undefined where a size is free. */
+export function fixedShape(dims: readonly Dim[]): number[] | undefined {
+  const sizes = dims.filter((dim) => typeof dim === "number");
+  return sizes.length < dims.length ? undefined : sizes;
+}
+
+/** A declaration or tensor in the author's notation: `float32(3, height, width)`. */
+export function describeTensor(dtype: DType, dims: readonly Dim[]): string {
+  return `${dtype}(${dims.map((dim) => (typeof dim === "object" ? `pad ${dim.name}` : dim)).join(", ")})`;
+}

@@ -1,0 +1,145 @@
+/** `sconce build [DIR]` */
+import { z } from "zod";
+import { SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { count, flag, openOption, option } from "../../base/option.ts";
+import { Progress } from "../../base/progress.ts";
+import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
+import { checkRepository, checkTag } from "../../package/store/reference.ts";
+import { ModelStore } from "../../package/store/store.ts";
+import { command } from "../command-line/command.ts";
+import { missingFile } from "../command-line/missing-file.ts";
+import { modelFolder } from "./plain/model-folder.ts";
+import { inputOption, isFile } from "./plain/tensor-input.ts";
+import { compareOption } from "./try-out/compare-option.ts";
+import { examine, type Finding, newExamination } from "./try-out/examination.ts";
+import { externalOption } from "./try-out/external-option.ts";
+import { goldenOf } from "./try-out/golden-outputs.ts";
+import { configOf, withSource } from "./try-out/source-model.ts";
+import { timeoutOption } from "./try-out/timeout-option.ts";
+
+export const build = command({
+  name: "build",
+  description: "Package a model folder or a weights file as repo:tag, after a trial run",
+  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies everything into the model store. Prints repo:tag at the end. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights it moves only if the model has no other build.
+
+A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors; for TorchScript, an older format, give them with --input.
+
+An exported program runs uncompiled on any processor or GPU. --compile turns it into a native library, for this processor or for the kind of GPU that it was exported on. Compiling needs a Python with torch, and a C++ compiler. A program that cannot run uncompiled is always compiled.`,
+  example: `sconce build examples/digits --tag v1
+sconce build classifier.pt2 --name classifier
+sconce build traced.pt --input x=float32[N,784]`,
+  options: {
+    name: openOption<string>({
+      description: "Repository",
+      valueHint: "repo",
+      alias: "n",
+      described: "the model's name, or the file's",
+      parse: z.string().min(1, "must be a name"),
+    }),
+    tag: openOption<string>({
+      description: "A further tag, besides the generated tag and latest",
+      valueHint: "tag",
+      alias: "t",
+      described: "none",
+      parse: z.string().min(1, "must be a tag"),
+    }),
+    latest: option({
+      description: "Move the tag latest to this build; with --no-latest only if the model has no other build",
+      default: true,
+      parse: flag,
+    }),
+    weights: openOption<string>({
+      description: "Weights to package instead of the model's, e.g. compiled for a processor",
+      valueHint: "file",
+      alias: "w",
+      described: "the model's",
+      parse: z.string().min(1, "must be a file"),
+    }),
+    compile: option({
+      description: "Compile exported programs with AOTInductor, for this processor or the GPU of the export",
+      default: false,
+      parse: flag,
+    }),
+    input: inputOption,
+    external: externalOption,
+    batchSize: openOption<number>({
+      description: "Largest batch of a model from a weights file",
+      described: "the largest that the file allows, up to 32",
+      // SCONCE_BATCH_SIZE configures `serve`, so this option has another variable.
+      variable: "SCONCE_MODEL_BATCH_SIZE",
+      ...count(1, 65536),
+    }),
+    eject: openOption<string>({
+      description: "Folder for the generated model of a weights file, to edit it further",
+      valueHint: "dir",
+      described: "none",
+      parse: z.string().min(1, "must be a folder"),
+    }),
+    allowRandom: option({
+      description: "Package a model whose outputs differ between runs, or depend on other items of the batch",
+      default: false,
+      parse: flag,
+    }),
+    compare: compareOption,
+    timeout: timeoutOption,
+  },
+  positionals: [
+    { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
+  ],
+  async run({ options, positionals: [given = "."] }) {
+    // Checks spelling first, because trying the model can take long.
+    if (options.name !== undefined) checkRepository(options.name);
+    if (options.tag !== undefined) checkTag(options.tag);
+    if (options.weights !== undefined && !isFile(options.weights)) {
+      throw new SconceError("usage", `--weights: ${missingFile(options.weights)}`);
+    }
+    using folder = await modelFolder(given, options);
+    const { weights, compile: isCompiled } = options;
+    const { code, model, examples, files, pathOf, golden } = await withSource(
+      { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
+      async (source) => {
+        const examination = newExamination();
+        const { fixedRows, program } = folder;
+        const item = await examine(source, examination, {
+          isMeasured: false,
+          isCompared: options.compare,
+          fixedRows,
+          program,
+        });
+        settle(examination.findings, options.allowRandom);
+        const isSteady = examination.findings.every(({ effect }) => effect === "warned");
+        return { ...source, golden: item && isSteady ? await goldenOf(source, item) : undefined };
+      },
+    );
+    const repository = options.name ?? model.name;
+    const progress = new Progress({ verb: "Copying" });
+    const putting = new ModelStore().put({
+      repository,
+      tags: options.tag === undefined ? [] : [options.tag],
+      isVariant: weights !== undefined || !options.latest,
+      config: configOf({ model, examples, pathOf }),
+      layers: [
+        { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
+        ...(golden === undefined ? [] : [{ mediaType: mediaTypes.golden, title: goldenTitle, source: golden }]),
+        ...[...files].map(([title, mediaType]) => ({ mediaType, title, source: pathOf(title) })),
+      ],
+      onProgress: (step) => progress.update(step),
+    });
+    const { tag } = await putting.finally(() => progress.end());
+    console.log(`${repository}:${options.tag ?? tag}`);
+  },
+});
+
+/** Logs warnings, or refuses the model. @throws SconceError */
+function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
+  const refused = findings.find(({ effect }) => effect === "refused");
+  if (refused !== undefined) throw refused.error;
+  const messages = (wanted: Finding["effect"]) =>
+    findings.flatMap(({ effect, error }) => (effect === wanted ? [error.message] : []));
+  const unsteady = messages("unsteady");
+  if (unsteady.length > 0 && !isRandomAllowed) {
+    throw new SconceError("model_invalid", `${unsteady.join("; ")}; if that is meant, build with --allow-random`);
+  }
+  for (const message of [...messages("warned"), ...unsteady]) log.warn(message);
+}

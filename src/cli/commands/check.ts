@@ -1,0 +1,157 @@
+/** `sconce check [DIR]` */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { colorize } from "consola/utils";
+import { messageWithLine } from "../../base/author-line.ts";
+import { formatBytes } from "../../base/bytes.ts";
+import { oneLine, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { rounded } from "../../base/milliseconds.ts";
+import { flag, option } from "../../base/option.ts";
+import { command } from "../command-line/command.ts";
+import { formatTable } from "../command-line/table.ts";
+import { checkTypes } from "./check/type-check.ts";
+import { modelFolder } from "./plain/model-folder.ts";
+import { inputOption } from "./plain/tensor-input.ts";
+import { compareOption } from "./try-out/compare-option.ts";
+import { type Examination, examine, type Finding, findingOf, newExamination } from "./try-out/examination.ts";
+import { externalOption } from "./try-out/external-option.ts";
+import { withSource } from "./try-out/source-model.ts";
+import { timeoutOption } from "./try-out/timeout-option.ts";
+
+export const check = command({
+  name: "check",
+  description: "Run a model's example through every stage, and find mistakes in its export",
+  details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.
+
+Like build, it also tries both ends of each free size, and padding with the example's values negated, scaled and at random. Prints the guards of an exported program.
+
+Exits with 1 if there are findings. --json prints times in milliseconds, memory in bytes, and for each finding in "effect" how build reacts: it refuses the model ("refused"), refuses it without --allow-random ("unsteady"), warns ("warned"), or does not check this ("unseen": types).`,
+  example: `sconce check examples/digits
+sconce check traced.pt --input x=float32[N,784]
+sconce check . --json | jq '.findings[].python'`,
+  options: {
+    input: inputOption,
+    external: externalOption,
+    json: option({ description: "Print JSON", default: false, parse: flag }),
+    compare: compareOption,
+    timeout: timeoutOption,
+  },
+  positionals: [
+    { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
+  ],
+  async run({ options, positionals: [given = "."] }) {
+    const examination = newExamination();
+    try {
+      const plain = { name: "model", weights: undefined, compile: false, batchSize: undefined, eject: undefined };
+      using folder = await modelFolder(given, { ...plain, input: options.input });
+      await withSource({ dir: folder.path, externals: options.external, timeoutS: options.timeout }, (source) =>
+        examine(source, examination, { isMeasured: true, isCompared: options.compare, fixedRows: folder.fixedRows }),
+      );
+    } catch (error) {
+      if (!(error instanceof SconceError) || error.code === "usage") throw error;
+      examination.findings.push(findingOf(error));
+    }
+    if (existsSync(join(given, "model.ts"))) {
+      const { errors, skipped } = await checkTypes(resolve(given));
+      examination.findings.push(...errors.slice(0, MOST_TYPE_ERRORS).map(typeFinding));
+      if (skipped !== undefined) log.info(skipped);
+    }
+    console.log(options.json ? JSON.stringify(asJson(examination), null, 2) : report(examination));
+    if (examination.findings.length > 0) process.exitCode = 1;
+  },
+});
+
+const MOST_TYPE_ERRORS = 10;
+
+function typeFinding(line: string): Finding {
+  return { mistake: "types", error: new SconceError("model_invalid", line), python: undefined, effect: "unseen" };
+}
+
+function asJson({ findings, ...measured }: Examination) {
+  const shown = findings.map(({ mistake, error, python, effect }) => ({
+    mistake,
+    message: messageWithLine(error),
+    python,
+    effect,
+  }));
+  return { ...measured, findings: shown };
+}
+
+function report(examination: Examination): string {
+  const {
+    stages,
+    batches,
+    proposedBatchSize: proposed,
+    sizes,
+    guards,
+    differences,
+    reference,
+    weightsBytes,
+    device,
+    threads,
+    findings,
+  } = examination;
+  const parts: string[] = [];
+  if (stages.length > 0) {
+    parts.push(
+      formatTable(
+        ["STAGE", "TIME"],
+        stages.map(({ stage, ms }) => [stage, `${rounded(ms)} ms`]),
+      ),
+    );
+  }
+  const [alone] = batches;
+  if (alone !== undefined) {
+    const rows = batches.map(({ size, stackMs, forwardMs, peakBytes }) => [
+      String(size),
+      rounded(stackMs),
+      rounded(forwardMs),
+      rounded(forwardMs / size),
+      `${rounded((alone.forwardMs * size) / alone.size / forwardMs)} ×`,
+      memoryText(peakBytes),
+    ]);
+    const head = ["BATCH", "STACK MS", "FORWARD MS", "MS AN ITEM", "THROUGHPUT", "MEMORY"];
+    parts.push(
+      `${formatTable(head, rows)}\nOn ${device} with ${threads} ${threads === 1 ? "thread" : "threads"}; loading the weights took ${memoryText(weightsBytes)}.`,
+    );
+  }
+  if (proposed !== undefined) {
+    parts.push(`Proposed: batchSize: ${proposed}, the least with nine tenths of the best throughput measured here.`);
+  }
+  if (differences !== undefined) {
+    const { again, together, padded } = differences;
+    const batched = together === undefined ? "" : `, in a batch by up to ${differenceText(together)}`;
+    const filled = padded === undefined ? "" : `, beside a longer item by up to ${differenceText(padded)}`;
+    parts.push(`Run again, the outputs differ by up to ${differenceText(again)}${batched}${filled}.`);
+  }
+  if (reference !== undefined) {
+    const { compared, refused, missing } = reference;
+    const counts = `${compared} batches have the outputs of PyTorch, ${refused} are refused by both.`;
+    parts.push(missing === undefined ? counts : `Not compared with PyTorch: ${missing}.`);
+  }
+  if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);
+  if (sizes.length > 0) {
+    const rows = sizes.map(({ name, size, refused }) => [
+      `${name} = ${size}`,
+      refused === undefined ? "runs" : oneLine(refused, 120),
+    ]);
+    parts.push(formatTable(["OTHER SIZE", "RESULT"], rows));
+  }
+  const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
+  const colour: typeof colorize = (name, text) => (isColoured ? colorize(name, text) : String(text));
+  for (const { mistake, error, python } of findings) {
+    const fix = python === undefined ? "" : `\n  ${colour("cyan", python)}`;
+    parts.push(`${colour("red", `✖ ${mistake}`)}: ${messageWithLine(error)}${fix}`);
+  }
+  if (findings.length === 0) parts.push(colour("green", "✔ nothing found"));
+  return parts.join("\n\n");
+}
+
+function memoryText(bytes: number | undefined): string {
+  return bytes === undefined ? "unknown" : formatBytes(bytes);
+}
+
+function differenceText(difference: number): string {
+  return difference === Infinity ? "more than a number can say" : String(Number(difference.toPrecision(2)));
+}

@@ -1,0 +1,81 @@
+/** Type-checks a model's folder with the folder's own TypeScript, else with sconce's. */
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { z } from "zod";
+import { isExecutable } from "../../../machine/processes/program.ts";
+import { installCommand } from "../../../package/code/package-manager.ts";
+import { sourcesFolder } from "../../../package/executable/sources.ts";
+import { restoreTypes } from "../init/types-link.ts";
+
+export interface TypeCheck {
+  /** `model.ts(12,3): error TS2339: …` */
+  readonly errors: readonly string[];
+  /** Reason if no check ran. */
+  readonly skipped: string | undefined;
+}
+
+/** Matches errors in the folder's files or settings, but not in packages or sconce. */
+const ownError = /^(?!\.\.\/|\/|node_modules\/|\.sconce\/).*\berror TS\d+: /;
+
+/** Checks model.ts and its imports with the settings of the nearest tsconfig.json. */
+export async function checkTypes(dir: string): Promise<TypeCheck> {
+  const skipped = (why: string) => ({ errors: [], skipped: `types were not checked: ${why}` });
+  const settings = nearest(dir, "tsconfig.json");
+  if (settings === undefined) return skipped("there is no tsconfig.json");
+  const compiler = (await compilerFrom(dir)) ?? (await compilerFrom(await sourcesFolder()));
+  if (compiler === undefined) return skipped(`there is no package typescript: ${installCommand(dir)} -D typescript`);
+  await restoreTypes(dir);
+  const folder = await mkdtemp(join(await cacheOf(dirname(settings)), "sconce-types-"));
+  try {
+    const config = {
+      extends: settings,
+      compilerOptions: { noEmit: true },
+      files: [join(dir, "model.ts")],
+      include: [],
+    };
+    await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
+    const child = Bun.spawn([process.execPath, "--bun", compiler, "-p", folder, "--pretty", "false"], {
+      cwd: dir,
+      env: { ...process.env, ...(isExecutable && { BUN_BE_BUN: "1" }) },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [output, failure, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    const errors = output.split("\n").filter((line) => ownError.test(line));
+    const hasRun = code === 0 || output.includes("error TS");
+    return hasRun
+      ? { errors, skipped: undefined }
+      : skipped(`${compiler} failed: ${failure.trim().split("\n").at(-1)}`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The temporary settings file must be inside the project: TypeScript resolves "types" relative to it. */
+async function cacheOf(project: string): Promise<string> {
+  const packages = join(project, "node_modules");
+  if (!existsSync(packages)) return tmpdir();
+  const cache = join(packages, ".cache");
+  await mkdir(cache, { recursive: true });
+  return cache;
+}
+
+function nearest(dir: string, name: string): string | undefined {
+  const path = join(dir, name);
+  if (existsSync(path)) return path;
+  const above = dirname(resolve(dir));
+  return above === resolve(dir) ? undefined : nearest(above, name);
+}
+
+const packageSchema = z.looseObject({ bin: z.looseObject({ tsc: z.string() }) });
+
+/** Path of tsc in the package typescript that modules in this folder would import. */
+async function compilerFrom(dir: string): Promise<string | undefined> {
+  const found = nearest(dir, "node_modules/typescript/package.json");
+  if (found === undefined) return undefined;
+  const { data } = packageSchema.safeParse(await Bun.file(found).json());
+  return data && join(dirname(found), data.bin.tsc);
+}

@@ -1,0 +1,63 @@
+/** `sconce compile [repo[:tag]] -o FILE` */
+import { z } from "zod";
+import { formatBytes } from "../../base/bytes.ts";
+import { log } from "../../base/log.ts";
+import { openOption, option } from "../../base/option.ts";
+import { Progress } from "../../base/progress.ts";
+import { compileExecutable } from "../../package/executable/executable.ts";
+import { modelStore } from "../../package/model-source.ts";
+import { command } from "../command-line/command.ts";
+
+const places = ["embedded", "external"] as const;
+
+export const compile = command({
+  name: "compile",
+  description: "Make one executable file of a model, the server and libtorch",
+  details:
+    "The file runs on Linux machines with the same processor architecture, and only needs glibc and libstdc++. It accepts the options of serve, and also has the commands predict and inspect. libtorch is unpacked at the first start, once for all executables with the same libtorch. With --libtorch external, libtorch is not in the file but found at start: for images with PyTorch, and for GPUs. Prints the file's name.",
+  example: `sconce compile digits:v1 -o server
+./server --port 8080`,
+  options: {
+    output: openOption<string>({
+      description: "The executable file",
+      valueHint: "file",
+      alias: "o",
+      described: "the model's name",
+      parse: z.string().min(1, "must be a file"),
+    }),
+    libtorch: option<(typeof places)[number]>({
+      description: "Put libtorch into the file, or find it on the serving machine",
+      valueHint: places.join("|"),
+      default: "embedded",
+      // In the executable, SCONCE_LIBTORCH is the folder of libtorch.
+      variable: "SCONCE_LIBTORCH_IN",
+      parse: z.enum(places, `must be ${places.join(" or ")}`),
+    }),
+  },
+  positionals: modelStore.reference === undefined ? [] : [modelStore.reference],
+  async run({ options, positionals: [reference] }) {
+    const model = await modelStore.resolve(reference);
+    await modelStore.verify(model);
+    await modelStore.prepareLibraries();
+    const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
+    const progress = new Progress({ verb: "Compressing" });
+    let isLogged = false;
+    const compiled = await compileExecutable({
+      outfile,
+      model,
+      libtorch: options.libtorch,
+      onProgress: (title, doneBytes, totalBytes) => {
+        if (!isLogged && options.libtorch === "embedded")
+          log.info(`Compressing ${title} (${formatBytes(totalBytes)}), once for all executables that have them`);
+        isLogged = true;
+        progress.update({ title, doneBytes, totalBytes });
+      },
+    }).finally(() => progress.end());
+    const { size, librariesSize, modelSize } = compiled;
+    log.info(
+      `${model.reference} in ${formatBytes(size)}: the libraries are ${formatBytes(librariesSize)} of it, the model ${formatBytes(modelSize)}`,
+    );
+    console.log(outfile);
+  },
+});

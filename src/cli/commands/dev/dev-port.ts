@@ -1,0 +1,75 @@
+/** The port of `sconce dev`. It stays open while front processes are replaced, so clients never see a closed port. */
+import type { ServeConfig } from "../../../server/config.ts";
+import { Lifecycle } from "../../../server/http/lifecycle.ts";
+import { Listener } from "../../../server/http/listener.ts";
+import { named } from "../../../server/http/requests.ts";
+import { createStartingApp } from "../../../server/http/routes/health.ts";
+
+/** Forwards requests to a front. */
+export class FrontDoor {
+  /** Unix socket of the front. */
+  readonly #socket: string;
+  readonly #unanswered = new Set<Promise<Response>>();
+
+  constructor(socket: string) {
+    this.#socket = socket;
+  }
+
+  async forward(request: Request): Promise<Response> {
+    const { pathname, search } = new URL(request.url);
+    const { method, headers, body, signal } = request;
+    const answer = fetch(`http://front${pathname}${search}`, {
+      unix: this.#socket,
+      method,
+      headers,
+      body,
+      signal,
+      redirect: "manual",
+      decompress: false,
+    });
+    this.#unanswered.add(answer);
+    try {
+      return await answer;
+    } finally {
+      this.#unanswered.delete(answer);
+    }
+  }
+
+  /** Resolves when all current requests are answered. */
+  async quiet(): Promise<void> {
+    await Promise.allSettled(this.#unanswered);
+  }
+}
+
+export class DevPort {
+  readonly url: URL;
+  /** The current front; while undefined, clients get 503 with `Retry-After`. */
+  door: FrontDoor | undefined;
+  readonly #listener: Listener;
+
+  /** @throws SconceError `address_in_use` */
+  constructor(config: ServeConfig) {
+    const unready = named(createStartingApp(new Lifecycle(), "sconce dev").fetch, { accessLog: config.accessLog });
+    this.#listener = new Listener(config, async (request) => {
+      if (this.door === undefined) return unready(request);
+      // The front enforces request timeouts.
+      this.#listener.timeout(request, 0);
+      try {
+        return await this.door.forward(request);
+      } catch (error) {
+        if (request.signal.aborted) throw error;
+        // The front's process has ended and is being restarted.
+        return unready(request);
+      }
+    });
+    this.url = this.#listener.url;
+  }
+
+  get port(): number {
+    return this.#listener.port;
+  }
+
+  stop(): Promise<void> {
+    return this.#listener.stop();
+  }
+}

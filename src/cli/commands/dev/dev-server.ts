@@ -1,0 +1,259 @@
+/**
+ * Serves a folder on one port. Each change starts a new front process; the engine process stays until the weights
+ * change.
+ */
+import { resolve } from "node:path";
+import { codedError, SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { Child } from "../../../machine/processes/child.ts";
+import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
+import { Supervised } from "../../../machine/processes/supervised.ts";
+import type { ServeConfig } from "../../../server/config.ts";
+import type { EngineEvents } from "../../../server/engine-link.ts";
+import { allDone, type EngineNews } from "../../../server/front-messages.ts";
+import type { FrontStart } from "../../../server/front-process.ts";
+import { FOREVER_MS, meetingPlace } from "../../../server/fronts.ts";
+import { engineProcess, heldAfterMs } from "../../../server/server.ts";
+import { Changes } from "./changes.ts";
+import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
+import { DevPort, FrontDoor } from "./dev-port.ts";
+import { declaredModel, folderArgv } from "./folder-source.ts";
+
+/** Two fronts: the new one, and the old one that finishes its requests. */
+const COUNT = 2;
+/** Time limit of one call of the model's code while loading. */
+const MOST_LOAD_S = 60;
+
+interface Generation {
+  /** Alternates between 0 and 1, because the previous front may still run. */
+  readonly index: number;
+  readonly facts: DeclaredFacts;
+  readonly front: Supervised;
+  readonly door: FrontDoor;
+  readonly engine: DevEngine;
+}
+
+interface FrontPlace {
+  readonly engine: DevEngine;
+  readonly index: number;
+  readonly unix: string;
+}
+
+/** An engine process, and the fronts connected to it. */
+class DevEngine implements EngineEvents {
+  readonly key: string;
+  readonly fronts = new Set<Supervised>();
+  readonly #process: ReturnType<typeof engineProcess>;
+  #news: EngineNews | undefined;
+
+  constructor(key: string, start: (events: EngineEvents) => ReturnType<typeof engineProcess>) {
+    this.key = key;
+    this.#process = start(this);
+  }
+
+  start(): Promise<void> {
+    return this.#process.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#process.stop();
+  }
+
+  ready(socket: string): void {
+    this.#news = { socket };
+    for (const front of this.fronts) front.send(this.#news);
+  }
+
+  ended(reason: string): void {
+    this.#news = undefined;
+    for (const front of this.fronts) front.send({ ended: reason } satisfies EngineNews);
+  }
+
+  tell(front: Supervised): void {
+    this.fronts.add(front);
+    if (this.#news !== undefined) front.send(this.#news);
+  }
+}
+
+/** A model's folder, and npm packages to leave out of the bundle. */
+export interface DevSource {
+  readonly dir: string;
+  readonly externals: readonly string[];
+}
+
+export class DevServer {
+  readonly #port: DevPort;
+  readonly #source: DevSource;
+  readonly #config: ServeConfig;
+  readonly #folder: RunFolder;
+  readonly #place: ReturnType<typeof meetingPlace>;
+  readonly #changes: Changes;
+  #generations = 0;
+  #current: Generation | undefined;
+  /** The previous front, which may still be finishing requests. */
+  #retired: Supervised | undefined;
+  /** The front that is starting. */
+  #next: Supervised | undefined;
+  #leaving: Promise<unknown> = Promise.resolve();
+  #declaring: Child | undefined;
+  #reloading: Promise<void> | undefined;
+  #hasChanged = false;
+  #hasFailed = false;
+  #isStopping = false;
+
+  private constructor(source: DevSource, config: ServeConfig, folder: RunFolder) {
+    this.#port = new DevPort(config);
+    this.#source = source;
+    this.#config = config;
+    this.#folder = folder;
+    this.#place = meetingPlace({ config, folder, count: COUNT, port: this.#port.port });
+    this.#changes = new Changes(() => void this.#changed());
+    this.#changes.add(source.dir, { recursive: true });
+  }
+
+  /** @throws SconceError `address_in_use`, `processes_unavailable` */
+  static async open({ dir, externals }: DevSource, config: ServeConfig): Promise<DevServer> {
+    await using opened = new AsyncDisposableStack();
+    const folder = opened.use(await makeRunFolder());
+    const server = new DevServer({ dir: resolve(dir), externals }, config, folder);
+    opened.move();
+    return server;
+  }
+
+  /** Resolves when the folder is served, or its error was logged. Each later change triggers a reload. */
+  start(): Promise<void> {
+    return this.#changed();
+  }
+
+  /** Finishes accepted requests, then stops. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#changes[Symbol.dispose]();
+    this.#declaring?.kill();
+    await Promise.all([this.#next?.stop(0), this.#current?.front.stop(FOREVER_MS), this.#retired?.stop(0)]);
+    await this.#reloading;
+    await this.#leaving;
+    await this.#port.stop();
+    await this.#current?.engine.stop();
+    await this.#folder[Symbol.asyncDispose]();
+  }
+
+  /** One reload at a time; changes during a reload trigger another. */
+  #changed(): Promise<void> {
+    this.#hasChanged = true;
+    this.#reloading ??= this.#reloadAll().finally(() => {
+      this.#reloading = undefined;
+    });
+    return this.#reloading;
+  }
+
+  async #reloadAll(): Promise<void> {
+    while (this.#hasChanged && !this.#isStopping) {
+      this.#hasChanged = false;
+      try {
+        await this.#reload();
+      } catch (error) {
+        if (this.#isStopping) return;
+        const next =
+          this.#current === undefined
+            ? `${this.#port.url.origin} answers with 503 until`
+            : "the last one that worked is served until";
+        this.#hasFailed = true;
+        log.error(`${codedError(error).message}; ${next} a file changes`);
+      }
+    }
+  }
+
+  async #reload(): Promise<void> {
+    const begun = performance.now();
+    const facts = await this.#declare();
+    for (const folder of facts.elsewhere) this.#changes.add(folder, { recursive: false });
+    const before = this.#current;
+    const hadFailed = this.#hasFailed;
+    this.#hasFailed = false;
+    if (this.#isStopping) return;
+    if (facts.reference === before?.facts.reference) {
+      if (hadFailed) log.info("As before: what is served is what the folder has");
+      return;
+    }
+    const packaged = declaredModel(this.#folder.path, facts.reference);
+    const keeps = before?.engine.key === facts.engineKey;
+    const engine = keeps ? before.engine : this.#newEngine(facts);
+    // The new front takes over this one's index.
+    await this.#retired?.stop(0);
+    const index = before === undefined ? 0 : (before.index + 1) % COUNT;
+    this.#generations++;
+    const unix = this.#folder.join(`port-${index}.sock`);
+    const front = this.#newFront(facts, { engine, index, unix });
+    this.#next = front;
+    try {
+      await Promise.all([front.start(), keeps ? undefined : engine.start()]);
+      this.#next = undefined;
+    } catch (error) {
+      await front.stop(0);
+      engine.fronts.delete(front);
+      if (!keeps) await engine.stop();
+      throw error;
+    }
+    this.#current = { index, facts, front, engine, door: new FrontDoor(unix) };
+    this.#port.door = this.#current.door;
+    const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
+    if (before === undefined)
+      log.info(`Listening on ${this.#port.url.origin}, and watching ${this.#source.dir} (${took})`);
+    else log.info(`Changed: ${packaged.repository} is served anew after ${took}${keeps ? ", its weights stayed" : ""}`);
+    if (before !== undefined) this.#retire(before, engine);
+  }
+
+  #retire({ front, door, engine }: Generation, next: DevEngine): void {
+    this.#retired = front;
+    const leaving = door.quiet().then(async () => {
+      await front.stop(FOREVER_MS);
+      engine.fronts.delete(front);
+      if (engine !== next) await engine.stop();
+    });
+    this.#leaving = Promise.all([this.#leaving, leaving]);
+  }
+
+  /** @throws SconceError when the model's code fails */
+  #declare(): Promise<DeclaredFacts> {
+    const { promise, resolve, reject } = Promise.withResolvers<DeclaredFacts>();
+    const timeoutS = Math.min(MOST_LOAD_S, this.#config.timeout);
+    const child = new Child({
+      role: "declare",
+      start: { ...this.#source, folder: this.#folder.path, timeoutS },
+      onMessage: (message) => {
+        if (message.kind === "ready") resolve(declaredFacts.parse(message.told));
+        if (message.kind === "failed")
+          reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
+        child.send({ kind: "stop" });
+      },
+      // If the time limit ended the process, the reason was already printed.
+      onEnd: () => reject(new SconceError("model_invalid", "the model's code ended its process")),
+    });
+    this.#declaring = child;
+    return promise;
+  }
+
+  #newEngine({ engineKey, reference }: DeclaredFacts): DevEngine {
+    const packaged = declaredModel(this.#folder.path, reference);
+    const options = { packaged, config: this.#config, argv: folderArgv(this.#folder.path) };
+    const name = `engine-${this.#generations}`;
+    return new DevEngine(engineKey, (events) => engineProcess(options, { folder: this.#folder, events, name }));
+  }
+
+  #newFront({ reference }: DeclaredFacts, { engine, index, unix }: FrontPlace): Supervised {
+    const front: Supervised = new Supervised({
+      role: "front",
+      start: (): FrontStart => {
+        // Messages are buffered until the process reads them.
+        queueMicrotask(() => engine.tell(front));
+        return { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, unix, isRestart: false };
+      },
+      batchTimeoutMs: heldAfterMs(this.#config),
+      // This front has no peers: the previous front serves another model.
+      onMessage: () => front.send(allDone),
+      onEnd: () => this.#place.counters.clear(index),
+    });
+    return front;
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Serves a folder without packaging: the bundle is in a temporary folder, all other files stay in the author's folder.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { SconceError } from "../../../base/errors.ts";
+import { type ModelSource, modelStore } from "../../../package/model-source.ts";
+import { type ModelConfig, mediaTypes } from "../../../package/store/manifest.ts";
+import { type PackagedLayer, PackagedModel } from "../../../package/store/packaged-model.ts";
+
+/** Facts about the model that the server's processes need. */
+interface Declared {
+  readonly repository: string;
+  readonly digest: string;
+  readonly config: ModelConfig;
+  readonly layers: readonly PackagedLayer[];
+}
+
+/** Command line for processes that load models from such a folder. */
+export function folderArgv(folder: string): string[] {
+  return ["dev", folder];
+}
+
+/** @returns undefined for other commands */
+export function folderSource([command, folder]: readonly string[]): ModelSource | undefined {
+  if (command !== "dev" || folder === undefined) return undefined;
+  const resolve = async (reference = "") => declaredModel(folder, reference);
+  return { ...modelStore, resolve, verify: async () => ({}) };
+}
+
+/** @returns the reference that finds the model again */
+export function writeDeclared(folder: string, declared: Declared): string {
+  writeFileSync(join(folder, fileOf(declared.digest)), JSON.stringify(declared));
+  return `${declared.repository}@${declared.digest}`;
+}
+
+export function declaredModel(folder: string, reference: string): PackagedModel {
+  const file = join(folder, fileOf(reference.slice(reference.lastIndexOf("@") + 1)));
+  // Trusted: this program wrote the file.
+  const { repository, digest, config, layers }: Declared = JSON.parse(readFileSync(file, "utf8"));
+  const bundle = layers[0];
+  if (bundle === undefined) throw new SconceError("model_not_found", `${reference} has no code`);
+  const size = layers.reduce((sum, layer) => sum + layer.size, 0);
+  const manifest = {
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    artifactType: mediaTypes.model,
+    config: { mediaType: mediaTypes.config, digest, size: 0 },
+    layers: [],
+  } as const;
+  return new PackagedModel({
+    repository,
+    tag: "dev",
+    digest,
+    created: undefined,
+    size,
+    manifest: { ...manifest, layers: [] },
+    config,
+    layers,
+  });
+}
+
+function fileOf(digest: string): string {
+  return `${digest.slice("sha256:".length, "sha256:".length + 12)}.json`;
+}

@@ -1,0 +1,45 @@
+/** `sconce doctor` */
+import { colors } from "consola/utils";
+import { flag, option } from "../../base/option.ts";
+import { modelStore } from "../../package/model-source.ts";
+import { serveOptions } from "../../server/config.ts";
+import { command } from "../command-line/command.ts";
+import type { Check } from "../doctor/check.ts";
+import { bun, cores, descriptors, memory, port, processor, system } from "../doctor/machine.ts";
+import { native } from "../doctor/native.ts";
+import { cache, credentials, data, models } from "../doctor/storage.ts";
+
+export const doctor = command({
+  name: "doctor",
+  description: "Check whether this machine can serve models, and suggest fixes",
+  details:
+    "Prints one line per check: ✓ good, ! works but could be better, ✗ serving would not work, with a fix at the end of the line. Loads libtorch and the addon to check them. Exits with 1 if serving would not work.",
+  example: `sconce doctor
+sconce doctor --json | jq -r '.checks[] | select(.state != "ok").fix'`,
+  options: {
+    port: serveOptions.port,
+    host: serveOptions.host,
+    json: option({ description: "Print JSON", default: false, parse: flag }),
+  },
+  async run({ options }) {
+    const checks: Check[] = [];
+    const tell = (check: Check) => {
+      checks.push(check);
+      if (!options.json) print(check);
+    };
+    for (const check of [bun, system, processor, cores, memory, descriptors, data, cache, credentials]) tell(check());
+    tell(await models());
+    tell(port(options.host, options.port));
+    for (const check of await native(() => modelStore.prepareLibraries())) tell(check);
+    const isAble = checks.every(({ state }) => state !== "fault");
+    if (options.json) console.log(JSON.stringify({ ok: isAble, checks }, null, 2));
+    if (!isAble) process.exitCode = 1;
+  },
+});
+
+const marks = { ok: colors.green("✓"), warning: colors.yellow("!"), fault: colors.red("✗") };
+
+function print({ name, state, found, fix }: Check): void {
+  const line = `${marks[state]} ${name.padEnd(11)} ${found}${fix === undefined ? "" : `: ${fix}`}`;
+  console.log(process.stdout.isTTY && !process.env.NO_COLOR ? line : Bun.stripANSI(line));
+}

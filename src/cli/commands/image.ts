@@ -1,0 +1,129 @@
+/** `sconce image [repo[:tag]] -o DIR` */
+import { z } from "zod";
+import { formatBytes } from "../../base/bytes.ts";
+import { SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { openOption, option } from "../../base/option.ts";
+import { Progress } from "../../base/progress.ts";
+import { openBase } from "../../package/image/base-image.ts";
+import { type WrittenImage, writeImage } from "../../package/image/image.ts";
+import { ImageLayout } from "../../package/image/layout.ts";
+import { imagePlatform } from "../../package/image/platform.ts";
+import { makeProgram } from "../../package/image/program.ts";
+import { modelStore } from "../../package/model-source.ts";
+import { hostOf } from "../../package/store/reference.ts";
+import { ModelStore } from "../../package/store/store.ts";
+import { command } from "../command-line/command.ts";
+import { formatTable } from "../command-line/table.ts";
+
+/** Grammar of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
+const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
+const refName = new RegExp(`^${component}(?:/${component})*$`);
+const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
+
+export const image = command({
+  name: "image",
+  description: "Write a container image that serves a model, as an OCI image layout",
+  details: `Needs no container engine. The image has three layers: this machine's C and C++ runtime; libtorch and the server; the model. Images in one DIR share equal layers, so a new version of a model only adds its own layer. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
+
+Images are reproducible: the bytes depend only on the model, this version of sconce and this machine's libraries. All times are SOURCE_DATE_EPOCH, or 1970. Prints the image's name for skopeo and podman.`,
+  example: `sconce image digits:v1 -o images
+skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
+  options: {
+    output: openOption<string>({
+      description: "Required: folder of the layout, which is new, empty, or has images already",
+      valueHint: "dir",
+      alias: "o",
+      variable: "SCONCE_IMAGE_OUTPUT",
+      parse: z.string().min(1, "must be a folder"),
+    }),
+    tag: openOption<string>({
+      description: "The image's name in the layout",
+      valueHint: "name",
+      alias: "t",
+      variable: "SCONCE_IMAGE_TAG",
+      described: "repo:tag",
+      parse: z.string().regex(refName, `must be ${allowed}`),
+    }),
+    base: openOption<string>({
+      description: "Base image in another layout, instead of this machine's C and C++ runtime",
+      valueHint: "dir[:name]",
+      described: "none",
+      parse: z.string().min(1, "must be a layout"),
+    }),
+    sourceDateEpoch: option({
+      description: "Time of all files in the image, in seconds since 1970",
+      valueHint: "seconds",
+      variable: "SOURCE_DATE_EPOCH",
+      default: 0,
+      // Limit of a tar header.
+      parse: z
+        .string()
+        .regex(/^\d{1,10}$/, "must be a whole number of seconds from 0 to 8589934591")
+        .transform(Number)
+        .pipe(z.number().max(8 ** 11 - 1, "must be a whole number of seconds from 0 to 8589934591")),
+    }),
+  },
+  positionals: [
+    {
+      name: "model",
+      description: "repo[:tag] or repo@sha256:…; no tag means latest, no name the most recent build of all",
+      required: false,
+    },
+  ],
+  async run({ options, positionals: [reference] }) {
+    const folder = options.output;
+    if (folder === undefined) throw new SconceError("usage", "missing --output DIR, the folder of the image layout");
+    const platform = imagePlatform();
+    const store = new ModelStore();
+    const model = await store.resolve(reference);
+    const name = options.tag ?? model.reference;
+    if (!refName.test(name)) {
+      throw new SconceError("usage", `${name} can't be an image's name, which is ${allowed}; give one with --tag`);
+    }
+    const base = options.base === undefined ? undefined : openBase(options.base, platform);
+    const progress = new Progress({ verb: "Writing" });
+    try {
+      const layout = ImageLayout.openOrCreate(folder);
+      using workspace = layout.openWorkspace();
+      await store.verify(model, {
+        onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),
+      });
+      await modelStore.prepareLibraries();
+      const program = await makeProgram(workspace.folder);
+      const written = await writeImage(layout, {
+        model,
+        home: store.home,
+        program,
+        platform,
+        base,
+        name,
+        seconds: options.sourceDateEpoch,
+        onProgress: (step) => progress.update(step),
+      });
+      progress.end();
+      tell(written, `${folder}:${name}`, name);
+    } finally {
+      progress.end();
+    }
+  },
+});
+
+/** Prints layers and next steps to standard error; standard output only has the image's name for other tools. */
+function tell(written: WrittenImage, at: string, name: string): void {
+  const rows = written.layers.map(({ title, digest, size, isShared }) => [
+    title,
+    digest.slice("sha256:".length, "sha256:".length + 12),
+    formatBytes(size),
+    isShared ? "was there" : "new",
+  ]);
+  log.log(`${formatTable(["LAYER", "DIGEST", "SIZE", ""], rows)}
+
+Wrote ${written.digest}. To a registry, to Docker, to Podman:
+
+  skopeo copy oci:${at} docker://${hostOf(name) === undefined ? "registry.example.com/" : ""}${name}
+  skopeo copy oci:${at} docker-daemon:${name}
+  podman pull oci:${at}
+`);
+  console.log(`oci:${at}`);
+}

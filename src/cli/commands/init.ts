@@ -1,0 +1,165 @@
+/** `sconce init DIR` */
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
+import { z } from "zod";
+import { SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { flag, openOption, option } from "../../base/option.ts";
+import { programName } from "../../machine/processes/program-name.ts";
+import { sourcesFolder } from "../../package/executable/sources.ts";
+import { modelStore } from "../../package/model-source.ts";
+import { checkRepository } from "../../package/store/reference.ts";
+import { command } from "../command-line/command.ts";
+import { missingFile } from "../command-line/missing-file.ts";
+import { linkTypes, typesConfig } from "./init/types-link.ts";
+import { type PlainOptions, type WrittenModel, writePlainModel } from "./plain/plain-model.ts";
+import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
+
+/** Name of the template's model. */
+const templateName = "colours";
+
+export const init = command({
+  name: "init",
+  description: "Write a model folder to start from, which type-checks, builds and serves unchanged",
+  details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model, and export.py writes the weights. --from generates a model for existing weights, with their tensors filled in.
+
+tsconfig.json finds sconce's types in .sconce/types, a link to this sconce that is not committed. In a fresh clone, check or --link restores the link. If the folder has sconce installed, the types come from node_modules/sconce.`,
+  example: `sconce init flowers
+sconce build flowers
+sconce init digits --from digits.pt2`,
+  options: {
+    name: openOption<string>({
+      description: "Name of the model",
+      valueHint: "repo",
+      alias: "n",
+      described: "the folder's",
+      parse: z.string().min(1, "must be a name"),
+    }),
+    from: openOption<string>({
+      description: "Existing weights: an exported program, an AOTInductor package or TorchScript",
+      valueHint: "file",
+      described: "the sample model",
+      parse: z.string().min(1, "must be a file"),
+    }),
+    input: inputOption,
+    link: option({
+      description: "Only write the link to the types, into an existing folder",
+      default: false,
+      parse: flag,
+    }),
+  },
+  positionals: [{ name: "dir", description: "The folder to write", required: true }],
+  async run({ options, positionals: [given = ""] }) {
+    if (given === "") throw new SconceError("usage", "DIR must be a folder, not an empty text");
+    const dir = resolve(given);
+    if (options.link) {
+      if (!existsSync(join(dir, "model.ts"))) throw new SconceError("usage", `--link: ${given} has no model.ts`);
+      return linkTypes(dir);
+    }
+    if (options.from !== undefined && !isFile(options.from)) {
+      throw new SconceError("usage", `--from: ${missingFile(options.from)}`);
+    }
+    const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
+    await checkEmpty(dir, given);
+    if (options.from !== undefined) {
+      await modelStore.prepareLibraries();
+      const chosen = { name, inputs: options.input, batchSize: undefined };
+      const { files, fixedRows } = await writeModelOf(options.from, dir, chosen);
+      if (fixedRows !== undefined) log.warn(fixedBatchText(basename(options.from), fixedRows));
+      console.log(`Wrote ${given}: ${files.join(", ")}
+
+Next:
+
+  ${programName} build ${quoted(given)}
+  ${programName} predict ${name} --example
+  ${programName} serve ${name}`);
+      return;
+    }
+    if (options.input.length > 0) throw new SconceError("usage", "--input is of weights: name them with --from");
+    const files = await filesOf(dir, name);
+    await mkdir(dir, { recursive: true });
+    // Never overwrites files created in the meantime.
+    for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
+    await linkTypes(dir);
+    console.log(`Wrote ${given}: ${files.map(([file]) => file).join(", ")}
+
+Next:
+
+  ${programName} build ${quoted(given)}
+  ${programName} predict ${name} colour=#ff8800
+  ${programName} serve ${name}
+
+Then change model.ts and export.py into your model.${await pathHint()}`);
+  },
+});
+
+/** Writes a model folder for a weights file. */
+export async function writeModelOf(
+  weights: string,
+  dir: string,
+  options: Omit<PlainOptions, "isKept">,
+): Promise<WrittenModel> {
+  const { files, fixedRows } = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
+  await writeFile(join(dir, "tsconfig.json"), await typesConfig(dir), { flag: "wx" });
+  await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
+  await linkTypes(dir);
+  return { files: [...files, "tsconfig.json", ".gitignore"], fixedRows };
+}
+
+/** Hint for checkouts without the command on the PATH. */
+async function pathHint(): Promise<string> {
+  const script = join(await sourcesFolder(), "scripts", "sconce");
+  if (Bun.which("sconce") !== null || !existsSync(script)) return "";
+  return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
+}
+
+/** Derives a repository's name from the folder's name. */
+export function nameFrom(dir: string): string {
+  const name = basename(dir)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
+  return name === "" ? templateName : name;
+}
+
+/** Files of a new Git repository, or of a package that only installed sconce. */
+const asGoodAsEmpty = new Set([".git", "package.json", "bun.lock", "node_modules"]);
+
+export async function checkEmpty(dir: string, given: string): Promise<void> {
+  try {
+    const found = (await readdir(dir)).filter((name) => !asGoodAsEmpty.has(name));
+    if (found.length === 0) return;
+    const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? ", …" : "");
+    throw new SconceError("usage", `${given} must be an empty or a new folder; it holds ${shown}`);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT") return;
+    if (code === "ENOTDIR") throw new SconceError("usage", `${given} must be a folder, not a file`, { cause: error });
+    throw error;
+  }
+}
+
+async function filesOf(dir: string, name: string): Promise<readonly (readonly [string, string | Uint8Array])[]> {
+  const named = async (file: string) => (await ofTemplate(file)).toString().replaceAll(namePattern, name);
+  return [
+    ["model.ts", await named("model.ts")],
+    ["model.pt2", await ofTemplate("model.pt2")],
+    ["export.py", await ofTemplate("export.py")],
+    ["README.md", await named("README.md")],
+    ["tsconfig.json", await typesConfig(dir)],
+    [".gitignore", await ofTemplate("gitignore")],
+  ];
+}
+
+async function ofTemplate(file: string): Promise<Buffer> {
+  return readFile(join(await sourcesFolder(), "src/cli/commands/init/template", file));
+}
+
+/** Occurrences of the model's name in the template, not of the word "colours". */
+const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
+
+/** Quotes a path for the shell. */
+function quoted(path: string): string {
+  return /^[\w./~+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,43 @@
+/** `sconce inspect [repo[:tag]]` */
+
+import { flag, option } from "../../base/option.ts";
+import { type ModelSource, modelStore } from "../../package/model-source.ts";
+import { type Command, command } from "../command-line/command.ts";
+import { formatJson } from "../command-line/table.ts";
+import { shorten } from "./predict/output-files.ts";
+
+export const inspect = inspectCommand(
+  modelStore,
+  `sconce inspect digits:v1
+sconce inspect digits | jq .config.inputSchema`,
+);
+
+export function inspectCommand(source: ModelSource, example: string): Command {
+  return command({
+    name: "inspect",
+    description: "Print a packaged model's config and layers as JSON",
+    details:
+      "Sizes are in bytes. The config holds the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the version of torch at build time, the processor features that compiled weights need, and the example. A model pulled for a front has no weights. Data URIs in the example are shortened.",
+    example,
+    options: {
+      full: option({ description: "Print the example's data URIs in full", default: false, parse: flag }),
+    },
+    positionals: source.reference === undefined ? [] : [source.reference],
+    async run({ options, positionals: [reference] }) {
+      const model = await source.resolve(reference, { weights: false });
+      const { config, layers } = model;
+      const described = {
+        reference: model.reference,
+        repository: model.repository,
+        tags: await source.tagsOf(model),
+        digest: model.digest,
+        size: model.size,
+        ...(model.lacking.length > 0 && { withoutWeights: true }),
+        created: model.created?.toISOString(),
+        config,
+        layers: layers.map(({ title, mediaType, digest, size }) => ({ title, mediaType, digest, size })),
+      };
+      console.log(formatJson(options.full ? described : shorten(described).output));
+    },
+  });
+}

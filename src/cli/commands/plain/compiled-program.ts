@@ -1,0 +1,130 @@
+/** Compiles exported programs with AOTInductor, using a Python with torch. Results are cached. */
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { cpus } from "node:os";
+import { basename, join } from "node:path";
+import { SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { Archive } from "../../../engine/native/archive.ts";
+import { torchVersion } from "../../../engine/native/binding.ts";
+import { GUARDS_KEY, guardSourceOf, programFile } from "../../../engine/native/program.ts";
+import type { GuardSource } from "../../../engine/native/program-guards.ts";
+import { cacheLocation, secureFolder } from "../../../machine/libtorch/cache-folder.ts";
+import { pythonWithTorch } from "./python-torch.ts";
+
+/** Inductor specializes kernels for the rows of the example. A smaller example is enlarged to the largest batch, by default this. */
+const EXAMPLE_ROWS = 32;
+
+/**
+ * `enlarged` exports the program again with the example's rows repeated, or keeps it if that cannot be done: a fixed
+ * batch, or an example that the program's guards refuse. `precompile_headers` only pays off for many packages. CPU
+ * options: freezing repacks weights for the processor, and layout optimization chooses the memory format that
+ * convolutions prefer. Linear layers then take less than half the time.
+ */
+const script = `import sys, torch, torch._inductor.config as config
+from torch.utils._pytree import tree_map, tree_unflatten, tree_leaves
+def enlarged(program, rows):
+    args, kwargs = program.example_inputs
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    sizes = [list(values[name].shape) for name in program.graph_signature.user_inputs]
+    batch = sizes[0][0]
+    if isinstance(batch, int) or any(tensor.shape[0] >= rows for tensor in tree_leaves((args, kwargs))):
+        return program
+    def more(tensor, shape):
+        for dim, size in enumerate(shape):
+            if not isinstance(size, int) and str(size) == str(batch):
+                tensor = tensor.index_select(dim, torch.arange(rows, device=tensor.device) % tensor.shape[dim])
+        return tensor
+    spec = torch.utils._pytree.tree_structure((args, kwargs))
+    leaves = [more(*each) for each in zip(tree_leaves((args, kwargs)), sizes, strict=True)]
+    free = [{dim: torch.export.Dim.AUTO for dim, size in enumerate(shape) if not isinstance(size, int)} for shape in sizes]
+    args, kwargs = tree_unflatten(leaves, spec)
+    shapes, named = tree_unflatten(free, spec)
+    larger = torch.export.export(program.module(), args, kwargs, dynamic_shapes=(*shapes, *named.values()), strict=False)
+    inputs = {node.name: node.meta["val"] for node in larger.graph.nodes if node.op == "placeholder"}
+    same = zip(sizes, (inputs[name].shape for name in larger.graph_signature.user_inputs), strict=True)
+    is_free = all(isinstance(old, int) == isinstance(new, int) for each in same for old, new in zip(*each, strict=True))
+    return larger if is_free else program
+options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
+program = torch.export.load(sys.argv[1])
+try:
+    program = enlarged(program, int(sys.argv[5]))
+except Exception as error:
+    print(f"the example is kept as it is: {error}", file=sys.stderr)
+options["aot_inductor.metadata"] = {sys.argv[3]: sys.argv[4]}
+if all(each.device.type == "cpu" for each in program.state_dict.values()):
+    options |= {"freezing": True, "force_layout_optimization": True}
+torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
+
+/** Bounds too large for JSON numbers mean no bound. */
+function guardJson(guards: GuardSource): string {
+  return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
+}
+
+/**
+ * @param rows the largest batch that the model declares
+ * @returns the path of the AOTInductor package
+ * @throws SconceError `weights_invalid` with a fix when compiling fails
+ */
+export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promise<string> {
+  const file = await compiledPath(path, rows);
+  if (existsSync(file)) return file;
+  const guards = guardJson(guardSourceOf(path));
+  const { command, env } = await pythonWithTorch();
+  if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
+  log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
+  // Written to a temporary name and renamed, so that a cached file is always complete.
+  const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
+  try {
+    const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards, String(rows)], {
+      env: { ...process.env, ...env },
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "pipe",
+    });
+    const errors = await child.stderr.text();
+    if ((await child.exited) !== 0) throw newerProgram(path) ?? notCompiled(path, reasonOf(errors));
+    renameSync(unfinished, file);
+  } finally {
+    rmSync(unfinished, { force: true });
+  }
+  return file;
+}
+
+/**
+ * Cache path of a program's package. The name is a hash of the program, the script, torch's version and the processor.
+ */
+export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<string> {
+  const hasher = new Bun.CryptoHasher("sha256");
+  hasher.update(`${torchVersion()} ${process.arch} ${cpus()[0]?.model} ${rows}\n${script}\n`);
+  for await (const part of Bun.file(path).stream()) hasher.update(part);
+  const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  if (cache === undefined) throw notCompiled(path, "there is no cache directory: set SCONCE_CACHE_DIR");
+  const folder = join(cache, "compiled");
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return join(secureFolder(folder), `${hasher.digest("hex").slice(0, 32)}.pt2`);
+}
+
+/** The most telling line of a Python traceback. */
+function reasonOf(errors: string): string {
+  const lines = errors.trim().split("\n");
+  return lines.findLast((line) => /error|exception/i.test(line)) ?? lines.at(-1) ?? "";
+}
+
+/** PyTorch's own error for a program saved by a later release does not mention the release. */
+function newerProgram(path: string): SconceError | undefined {
+  const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(Archive.open(path)?.text(programFile) ?? "") ?? [];
+  if (saved === "" || Bun.semver.order(saved, torchVersion()) <= 0) return undefined;
+  const name = basename(path);
+  return new SconceError(
+    "weights_invalid",
+    `${name} was saved by torch ${saved}, and torch ${torchVersion()} of this sconce can't read it: save it with that one, in Python: pip install torch==${torchVersion()}; torch.export.save(torch.export.export(net.eval(), example, dynamic_shapes=…), "${name}")`,
+  );
+}
+
+function notCompiled(path: string, why: string): SconceError {
+  const name = basename(path);
+  return new SconceError(
+    "weights_invalid",
+    `${name} is an exported program, and can't be compiled here (${why}): install a C++ compiler and torch ${torchVersion()} for python3, or compile it where they are: torch._inductor.aoti_compile_and_package(torch.export.load("${name}"), package_path="compiled.pt2")`,
+  );
+}

@@ -1,0 +1,60 @@
+/** The folder of a model for `build` and `check`. */
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, parse, resolve } from "node:path";
+import { SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { modelStore } from "../../../package/model-source.ts";
+import { missingFile } from "../../command-line/missing-file.ts";
+import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
+import { writePlainModel } from "./plain-model.ts";
+import { type GivenInput, isFile } from "./tensor-input.ts";
+
+/** Options of `build` for weights without a folder. */
+interface PlainChoices {
+  readonly name: string | undefined;
+  readonly weights: string | undefined;
+  readonly input: readonly GivenInput[];
+  readonly batchSize: number | undefined;
+  readonly eject: string | undefined;
+  readonly compile: boolean;
+}
+
+interface PreparedFolder extends Disposable {
+  readonly path: string;
+  readonly fixedRows?: number | undefined;
+  /** The exported program given on the command line. */
+  readonly program?: string | undefined;
+}
+
+/** The given folder. For a weights file, a temporary folder is written and removed on disposal; --eject keeps it. */
+export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
+  const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
+  const permanent = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
+  if (!isFile(given)) {
+    if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
+      throw new SconceError("usage", `${missingFile(given)}; expected a model's folder, or a file of weights`);
+    if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
+      throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
+    await modelStore.prepareLibraries();
+    return permanent(resolve(given));
+  }
+  if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
+  await modelStore.prepareLibraries();
+  const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
+  if (eject !== undefined) {
+    await checkEmpty(resolve(eject), eject);
+    const { files, fixedRows } = await writeModelOf(given, resolve(eject), plain);
+    log.info(`Wrote ${eject}: ${files.join(", ")}`);
+    return permanent(resolve(eject), fixedRows);
+  }
+  const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
+  const remove = () => rmSync(path, { recursive: true, force: true });
+  try {
+    const { fixedRows } = await writePlainModel(resolve(given), path, { ...plain, isKept: false });
+    return { path, fixedRows, program: resolve(given), [Symbol.dispose]: remove };
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}

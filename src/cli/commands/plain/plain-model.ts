@@ -1,0 +1,147 @@
+/** Writes a model folder for a weights file, which `build` then handles like any other. */
+import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { messageOf, SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { Archive } from "../../../engine/native/archive.ts";
+import { packageSource, programFile, readProgram, requireEvalMode } from "../../../engine/native/program.ts";
+import { describeFile } from "../../../engine/native/weights-kind.ts";
+import { compiledProgram } from "./compiled-program.ts";
+import { inputsOfProgram } from "./exported-program.ts";
+import { modelText } from "./model-text.ts";
+import { inputsOfSource, outputNamesOfSource } from "./package-source.ts";
+import { probeOutputs } from "./probe.ts";
+import { type GivenInput, inputForm, type TensorInput } from "./tensor-input.ts";
+
+export interface PlainOptions {
+  /** Name of the model's repository. */
+  readonly name: string;
+  /** Value of `--input`, for files that do not describe their inputs. */
+  readonly inputs: readonly GivenInput[];
+  /** Default: the largest batch that the weights accept, up to 32. */
+  readonly batchSize: number | undefined;
+  /** Compiles an exported program with AOTInductor even if it can run uncompiled. */
+  readonly isCompiled?: boolean;
+  /** Copies the weights into the folder; otherwise they are linked. */
+  readonly isKept: boolean;
+}
+
+const MAX_BATCH_SIZE = 32;
+
+const notOfTorch =
+  "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
+
+/** The weights, or the compiled package of an exported program: on request, or if the program cannot run uncompiled. */
+export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
+  const program = Archive.open(path)?.text(programFile);
+  if (program === undefined) return path;
+  requireEvalMode(path, JSON.parse(program));
+  if (isCompiled) return compiledRows(path, program, rows);
+  try {
+    readProgram(path);
+    return path;
+  } catch (error) {
+    log.info(messageOf(error));
+    return compiledRows(path, program, rows);
+  }
+}
+
+/**
+ * Compiles a program and warns if the package accepts fewer rows than the program: Inductor specializes some kernels
+ * for the example's rows.
+ */
+async function compiledRows(path: string, program: string, rows: number | undefined): Promise<string> {
+  const compiled = await compiledProgram(path, rows);
+  const exported = inputsOfProgram(program);
+  const [most, allowed] = [mostRows(packageInputs(compiled) ?? exported), mostRows(exported)];
+  if (most < allowed) {
+    const free = allowed === Number.POSITIVE_INFINITY ? "any number of" : `up to ${allowed}`;
+    log.warn(
+      `${basename(path)} takes ${free} rows, its compiled package at most ${most}, as its example had ${exampleRows(exported)}: export it with an example of ${most + 1} rows for larger batches`,
+    );
+  }
+  return compiled;
+}
+
+function packageInputs(path: string): TensorInput[] | undefined {
+  return inputsOfSource(Archive.open(path)?.text(packageSource) ?? "");
+}
+
+function exampleRows(inputs: readonly TensorInput[]): number | string {
+  const [batch] = inputs[0]?.sizes ?? [];
+  return (typeof batch === "object" ? batch.hint : batch) ?? "few";
+}
+
+export interface WrittenModel {
+  /** Names of the written files. */
+  readonly files: readonly string[];
+  /** Batch size, if the weights or --input fix it. */
+  readonly fixedRows: number | undefined;
+}
+
+/**
+ * Writes model.ts and the weights into `dir`, an empty or new folder.
+ * @throws SconceError `usage` when --input is needed, `weights_invalid`
+ */
+export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<WrittenModel> {
+  const archive = Archive.open(path);
+  const kind = describeFile(path) ?? (archive === undefined ? notOfTorch : undefined);
+  const program = archive?.text(programFile);
+  if (kind !== undefined && program === undefined)
+    throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
+  const named = program === undefined ? undefined : inputsOfProgram(program);
+  const weights = await runnableWeights(path, options.isCompiled, options.batchSize);
+  const compiled = Archive.open(weights);
+  const source = compiled?.text(packageSource);
+  /** Device kind that a package was compiled for; undefined for TorchScript and exported programs. */
+  const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(compiled?.text(/_metadata\.json$/) ?? "")?.[1];
+  const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
+  const file = basename(path);
+  const maxRows = Math.min(mostRows(inputs), mostRows(inputsOfSource(source ?? "") ?? inputs));
+  const outputs = await probeOutputs({
+    path: weights,
+    device: device ?? "cpu",
+    inputs,
+    outputNames: source === undefined ? undefined : outputNamesOfSource(source),
+    maxRows,
+    isFilled: program !== undefined || source !== undefined,
+  });
+  const batchSize = options.batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
+  const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize, device });
+  await mkdir(dir, { recursive: true });
+  await writeFile(join(dir, "model.ts"), text, { flag: "wx" });
+  await (options.isKept ? copyFile : symlink)(weights, join(dir, file));
+  return { files: ["model.ts", file], fixedRows: typeof inputs[0]?.sizes[0] === "number" ? maxRows : undefined };
+}
+
+/** Inputs from the file, else from --input. Giving both is an error. */
+function chosenInputs(
+  path: string,
+  found: readonly TensorInput[] | undefined,
+  given: readonly GivenInput[],
+): readonly TensorInput[] {
+  const name = basename(path);
+  if (found !== undefined && given.length > 0) {
+    throw new SconceError("usage", `${name} says itself which inputs it takes: leave --input out`);
+  }
+  const inputs = found ?? given;
+  if (inputs.length === 0) {
+    throw new SconceError(
+      "usage",
+      `${name} does not say the sizes of its inputs: give each, with the batch dimension first, like ${inputForm}`,
+    );
+  }
+  const first = inputs.map(({ sizes: [batch] }) => (typeof batch === "object" ? batch.name : batch));
+  if (first.includes(undefined) || new Set(first).size > 1) {
+    const shown = inputs.map(({ name }, i) => `${name}: ${first[i] ?? "no size at all"}`).join(", ");
+    throw new SconceError(
+      "weights_invalid",
+      `the first size of each input of ${name} must be the batch, the same one for all (${shown})`,
+    );
+  }
+  return inputs;
+}
+
+function mostRows(inputs: readonly TensorInput[]): number {
+  return Math.min(...inputs.map(({ sizes: [batch] }) => (typeof batch === "object" ? batch.max : (batch ?? 1))));
+}

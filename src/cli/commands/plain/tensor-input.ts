@@ -1,0 +1,67 @@
+/** Tensor inputs of weights, and their notation on the command line: `--input x=float32[N,784]`. */
+import { statSync } from "node:fs";
+import { z } from "zod";
+import { arrayTypes, type DType } from "../../../author/tensor.ts";
+import { listOption } from "../../../base/option.ts";
+
+/** A size that may differ between calls. */
+export interface FreeSize {
+  readonly name: string;
+  readonly min: number;
+  /** Infinity when there is no limit. */
+  readonly max: number;
+  /** A size known to work. */
+  readonly hint?: number;
+}
+
+export interface TensorInput {
+  readonly name: string;
+  readonly dtype: DType;
+  /** Includes the batch dimension, first. */
+  readonly sizes: readonly (number | FreeSize)[];
+}
+
+/** A parsed `--input`, with its text. */
+export interface GivenInput extends TensorInput {
+  readonly text: string;
+}
+
+const form = "must be NAME=DTYPE[SIZES], with the batch dimension first, like x=float32[N,784]";
+
+export const inputForm = "--input x=float32[N,784]";
+
+export const inputOption = listOption<GivenInput>({
+  description: `Name, dtype and sizes of an input, for files without this information: x=float32[N,784], with the batch dimension first and names for free sizes; in the order of forward's arguments`,
+  valueHint: "tensor",
+  variable: "SCONCE_MODEL_INPUT",
+  parse: z.string().transform((text, { addIssue }) => {
+    const input = parseInput(text);
+    if (input !== undefined) return input;
+    addIssue(form);
+    return z.NEVER;
+  }),
+});
+
+function parseInput(text: string): GivenInput | undefined {
+  const [, name = "", dtype = "", list = ""] = /^([A-Za-z_]\w*)=([a-z]+\d*)\[([^\]]+)\]$/.exec(text.trim()) ?? [];
+  const sizes = list.split(",").map((size) => sizeOf(size.trim()));
+  if (!isDType(dtype) || sizes.includes(undefined)) return undefined;
+  return { text, name, dtype, sizes: sizes.filter((size) => size !== undefined) };
+}
+
+function isDType(name: string): name is DType {
+  return Object.hasOwn(arrayTypes, name);
+}
+
+function sizeOf(text: string): number | FreeSize | undefined {
+  if (/^[1-9]\d{0,9}$/.test(text)) return Number(text);
+  return /^[A-Za-z_]\w*$/.test(text) ? { name: text, min: 1, max: Number.POSITIVE_INFINITY } : undefined;
+}
+
+export function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+export function fixedBatchText(file: string, rows: number): string {
+  return `The batch of ${file} is fixed at ${rows}: leave the first size free where you export it, or name it in --input`;
+}

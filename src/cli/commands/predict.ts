@@ -1,0 +1,131 @@
+/** `sconce predict [repo[:tag]] field=value …` */
+import { z } from "zod";
+import { SconceError } from "../../base/errors.ts";
+import { SchemaNode } from "../../base/json-schema.ts";
+import { isLogJson, log } from "../../base/log.ts";
+import { flag, listOption, openOption, option } from "../../base/option.ts";
+import { type ModelSource, modelStore } from "../../package/model-source.ts";
+import type { PackagedModel } from "../../package/store/packaged-model.ts";
+import { serveOptions } from "../../server/config.ts";
+import { withConsole } from "../../server/flow/captured-console.ts";
+import { type Command, command } from "../command-line/command.ts";
+import { formatJson } from "../command-line/table.ts";
+import { readInput } from "./predict/input.ts";
+import { LocalModel } from "./predict/local-model.ts";
+import { OutputTargets, shorten } from "./predict/output-files.ts";
+
+export const predict = predictCommand(
+  modelStore,
+  `sconce predict digits image=examples/digits/samples/3.png
+sconce predict digits image=examples/digits/samples/3.png --demo -o heatMap=heat-map.png
+echo '{"x": 1.5}' | sconce predict lab:v1 --json -`,
+);
+
+export function predictCommand(source: ModelSource, example: string): Command {
+  return command({
+    name: "predict",
+    description: "Run a model once, without a server, and print its output as JSON",
+    details: `The field's type decides how a value is read: numbers, true and false, JSON for arrays and objects, or plain text. An array field may be repeated, once per element. field=@FILE reads the value from a file; the file "-" is standard input.
+
+A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
+
+An ndarray() field, as in models built from a weights file, also accepts the path of a .json file with lists, of a NumPy file (.npy), or of the raw bytes of its elements; or a data URI of these bytes.
+
+The output goes to standard output: indented on a terminal, otherwise on one line. Console output of the model's code, and a demo's logs, go to standard error.`,
+    example,
+    options: {
+      json: openOption<string>({
+        description: 'A whole input: JSON, @FILE, or "-" for standard input; single fields override it',
+        valueHint: "json",
+        described: "{}",
+        variable: "SCONCE_INPUT",
+        parse: z.string().min(1, 'must be JSON, "@" and a file, or "-"'),
+      }),
+      example: option({ description: "Use the model's example as input", default: false, parse: flag }),
+      demo: option({
+        description: "Run the model's demo: print output and demo_output, and logs immediately",
+        default: false,
+        parse: flag,
+      }),
+      output: listOption({
+        description:
+          'Save a file of the output, or another value as FILE.json or FILE.npy; "-" is standard output, field=FILE selects one of several',
+        valueHint: "file",
+        alias: "o",
+        parse: z.string().min(1, "must be FILE or field=FILE"),
+      }),
+      device: serveOptions.device,
+      threads: serveOptions.threads,
+      fetchTimeout: serveOptions.fetchTimeout,
+      verify: serveOptions.verify,
+      ...source.libraryOptions,
+    },
+    positionals: [
+      ...(source.reference === undefined ? [] : [source.reference]),
+      { name: "field=value", description: "A field of the input", required: false, isVariadic: true },
+    ],
+    async run({ options, positionals }) {
+      const [first, ...rest] = positionals;
+      const isNamed = source.reference !== undefined && first !== undefined && !first.includes("=");
+      const packaged = await source.resolve(isNamed ? first : undefined);
+      const { config, reference } = packaged;
+      if (options.json !== undefined && options.example)
+        throw usage("--json and --example are both a whole input; give one");
+      if (options.example && config.example === undefined) throw usage(`${reference} has no example`);
+      const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo));
+      const input = await readInput({
+        model: packaged.repository,
+        schema: SchemaNode.of(config.inputSchema),
+        json: options.json,
+        example: options.example ? config.example : undefined,
+        fields: isNamed ? rest : positionals,
+      });
+      if (options.verify) await source.verify(packaged);
+      await source.prepareLibraries();
+      const output = await withConsole(writeLog, async () => {
+        await using model = await LocalModel.load(packaged, {
+          device: options.device,
+          threads: options.threads,
+          fetchTimeoutMs: options.fetchTimeout * 1000,
+          batches: options.demo,
+        });
+        const decoded = model.decode(input);
+        return options.demo ? await model.demo(decoded, writeLog) : await model.predict(decoded);
+      });
+      const saved = await targets.save(output).catch((error: unknown) => {
+        if (!targets.isStandardOutput) print(output);
+        throw error;
+      });
+      if (!targets.isStandardOutput) print(saved);
+    },
+  });
+}
+
+/** Schema of the printed value. */
+function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {
+  const { outputSchema: output, demoOutputSchema = output } = config;
+  if (!isDemo) return SchemaNode.of(output);
+  return SchemaNode.of({ type: "object", properties: { output, demo_output: demoOutputSchema } });
+}
+
+function writeLog(text: string): void {
+  if (isLogJson()) log.info(text.trimEnd());
+  else process.stderr.write(text);
+}
+
+function print(output: unknown): void {
+  if (!process.stdout.isTTY) {
+    console.log(JSON.stringify(output));
+    return;
+  }
+  const { output: shown, names } = shorten(output);
+  console.log(formatJson(shown));
+  const [name] = names;
+  if (name === undefined) return;
+  const target = names.length === 1 ? "FILE" : `${name}=FILE`;
+  log.info(`${names.join(", ")} ${names.length === 1 ? "is" : "are"} cut short here; save with -o ${target}`);
+}
+
+function usage(message: string): SconceError {
+  return new SconceError("usage", message);
+}

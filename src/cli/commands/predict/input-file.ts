@@ -1,0 +1,64 @@
+/** Reads files named on the command line, as text or as data URI. */
+import { readFile, stat } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { messageOf, SconceError } from "../../../base/errors.ts";
+
+const standardInput = "-";
+let piped: Promise<Uint8Array> | undefined;
+
+/**
+ * Reads a file, or standard input for `-`.
+ * @param name of the option or field, for messages
+ * @throws SconceError `usage` when the file does not exist
+ */
+export async function readText(path: string, name: string): Promise<string> {
+  return new TextDecoder().decode(await readBytes(path, name));
+}
+
+/**
+ * The value of a file field: a URL is kept, a file's content goes through `convert`.
+ * @throws SconceError `usage` when the file does not exist, or `convert` fails
+ */
+export async function fileValue<T>(
+  text: string,
+  name: string,
+  convert: (bytes: Uint8Array, path: string) => T,
+): Promise<T | string> {
+  if (/^(https?|data):/i.test(text)) return text;
+  const path = /^file:\/\//i.test(text) ? fileURLToPath(text) : text.replace(/^@/, "");
+  const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(path);
+  // The model decides which URL schemes it accepts.
+  if (isUrl) return text;
+  const bytes = await readBytes(path, name);
+  try {
+    return convert(bytes, path);
+  } catch (error) {
+    throw notReadable(path, name, messageOf(error), error);
+  }
+}
+
+/** @param path its extension determines the media type */
+export function dataUriOf(bytes: Uint8Array, path: string): string {
+  const named = path === standardInput ? "" : (Bun.file(path).type.split(";", 1)[0] ?? "");
+  // The registered media types have no x- (audio/wav, audio/flac), and fields ask for those.
+  const mediaType = named.replace(/^audio\/x-/, "audio/") || "application/octet-stream";
+  return `data:${mediaType};base64,${bytes.toBase64()}`;
+}
+
+async function readBytes(path: string, name: string): Promise<Uint8Array> {
+  // Standard input is read once and shared.
+  if (path === standardInput) {
+    piped ??= Bun.stdin.bytes();
+    return piped;
+  }
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) throw notReadable(path, name, "there is no such file");
+  if (found.isDirectory()) throw notReadable(path, name, "it is a folder");
+  return readFile(path).catch((error: unknown) => {
+    throw notReadable(path, name, "it can't be read", error);
+  });
+}
+
+function notReadable(path: string, name: string, why: string, cause?: unknown): SconceError {
+  return new SconceError("usage", `${name} can't be read from ${JSON.stringify(path)}: ${why}`, { cause });
+}

@@ -1,0 +1,125 @@
+/** Runs a packaged model in this process for one prediction, without a server. */
+import { version } from "../../../../package.json";
+import type { Model } from "../../../author/define.ts";
+import { withoutUnions } from "../../../author/union-issues.ts";
+import { SconceError } from "../../../base/errors.ts";
+import { AddressGuard } from "../../../machine/network/address-guard.ts";
+import { loadModel } from "../../../package/code/load.ts";
+import type { PackagedModel } from "../../../package/store/packaged-model.ts";
+import { Fetcher } from "../../../server/flow/fetcher.ts";
+import { ItemFlow } from "../../../server/flow/item-flow.ts";
+import { wholeText } from "../../../server/flow/item-pipeline.ts";
+import { runDemo } from "../../../server/flow/run-demo.ts";
+import { predictOne, type RunningModel, setUp } from "../../../server/flow/set-up.ts";
+
+export interface LocalModelOptions {
+  readonly device: string | undefined;
+  readonly threads: number | undefined;
+  readonly fetchTimeoutMs: number;
+  /** Warms up batches, for a demo; a single prediction does not need them. */
+  readonly batches: boolean;
+}
+
+const noSignal = new AbortController().signal;
+
+export class LocalModel implements AsyncDisposable {
+  readonly #packaged: PackagedModel;
+  readonly #model: Model;
+  readonly #fetcher: Fetcher;
+  readonly #options: LocalModelOptions;
+  #settingUp: Promise<RunningModel> | undefined;
+
+  private constructor(packaged: PackagedModel, model: Model, options: LocalModelOptions) {
+    this.#packaged = packaged;
+    this.#model = model;
+    this.#options = options;
+    this.#fetcher = new Fetcher({
+      // The user of the command line could fetch private addresses anyway.
+      guard: new AddressGuard({ allowPrivate: true }),
+      timeoutMs: options.fetchTimeoutMs,
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      userAgent: `sconce/${version}`,
+    });
+  }
+
+  /**
+   * Loads the model's code; weights are loaded on first use.
+   * @throws SconceError `model_invalid`
+   */
+  static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
+    const model = await loadModel(await packaged.code(), packaged.digest);
+    return new LocalModel(packaged, model, options);
+  }
+
+  /**
+   * Decodes the input with the model's schema.
+   * @throws SconceError `usage` naming the faults
+   */
+  decode(input: unknown): unknown {
+    const decoded = this.#model.input.safeParse(input);
+    if (decoded.success) return decoded.data;
+    const faults = withoutUnions(decoded.error.issues).map(
+      ({ path, message }) => `${path.join(".") || "the input"}: ${message}`,
+    );
+    throw new SconceError("usage", faults.join("; "));
+  }
+
+  /**
+   * @param input decoded
+   * @returns the output in its wire form
+   * @throws SconceError of the failed step
+   */
+  async predict(input: unknown): Promise<unknown> {
+    return JSON.parse(await predictOne(await this.#running(), input));
+  }
+
+  /**
+   * Runs the model's demo on one input.
+   * @param write receives the demo's log lines as they appear
+   */
+  async demo(input: unknown, write: (text: string) => void): Promise<{ output: unknown; demo_output: unknown }> {
+    const { engine, pipeline } = await this.#running();
+    const { outputs, demoOutputs } = await runDemo([input], {
+      flow: new ItemFlow(engine, pipeline),
+      pipeline,
+      signal: noSignal,
+      take() {},
+      write: (text) => {
+        write(text);
+        return true;
+      },
+    });
+    return {
+      output: JSON.parse(wholeText(outputs[0] ?? "null")),
+      demo_output: JSON.parse(wholeText(demoOutputs[0] ?? "null")),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // The caller already received the error.
+    const running = await this.#settingUp?.catch(() => undefined);
+    await running?.engine.close();
+    this.#fetcher[Symbol.dispose]();
+  }
+
+  #running(): Promise<RunningModel> {
+    const { device, threads, batches } = this.#options;
+    this.#settingUp ??= setUp({
+      model: this.#model,
+      pathOf: (name) => this.#packaged.layer(name).path,
+      // The real input runs immediately, so no example is needed for warm-up.
+      example: undefined,
+      settings: {
+        batchSize: batches ? undefined : 1,
+        maxQueueDelayMs: 0,
+        latencyTargetMs: Infinity,
+        device,
+        instances: 1,
+        threads,
+        maxInputs: undefined,
+      },
+      fetcher: this.#fetcher,
+    });
+    return this.#settingUp;
+  }
+}

@@ -1,0 +1,159 @@
+/** Files in an output are data URIs: `-o` saves them, and terminal output shortens them. */
+import { statSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { decodeDataUrl } from "../../../author/data-url.ts";
+import { formatBytes } from "../../../base/bytes.ts";
+import { SconceError } from "../../../base/errors.ts";
+import type { SchemaNode } from "../../../base/json-schema.ts";
+import { filePaths } from "./schema.ts";
+import { isForValues, ValueTarget } from "./value-target.ts";
+
+/** Path that means standard output. */
+const standardOutput = "-";
+
+export interface OutputFile {
+  /** Path in the output: `image`, `faces.0.crop`. */
+  readonly name: string;
+  readonly dataUri: string;
+}
+
+/** A parsed `-o`. */
+interface Target {
+  /** Path of the file in the output; undefined when there is only one. */
+  readonly name: string | undefined;
+  readonly path: string;
+}
+
+export class OutputTargets {
+  readonly #targets: readonly Target[];
+  readonly #values: readonly ValueTarget[];
+
+  /**
+   * @param given `FILE` or `field=FILE`
+   * @param schema of the output
+   * @throws SconceError `usage` for a field without a file, an ambiguous name, or a missing folder
+   */
+  constructor(given: readonly string[], schema: SchemaNode) {
+    const places = filePaths(schema);
+    const all = given.map(parseTarget);
+    // A file of the output is saved unchanged, even under .json or .npy.
+    const isFile = ({ name }: Target) => places.some((each) => name === undefined || isNamed(each, name, true));
+    const isValue = (target: Target) => isForValues(target.path) && !isFile(target);
+    this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
+    this.#targets = all.filter((target) => !isValue(target));
+    if (this.#targets.length > 1 && this.#targets.some(({ name }) => name === undefined)) {
+      throw usage("several -o each name the file of the output that they save: -o field=FILE");
+    }
+    for (const target of this.#targets) {
+      select(target, places, (path) => path, true);
+    }
+    for (const { path } of all) checkPath(path);
+  }
+
+  get isStandardOutput(): boolean {
+    return this.#targets.some(({ path }) => path === standardOutput);
+  }
+
+  /**
+   * Writes the requested files.
+   * @returns the output with paths in place of the saved files
+   * @throws SconceError `usage` when a name matches no file or several
+   */
+  async save(output: unknown): Promise<unknown> {
+    const files = filesOf(output);
+    const saved = new Map<string, string>();
+    for (const target of this.#targets) {
+      const { name, dataUri } = select(target, files, (file) => file.name, false);
+      const { bytes } = decodeDataUrl(dataUri, Number.MAX_SAFE_INTEGER);
+      await (target.path === standardOutput ? Bun.write(Bun.stdout, bytes) : writeFile(target.path, bytes));
+      saved.set(name, target.path);
+    }
+    let shown = mapFiles(output, ({ name, dataUri }) => saved.get(name) ?? dataUri);
+    for (const value of this.#values) {
+      await value.save(output);
+      shown = value.replacedIn(shown);
+    }
+    return shown;
+  }
+}
+
+/** Shortens the data URIs of an output. `names` lists the shortened files. */
+export function shorten(output: unknown): { readonly output: unknown; readonly names: readonly string[] } {
+  const names: string[] = [];
+  const shortened = mapFiles(output, ({ name, dataUri }) => {
+    if (dataUri.length <= 100) return dataUri;
+    names.push(name);
+    const size = formatBytes(decodeDataUrl(dataUri, Number.MAX_SAFE_INTEGER).bytes.length);
+    return `${dataUri.slice(0, 40)}… (${size})`;
+  });
+  return { output: shortened, names };
+}
+
+function filesOf(output: unknown): readonly OutputFile[] {
+  const files: OutputFile[] = [];
+  mapFiles(output, (file) => {
+    files.push(file);
+    return "";
+  });
+  return files;
+}
+
+/** The value with every data URI replaced. */
+function mapFiles(value: unknown, replace: (file: OutputFile) => string, name = ""): unknown {
+  const below = (key: string | number) => (name === "" ? String(key) : `${name}.${key}`);
+  if (typeof value === "string") {
+    return /^data:[\w.+-]+\/[\w.+-]+(;[^,]{0,200})?,/i.test(value) ? replace({ name, dataUri: value }) : value;
+  }
+  if (Array.isArray(value)) return value.map((one, i) => mapFiles(one, replace, below(i)));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapFiles(one, replace, below(key))]));
+}
+
+/** Text before the first "=" is a field name, unless it contains a slash. */
+function parseTarget(given: string): Target {
+  const [, name, path] = /^([^=/]+)=(.*)$/s.exec(given) ?? [undefined, undefined, given];
+  if (!path) throw usage(`-o must be FILE or field=FILE, not ${JSON.stringify(given)}`);
+  return { name, path };
+}
+
+/** @param isSchema whether names come from a schema, where `*` stands for any array index */
+function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
+  const fitting = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
+  // A name's last parts are enough, but an exact match takes precedence.
+  const whole = fitting.filter((one) => name !== undefined && nameOf(one) === wantedName(name, isSchema));
+  const found = whole.length > 0 ? whole : fitting;
+  const names = all.map(nameOf).join(", ");
+  const [first] = found;
+  if (first === undefined) {
+    const what = name === undefined ? "file to save" : `file ${name}`;
+    const fix = names === "" ? "; what is no file is saved as FILE.json or FILE.npy" : `; its files: ${names}`;
+    throw usage(`the output has no ${what}${fix}`);
+  }
+  if (found.length > 1) {
+    throw usage(`the output has several files (${names}); say which one with -o ${found.map(nameOf)[0]}=FILE`);
+  }
+  return first;
+}
+
+function isNamed(whole: string, name: string, isSchema: boolean): boolean {
+  return `.${whole}`.endsWith(`.${wantedName(name, isSchema)}`);
+}
+
+function wantedName(name: string, isSchema: boolean): string {
+  return isSchema ? name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
+}
+
+function checkPath(path: string): void {
+  if (path === standardOutput) {
+    if (process.stdout.isTTY) throw usage("a file is not written to a terminal; give -o the name of a file");
+    return;
+  }
+  const isFolder = (candidate: string) => statSync(candidate, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (isFolder(path)) throw usage(`-o must be a file, and ${path} is a folder`);
+  if (!isFolder(dirname(path))) throw usage(`${path} can't be written: there is no folder ${dirname(path)}`);
+}
+
+function usage(message: string): SconceError {
+  return new SconceError("usage", message);
+}

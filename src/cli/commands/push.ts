@@ -1,0 +1,77 @@
+/** `sconce push [REF] HOST/repo[:tag]` */
+import { formatBytes } from "../../base/bytes.ts";
+import { SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { Progress } from "../../base/progress.ts";
+import { isLoopback } from "../../machine/network/loopback.ts";
+import { push as pushModel, siblingsOf } from "../../package/registry/push.ts";
+import { Registry } from "../../package/registry/registry.ts";
+import { formatRemote, parseRemoteReference, type RemoteReference } from "../../package/registry/remote-reference.ts";
+import { latestTag, parseReference } from "../../package/store/reference.ts";
+import { ModelStore } from "../../package/store/store.ts";
+import { abortable } from "../command-line/abortable.ts";
+import { command } from "../command-line/command.ts";
+import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
+
+export const push = command({
+  name: "push",
+  description: "Copy a model to a registry",
+  details: `Sends only missing files; a broken upload resumes if the registry supports it. The model arrives byte for byte, with the same digest. Prints the reference by digest, which can be pulled and never refers to another model.
+
+${credentialsHelp}`,
+  example: `sconce push digits:v1 registry.example.com/team/digits
+sconce push registry.example.com/team/digits:v1`,
+  options: registryOptions,
+  positionals: [
+    {
+      name: "model",
+      description:
+        "repo[:tag] or repo@sha256:… of the store; with TARGET alone, the model of that full name, else of its last part",
+      required: true,
+    },
+    { name: "target", description: "HOST[:PORT]/repo[:tag]; no tag means the model's", required: false },
+  ],
+  async run({ options: { plainHttp }, positionals }) {
+    const [target = "", source] = positionals.toReversed();
+    const remote = parseRemoteReference(target);
+    if (remote.digest !== undefined) {
+      throw new SconceError(
+        "usage",
+        `${JSON.stringify(target)} is a digest, which is made of the content; expected a tag`,
+      );
+    }
+    const store = new ModelStore();
+    const own = source ?? (await namedBy(remote, store));
+    const reference = parseReference(own);
+    const model = await store.resolve(own);
+    const tag = remote.tag ?? ("tag" in reference ? reference.tag : model.tag);
+    const name = formatRemote({ ...remote, tag });
+    const progress = new Progress({ verb: "Pushing" });
+    const result = await abortable("interrupted; push again: files that arrived whole are not sent again", (signal) =>
+      pushModel({
+        registry: new Registry({
+          remote,
+          actions: "pull,push",
+          alsoPull: siblingsOf(model, remote),
+          isPlain: plainHttp || isLoopback(remote.host),
+          signal,
+        }),
+        store,
+        model,
+        tag,
+        onProgress: (step) => progress.update({ title: name, ...step }),
+      }),
+    ).finally(() => progress.end());
+    const { sentBlobs, sentBytes, blobs } = result;
+    const sent = sentBlobs === 0 ? "all of it was there" : `${sentBlobs} of ${blobs} files, ${formatBytes(sentBytes)}`;
+    log.info(`Pushed ${model.reference} to ${name}: ${sent}`);
+    console.log(formatRemote({ ...remote, tag: undefined, digest: model.digest }));
+  },
+});
+
+/** The model with the target's full name, else with the last part of its name. */
+async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
+  const full = `${host}/${repository}:${tag}`;
+  const names = (await store.list()).flatMap((model) => model.tags.map((each) => `${model.repository}:${each}`));
+  return names.includes(full) ? full : `${repository.split("/").at(-1)}:${tag}`;
+}

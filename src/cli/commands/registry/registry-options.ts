@@ -1,0 +1,14 @@
+/** Common options of commands that use registries. */
+import { flag, option } from "../../../base/option.ts";
+
+export const registryOptions = {
+  plainHttp: option({
+    description: "Use http without TLS for registries on other machines too",
+    default: false,
+    parse: flag,
+  }),
+} as const;
+
+/** Help text on credentials. */
+export const credentialsHelp =
+  "Credentials come from docker login (or podman, skopeo, oras): $REGISTRY_AUTH_FILE, or config.json in $DOCKER_CONFIG or ~/.docker, with its credential helpers. Registries on this machine are used without TLS.";

@@ -1,0 +1,109 @@
+/** Pulls models from registries, for `pull` and `serve`. */
+import { formatBytes } from "../../../base/bytes.ts";
+import { messageOf, SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { Progress } from "../../../base/progress.ts";
+import { isLoopback } from "../../../machine/network/loopback.ts";
+import { type PullResult, pull } from "../../../package/registry/pull.ts";
+import { Registry } from "../../../package/registry/registry.ts";
+import {
+  formatRemote,
+  parseRemoteReference,
+  type RemoteReference,
+} from "../../../package/registry/remote-reference.ts";
+import type { PackagedModel } from "../../../package/store/packaged-model.ts";
+import { latestTag } from "../../../package/store/reference.ts";
+import type { ModelStore } from "../../../package/store/store.ts";
+import { abortable } from "../../command-line/abortable.ts";
+
+/** Name of a pulled model in the store. A model pulled by digest only gets its generated tag. */
+export interface LocalName {
+  readonly repository: string;
+  readonly tag: string | undefined;
+}
+
+export interface PullModelOptions {
+  readonly store: ModelStore;
+  readonly remote: RemoteReference;
+  readonly name: LocalName;
+  readonly plainHttp: boolean;
+  /** Skips the layers that a front does not need. */
+  readonly withoutWeights?: boolean;
+  /** The complete model that the store already has under this name. */
+  readonly held?: PackagedModel | undefined;
+}
+
+/** Timeout for a silent registry when the stored model could be served instead. */
+const HELD_SILENCE_MS = 10_000;
+
+/** The full name with host, and the tag. */
+export function localName({ host, repository, tag, digest }: RemoteReference): LocalName {
+  return {
+    repository: `${host}/${repository}`,
+    tag: digest === undefined ? (tag ?? latestTag) : undefined,
+  };
+}
+
+/** Pulls a model into the store and shows progress. */
+export async function pullModel(options: PullModelOptions): Promise<PullResult> {
+  const { store, remote, name, plainHttp, withoutWeights = false, held } = options;
+  const title = formatRemote(remote);
+  const progress = new Progress({ verb: "Pulling" });
+  const isPlain = plainHttp || isLoopback(remote.host);
+  const silence = held === undefined ? {} : { silenceMs: HELD_SILENCE_MS };
+  const result = await abortable("interrupted; pull again to go on", (signal) =>
+    pull({
+      registry: new Registry({ remote, actions: "pull", isPlain, signal, ...silence }),
+      store,
+      repository: name.repository,
+      tags: name.tag === undefined ? [] : [name.tag],
+      withoutWeights,
+      held: held?.digest,
+      onProgress: (step) => progress.update({ title, ...step }),
+    }),
+  ).finally(() => progress.end());
+  const fetched = result.receivedBytes === 0 ? "all of it was here" : formatBytes(result.receivedBytes);
+  log.info(`Pulled ${title}${withoutWeights ? " without weights" : ""}: ${fetched}`);
+  return result;
+}
+
+/**
+ * Updates a model from its registry. If the registry is unreachable, returns the stored copy.
+ * @throws SconceError see `pull` and `ModelStore.resolve`
+ */
+export async function pulledModel(
+  store: ModelStore,
+  reference: string,
+  { plainHttp = false, withoutWeights = false }: { readonly plainHttp?: boolean; readonly withoutWeights?: boolean },
+): Promise<PackagedModel> {
+  const remote = parseRemoteReference(reference);
+  const name = localName(remote);
+  const weights = !withoutWeights;
+  const find = (repository: string) => {
+    const local = remote.digest === undefined ? `${repository}:${name.tag}` : `${repository}@${remote.digest}`;
+    return store.resolve(local, { weights }).catch((error: unknown) => {
+      if (error instanceof SconceError) return undefined;
+      throw error;
+    });
+  };
+  const held = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
+  // A digest identifies a model whatever its source.
+  if (held !== undefined && remote.digest !== undefined) return held;
+  try {
+    const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, held });
+    return held?.digest === digest ? held : await store.resolve(`${name.repository}@${digest}`, { weights });
+  } catch (error) {
+    if (held === undefined || !(error instanceof SconceError && error.code === "registry_unavailable")) throw error;
+    log.warn(`Serving ${held.reference} (${held.digest}) as the store has it: ${messageOf(error)}`);
+    return held;
+  }
+}
+
+/** Finds the model under the name of earlier sconce versions: only the last part of the repository. */
+async function formerlyNamed(
+  { host, repository }: RemoteReference,
+  find: (repository: string) => Promise<PackagedModel | undefined>,
+): Promise<PackagedModel | undefined> {
+  const found = await find(repository.split("/").at(-1) ?? repository);
+  return found?.copies.includes(`${host}/${repository}`) ? found : undefined;
+}

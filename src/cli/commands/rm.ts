@@ -1,0 +1,68 @@
+/** `sconce rm REF…` */
+import { formatBytes } from "../../base/bytes.ts";
+import { SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { flag, option } from "../../base/option.ts";
+import { parseReference } from "../../package/store/reference.ts";
+import { ModelStore } from "../../package/store/store.ts";
+import { command } from "../command-line/command.ts";
+
+export const rm = command({
+  name: "rm",
+  description: "Remove tags, and models without remaining tags",
+  details: `Removing a model's last tag, other than the generated one, also removes the generated tag and the model. While another tag remains, the model stays and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. Files shared with other models stay.
+
+Removes as much as possible, then reports the failures. A running server keeps the model that it has open.`,
+  example: `sconce rm digits:v1
+sconce rm --all-tags digits:v1 flowers`,
+  options: {
+    allTags: option({
+      description: "Remove the models with all their tags in the repository",
+      alias: "a",
+      default: false,
+      parse: flag,
+    }),
+    force: option({
+      description: "Ignore models that do not exist",
+      alias: "f",
+      default: false,
+      parse: flag,
+    }),
+  },
+  positionals: [
+    {
+      name: "ref",
+      description: "repo[:tag] or repo@sha256:…; no tag means latest",
+      required: true,
+      isVariadic: true,
+    },
+  ],
+  async run({ options, positionals }) {
+    // Parses all references first: a misspelled one must not leave a partial removal.
+    for (const reference of positionals) parseReference(reference);
+    const store = new ModelStore();
+    const faults: SconceError[] = [];
+    let freedBytes = 0;
+    let count = 0;
+    for (const reference of positionals) {
+      try {
+        const result = store.remove(reference, { allTags: options.allTags });
+        for (const removed of result.removed) console.log(`Untagged ${removed}`);
+        freedBytes += result.freedBytes;
+        count += result.removed.length;
+        if (result.left.length > 0) {
+          log.info(
+            `${result.left.join(", ")} still ${result.left.length === 1 ? "stands" : "stand"} for it; --all-tags removes all`,
+          );
+        }
+      } catch (error) {
+        if (!(error instanceof SconceError)) throw error;
+        if (!(options.force && error.code === "model_not_found")) faults.push(error);
+      }
+    }
+    if (count > 0) console.log(`Freed ${formatBytes(freedBytes)}`);
+    const [first] = faults;
+    if (first === undefined) return;
+    throw new SconceError(first.code, faults.map(({ message }) => message).join("; "), { cause: first });
+  },
+});

@@ -1,0 +1,98 @@
+/** `sconce serve --tune`: measures settings of a model on this machine and prints the best as flags. */
+import { availableParallelism } from "node:os";
+import { messageOf, SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { batchSizeFor } from "../../../engine/open-runners.ts";
+import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../../../engine/tuner.ts";
+import { exampleOrZeros } from "../../../engine/warm-up.ts";
+import { loadModel } from "../../../package/code/load.ts";
+import type { PackagedModel } from "../../../package/store/packaged-model.ts";
+import type { ServeConfig } from "../../../server/config.ts";
+import { openModel } from "../../../server/flow/set-up.ts";
+import { fetcherFor } from "../../../server/serve-limits.ts";
+import { formatTable } from "../../command-line/table.ts";
+
+/** Larger batches are only tried if the model declares them. */
+const LEAST_TRIED = 64;
+/** Interval of progress lines. */
+const PROGRESS_MS = 5000;
+
+/**
+ * Prints a table, and the best setting's flags as last line. Settings given as flags are not varied.
+ * @throws SconceError when the model cannot be set up
+ */
+export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
+  log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
+  const model = await loadModel(await packaged.code(), packaged.digest);
+  using fetcher = fetcherFor(config);
+  const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
+  const limits = {
+    cores: availableParallelism(),
+    maxBatchSize: Math.max(LEAST_TRIED, model.settings.batchSize ?? 1),
+    fixed: { batchSize: config.batchSize, instances: config.instances, threads: config.threads },
+  };
+  const { runners, item, devices } = await openModel({
+    model,
+    pathOf: (name) => packaged.layer(name).path,
+    example: packaged.config.example,
+    device: config.device,
+    threads: 1,
+    instances: Math.max(...settingsToTry({ ...limits, isCpu: true }).map(({ instances }) => instances)),
+    pack: config.packLayers,
+    fetcher,
+  });
+  try {
+    const maxBatchSize = Math.min(limits.maxBatchSize, runners[0]?.mostRows ?? Infinity);
+    batchSizeFor(runners, config.batchSize ?? 1);
+    const settings = settingsToTry({ ...limits, maxBatchSize, isCpu: devices.includes("cpu") });
+    const one = exampleOrZeros(model.tensors.inputs, item);
+    if (one === undefined) {
+      throw new SconceError(
+        "model_invalid",
+        "sizes of the model's inputs are free: declare an example to tune it with",
+      );
+    }
+    log.info(`Trying ${settings.length} settings on ${devices.join(", ")} for ${config.tuneSeconds} s`);
+    const tuned = await tune({
+      runners,
+      item: one,
+      settings,
+      budgetMs: 1000 * config.tuneSeconds,
+      onRound: progress(),
+      onLeftOut: (setting, error) => log.warn(`${flagsOf(setting)} is left out: ${messageOf(error)}`),
+    });
+    report(tuned, targetMs);
+  } finally {
+    await Promise.all(runners.map((runner) => runner.dispose()));
+  }
+}
+
+function progress(): (round: number, best: Tuned) => void {
+  let loggedAtMs = performance.now();
+  return (round, best) => {
+    if (performance.now() - loggedAtMs < PROGRESS_MS) return;
+    loggedAtMs = performance.now();
+    log.info(`Round ${round}: ${flagsOf(best)} leads with ${formatNumber(best.throughput)} items a second`);
+  };
+}
+
+function report(tuned: readonly Tuned[], targetMs: number): void {
+  const rows = tuned.map(({ batchSize, instances, threads, throughput, batchMs }) =>
+    [batchSize, instances, threads, throughput, batchMs, 2 * batchMs].map(formatNumber),
+  );
+  console.log(formatTable(["BATCH SIZE", "INSTANCES", "THREADS", "ITEMS/S", "BATCH MS", "LATENCY MS"], rows));
+  const inTime = tuned.filter(({ batchMs }) => 2 * batchMs <= targetMs);
+  if (inTime.length === 0) log.warn(`No setting keeps ${targetMs} ms: this is the one that comes closest`);
+  const best = bestOf(inTime) ?? tuned.toSorted((a, b) => a.batchMs - b.batchMs)[0];
+  if (best === undefined) throw new SconceError("out_of_memory", "not even one item fits into the device's memory");
+  console.log(`\n${flagsOf(best)}`);
+}
+
+function flagsOf({ batchSize, instances, threads }: TunedSetting): string {
+  return `--batch-size ${batchSize} --instances ${instances} --threads ${threads}`;
+}
+
+/** Three digits are as precise as the measurement. */
+function formatNumber(value: number): string {
+  return value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
+}

@@ -1,0 +1,20 @@
+/** `sconce tag SOURCE TARGET` */
+
+import { ModelStore } from "../../package/store/store.ts";
+import { command } from "../command-line/command.ts";
+
+export const tag = command({
+  name: "tag",
+  description: "Add a tag to a packaged model",
+  details:
+    "An existing tag moves from its old model. TARGET may name another repository; nothing is copied. Prints the new reference.",
+  example: "sconce tag digits digits:production",
+  options: {},
+  positionals: [
+    { name: "source", description: "repo[:tag] or repo@sha256:…; no tag means latest", required: true },
+    { name: "target", description: "The new repo[:tag]", required: true },
+  ],
+  async run({ positionals: [source = "", target = ""] }) {
+    console.log(new ModelStore().tag(source, target));
+  },
+});

@@ -1,0 +1,90 @@
+/**
+ * Compares the outputs of weights with PyTorch running the original exported program: for the example, other values and
+ * other sizes.
+ */
+
+import type { Model } from "../../../author/define.ts";
+import type { Tensor } from "../../../author/tensor.ts";
+import { messageOf } from "../../../base/errors.ts";
+import { batchStacker } from "../../../engine/native/binding.ts";
+import type { Runner } from "../../../engine/runner.ts";
+import { beyondReference, differenceOf, text } from "../../../server/flow/difference.ts";
+import { otherValues, zeroed } from "../../../server/flow/trial-items.ts";
+import { type ReferenceResult, referenceOf } from "./reference.ts";
+import type { SizedItem } from "./weights-facts.ts";
+
+export interface ComparedReference {
+  /** Batches that both ran. */
+  readonly compared: number;
+  /** Batches that both refused. */
+  readonly refused: number;
+  /** Reason if no comparison was possible. */
+  readonly missing: string | undefined;
+  readonly differences: readonly string[];
+}
+
+interface Comparing {
+  /** Path of the exported program. */
+  readonly path: string;
+  readonly tensors: Model["tensors"];
+  readonly item: readonly Tensor[];
+  readonly sizes: readonly SizedItem[];
+  /** The largest batch that ran. */
+  readonly maxBatchSize: number;
+}
+
+interface Compared {
+  /** Difference from the example, for messages. */
+  readonly what: string;
+  readonly batch: readonly (readonly Tensor[])[];
+}
+
+export async function compareWithReference(runner: Runner, comparing: Comparing): Promise<ComparedReference> {
+  const { path, tensors, item, sizes, maxBatchSize } = comparing;
+  const several = maxBatchSize < 2 ? [] : [item, zeroed(item)].slice(0, maxBatchSize);
+  const batches: Compared[] = [
+    { what: "the example", batch: [item] },
+    ...(several.length === 0 ? [] : [{ what: `a batch of ${several.length}`, batch: several }]),
+    ...otherValues(item).map(({ change, item: other }) => ({
+      what: `the example with its values ${change}`,
+      batch: [other],
+    })),
+    ...sizes.map(({ name, size, item: other }) => ({ what: `${name} = ${size}`, batch: [other] })),
+  ];
+  const stack = batchStacker(tensors.inputs);
+  const reference = await referenceOf(
+    path,
+    batches.map(({ batch }) => stack(batch)),
+  );
+  const counts = { compared: 0, refused: 0 };
+  const differences: string[] = [];
+  for (const [i, result] of (reference.results ?? []).entries()) {
+    const { what, batch } = batches[i] ?? { what: "", batch: [] };
+    const given = await runner.run(batch).catch(messageOf);
+    if (result.outputs === undefined && typeof given === "string") counts.refused += 1;
+    // A size that only these weights refuse is not a wrong answer.
+    else if (typeof given !== "string") {
+      counts.compared += 1;
+      const difference = differenceIn(Object.keys(tensors.outputs), given, result);
+      if (difference !== undefined) differences.push(`with ${what}, ${difference}`);
+    }
+  }
+  return { ...counts, missing: reference.missing, differences };
+}
+
+function differenceIn(
+  names: readonly string[],
+  given: readonly Tensor[],
+  { outputs, refused }: ReferenceResult,
+): string | undefined {
+  if (outputs === undefined) return `PyTorch refuses what these weights take: ${refused}`;
+  for (const [i, name] of names.entries()) {
+    const expected = (outputs.find((output) => output.name === name) ?? outputs[i])?.tensor;
+    const own = given[i];
+    if (expected?.dtype !== own?.dtype) return `output "${name}" is ${own?.dtype}, and ${expected?.dtype} in PyTorch`;
+    const difference = differenceOf(expected, [own]);
+    if (beyondReference(expected)(difference))
+      return `output "${name}" differs by up to ${text(difference)} from PyTorch's`;
+  }
+  return undefined;
+}

@@ -1,0 +1,30 @@
+/** Golden outputs: outputs of the example, stored in the package. */
+
+import type { Tensor } from "../../../author/tensor.ts";
+import { formatBytes } from "../../../base/bytes.ts";
+import { log } from "../../../base/log.ts";
+import { resolveDevices } from "../../../engine/device.ts";
+import { encodeGolden, MAX_GOLDEN_BYTES } from "../../../server/flow/golden.ts";
+import { openWeights } from "../../../server/flow/set-up.ts";
+import { deviceHere, type SourceModel } from "./source-model.ts";
+
+/**
+ * Runs the example on one thread without packed layers, so that every build on a machine gets equal bytes.
+ * @returns the content of the layer; undefined when it is too large
+ */
+export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {
+  const { model, pathOf } = source;
+  const weights = Object.values(model.weights).map(pathOf);
+  const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
+  const runners = await openWeights(model, { pathOf, devices, threads: 1, instances: 1, pack: false });
+  try {
+    const [runner] = runners;
+    if (runner === undefined) return undefined;
+    const golden = encodeGolden({ inputs: item, outputs: await runner.run([item]) });
+    if (golden.length <= MAX_GOLDEN_BYTES) return golden;
+    log.info(`The package keeps no outputs of the example: they have ${formatBytes(golden.length)}`);
+    return undefined;
+  } finally {
+    await Promise.all(runners.map((each) => each.dispose()));
+  }
+}

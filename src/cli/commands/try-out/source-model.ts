@@ -1,0 +1,204 @@
+/** A model folder that is not packaged yet: bundle, declaration and files. */
+import { existsSync } from "node:fs";
+import { join, parse, resolve } from "node:path";
+import type { Model } from "../../../author/define.ts";
+import type { TensorSpecs } from "../../../author/tensor.ts";
+import { wireSchema } from "../../../author/wire-schema.ts";
+import { codedError, oneLine, SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
+import { areThere } from "../../../engine/device.ts";
+import { processorNeeds, torchVersion } from "../../../engine/native/binding.ts";
+import { bundleModel } from "../../../package/code/bundle.ts";
+import { loadModel } from "../../../package/code/load.ts";
+import {
+  type LayerMediaType,
+  type ModelConfig,
+  mediaTypes,
+  sconceApi,
+  staysInside,
+} from "../../../package/store/manifest.ts";
+import { decodeExample, parseExample, type SetUpOptions } from "../../../server/flow/set-up.ts";
+import { exportedProgram } from "../plain/exported-program.ts";
+import { runnableWeights } from "../plain/plain-model.ts";
+import { dataUriOf } from "../predict/input-file.ts";
+import { TimeLimit } from "./time-limit.ts";
+
+export interface SourceOptions {
+  readonly dir: string;
+  /** Replaces the model's weights. */
+  readonly weights?: string | undefined;
+  /** Compiles exported programs even if they can run uncompiled. */
+  readonly isCompiled?: boolean;
+  /** npm packages to leave out of the bundle. */
+  readonly externals?: readonly string[];
+  /** Time limit in seconds for one call of the model's code. */
+  readonly timeoutS: number;
+}
+
+export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
+  /** Text of the bundle. */
+  readonly code: string;
+  /** Absolute paths of the bundled source files. */
+  readonly sources: readonly string[];
+  /** Path of the exported program behind a weights file, before compilation. */
+  readonly programOf: (name: string) => string | undefined;
+  /** The model's examples with their files as data URIs; the first is `example`. */
+  readonly examples: readonly unknown[];
+  /** The model; each of its functions has the time limit. */
+  readonly model: Model;
+  /** Declared files, with their media types. */
+  readonly files: ReadonlyMap<string, LayerMediaType>;
+}
+
+/**
+ * Bundles and loads a model's code, then runs a task with it.
+ * @throws SconceError `model_invalid`, or the task's error
+ */
+export async function withSource<T>(
+  { dir, weights: given, isCompiled = false, externals, timeoutS }: SourceOptions,
+  task: (source: SourceModel) => Promise<T>,
+): Promise<T> {
+  const weights = given === undefined ? undefined : resolve(given);
+  const { code, native, sources } = await bundleModel(dir, externals);
+  return elsewhere(async () => {
+    using limit = new TimeLimit(timeoutS * 1000);
+    const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
+    const examples = await Promise.all(model.examples.map((example) => resolveExample(model, example, dir)));
+    const [example] = examples;
+    const files = filesOf(model);
+    const pathOf = await pathsIn(dir, model, { weights, isCompiled });
+    for (const name of files.keys()) requireFile(dir, name);
+    // `await` keeps the time limit active while the task runs.
+    const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
+    return await task({ code, sources, model, example, examples, files, pathOf, programOf });
+  }).catch((error: unknown) => {
+    throw native.length === 0 ? error : lacking(native, codedError(error));
+  });
+}
+
+/** Device override for this machine; undefined when the model's device is available. */
+export function deviceHere({ settings: { device } }: Model): string | undefined {
+  if (device === undefined || areThere(device)) return undefined;
+  log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
+  return "auto";
+}
+
+/** The model's config: facts that need no loading. */
+export function configOf({ model, examples, pathOf }: Pick<SourceModel, "model" | "examples" | "pathOf">): ModelConfig {
+  const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
+  return {
+    ...declaredConfig({ model, examples }),
+    torchVersion: torchVersion(),
+    ...(cpuCapability === undefined ? {} : { cpuCapability }),
+  };
+}
+
+/** The parts of the config that need no libtorch. */
+export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | "examples">): ModelConfig {
+  const [example, ...more] = examples;
+  return {
+    sconceApi,
+    name: model.name,
+    description: model.description,
+    inputSchema: wireSchema(model.input, "input"),
+    outputSchema: wireSchema(model.output, "output"),
+    ...(model.demo === undefined ? {} : { demoOutputSchema: wireSchema(model.demo.output, "demo.output") }),
+    inputs: named(model.tensors.inputs),
+    outputs: named(model.tensors.outputs),
+    batchSize: model.settings.batchSize ?? 1,
+    torchVersion: "",
+    ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
+    ...(example === undefined ? {} : { example }),
+    ...(more.length === 0 ? {} : { examples: more }),
+  };
+}
+
+/** Combined processor features that the weights need. */
+function compiledFor(paths: readonly string[]): string | undefined {
+  const words = new Set(paths.flatMap((path) => processorNeeds(path)?.split(" ") ?? []));
+  return words.size === 0 ? undefined : [...words].join(" ");
+}
+
+function named(specs: TensorSpecs): ModelConfig["inputs"] {
+  return Object.entries(specs).map(([name, { dtype, dims }]) => ({ name, dtype, dims: [...dims] }));
+}
+
+function requireFile(dir: string, name: string): void {
+  if (!staysInside(name)) {
+    const fix =
+      'expected the path of a file below it, as "weights/net.pt2", without "./" and "../"; a link there may lead elsewhere';
+    throw new SconceError(
+      "model_invalid",
+      `the model is declared wrongly: "${name}" is not written as a file of ${dir}: ${fix}`,
+    );
+  }
+  if (existsSync(join(dir, name))) return;
+  throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
+}
+
+/** Declared files with their media types. A file declared twice is packaged once. */
+function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
+  return new Map([
+    ...assets.map((name) => [name, mediaTypes.asset] as const),
+    ...operators.map((name) => [name, mediaTypes.operators] as const),
+    ...Object.values(weights).map((name) => [name, mediaTypes.weights] as const),
+  ]);
+}
+
+/** Resolves paths of the model's files. Replaced or compiled weights keep the declared name. */
+async function pathsIn(
+  dir: string,
+  model: Model,
+  { weights: other, isCompiled = false }: Pick<SourceOptions, "weights" | "isCompiled">,
+): Promise<(name: string) => string> {
+  const own = Object.values(model.weights);
+  if (other !== undefined && own.length > 1) {
+    throw new SconceError("usage", `--weights stands in for one file, this model has ${own.length}`);
+  }
+  const paths = new Map<string, string>();
+  for (const name of own) paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
+  return (name) => paths.get(name) ?? join(dir, name);
+}
+
+/** Adds the missing native code as the likely cause of an error. */
+function lacking(native: readonly string[], { code, message }: SconceError): SconceError {
+  const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
+  return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
+}
+
+/**
+ * Runs a task in the root folder, where the author's node_modules are not found. Packages missing from the bundle then
+ * fail as they would in serving.
+ */
+async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
+  const here = process.cwd();
+  process.chdir(parse(here).root);
+  try {
+    return await task();
+  } finally {
+    process.chdir(here);
+  }
+}
+
+/** An example in which paths in file fields are replaced by data URIs. */
+async function resolveExample(model: Model, declared: unknown, dir: string): Promise<unknown> {
+  const example = structuredClone(declared);
+  const parsed = parseExample(model, example);
+  for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
+  decodeExample(model, example);
+  return example;
+}
+
+/** Replaces a file path by a data URI. The schema refused the text at this path, so it belongs to a file field. */
+async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<void> {
+  const key = path.at(-1);
+  const holder = path.slice(0, -1).reduce<unknown>((value, part) => member(value, part), example);
+  if (key === undefined || typeof holder !== "object" || holder === null) return;
+  const value = member(holder, key);
+  if (typeof value !== "string" || !existsSync(join(dir, value))) return;
+  Reflect.set(holder, key, dataUriOf(await Bun.file(join(dir, value)).bytes(), value));
+}
+
+function member(value: unknown, key: PropertyKey): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}

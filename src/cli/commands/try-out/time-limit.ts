@@ -1,0 +1,53 @@
+/** A time limit for each call of model code, because code that never returns would hang a build silently. */
+
+import { type Awaitable, Model } from "../../../author/define.ts";
+import { SconceError } from "../../../base/errors.ts";
+import { DeadlineThread, lastLine } from "../../../machine/processes/deadline-thread.ts";
+
+/**
+ * Grace for this thread to end the call itself, before the watching thread ends the process: model code may block this
+ * thread.
+ */
+const GRACE_MS = 500;
+
+export class TimeLimit implements Disposable {
+  readonly #limitMs: number;
+  readonly #watchdog = new DeadlineThread();
+  #calls = 0;
+
+  constructor(limitMs: number) {
+    this.#limitMs = limitMs;
+  }
+
+  /** The model with the limit on each of its functions. */
+  model(model: Model): Model {
+    const { setup, preprocess, predict, postprocess } = model;
+    return new Model({
+      ...model,
+      setup: (context) => this.call("setup", () => setup(context)),
+      preprocess: (input) => this.call("preprocess", () => preprocess(input)),
+      predict: predict && ((batch, sessions) => this.call("predict", () => predict(batch, sessions))),
+      postprocess: (rows, context) => this.call("postprocess", () => postprocess(rows, context)),
+    });
+  }
+
+  /** @throws SconceError `model_invalid` naming the call when it exceeds the limit */
+  async call<T>(name: string, task: () => Awaitable<T>): Promise<T> {
+    const call = this.#calls++;
+    const fault = `${name} did not return within ${this.#limitMs / 1000} s (--timeout)`;
+    const timedOut = Promise.withResolvers<never>();
+    const timer = setTimeout(() => timedOut.reject(new SconceError("model_invalid", fault)), this.#limitMs);
+    const line = lastLine(fault, "model_invalid", this.#limitMs);
+    this.#watchdog.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
+    try {
+      return await Promise.race([task(), timedOut.promise]);
+    } finally {
+      clearTimeout(timer);
+      this.#watchdog.callOff(call);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#watchdog[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,103 @@
+/** Facts that weights files state: batch sizes, guards, ranges of free sizes. */
+import { z } from "zod";
+import type { Model } from "../../../author/define.ts";
+import type { Tensor, TensorSpecs } from "../../../author/tensor.ts";
+import { Archive } from "../../../engine/native/archive.ts";
+import { packageSource, programFile } from "../../../engine/native/program.ts";
+import { resized } from "../../../server/flow/trial-items.ts";
+import { inputsOfProgram } from "../plain/exported-program.ts";
+import { inputsOfSource } from "../plain/package-source.ts";
+import type { TensorInput } from "../plain/tensor-input.ts";
+
+export interface WeightsFacts {
+  readonly file: string;
+  readonly inputs: readonly TensorInput[];
+  /** Guards of an exported program, as PyTorch prints them. */
+  readonly guards: readonly string[];
+  /** Compiled weights pad smaller batches. */
+  readonly isCompiled: boolean;
+}
+
+const guardsSchema = z.looseObject({ guards_code: z.array(z.string()).nullish() });
+
+/** Empty for TorchScript, which states none of this. */
+export function weightsFacts({ weights }: Model, pathOf: (name: string) => string): WeightsFacts[] {
+  return Object.values(weights).flatMap((file): WeightsFacts[] => {
+    const archive = Archive.open(pathOf(file));
+    const program = archive?.text(programFile);
+    if (program !== undefined) {
+      const guards = guardsSchema.parse(JSON.parse(program)).guards_code ?? [];
+      return [{ file, inputs: inputsOfProgram(program), guards, isCompiled: false }];
+    }
+    const inputs = inputsOfSource(archive?.text(packageSource) ?? "");
+    return inputs === undefined ? [] : [{ file, inputs, guards: [], isCompiled: true }];
+  });
+}
+
+/** A free size, and the input dimensions that share it. */
+interface FreeRange {
+  readonly name: string;
+  readonly places: Set<string>;
+  readonly example: number;
+  min: number;
+  max: number;
+}
+
+export interface SizedItem {
+  readonly name: string;
+  readonly size: number;
+  readonly item: readonly Tensor[];
+}
+
+export interface TriedSize {
+  readonly name: string;
+  readonly size: number;
+  /** Reason why the weights did not run. */
+  readonly refused: string | undefined;
+}
+
+/** An unbounded range ends at this multiple of the example's size, to limit memory. */
+const MOST_GROWTH = 2;
+
+/** Items with other sizes: both ends of each free range, next to the example's size, and the middle. */
+export function trialSizes(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): SizedItem[] {
+  return freeRanges(specs, item, inputs).flatMap(({ name, places, example, min, max }) => {
+    const last = Math.min(max, Math.max(MOST_GROWTH * example, min));
+    const sizes = [min, example - 1, example + 1, Math.floor((example + last) / 2), last];
+    const others = new Set(sizes.filter((size) => size >= min && size <= max && size !== example));
+    return [...others].map((size) => ({
+      name,
+      size,
+      item: resized(item, (before, input, dim) => (places.has(`${input} ${dim}`) ? size : before)),
+    }));
+  });
+}
+
+/** Sizes that share a name in the model or the weights change together. */
+function freeRanges(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): FreeRange[] {
+  const ranges: FreeRange[] = [];
+  const byName = new Map<string, FreeRange>();
+  for (const [at, [input, { dims }]] of Object.entries(specs).entries()) {
+    const own = inputs.find(({ name }) => name === input || name === `input${at}`);
+    for (const [dim, declared] of dims.entries()) {
+      const free = own?.sizes[dim + 1];
+      if (typeof declared === "number" || typeof free !== "object") continue;
+      const names = [`model ${typeof declared === "string" ? declared : declared.name}`, `weights ${free.name}`];
+      const known = names.map((name) => byName.get(name)).find((range) => range !== undefined);
+      const example = item[at]?.shape[dim] ?? 0;
+      const range = known ?? {
+        name: `${input}.size(${dim + 1})`,
+        places: new Set(),
+        example,
+        min: free.min,
+        max: free.max,
+      };
+      if (known === undefined) ranges.push(range);
+      for (const name of names) byName.set(name, range);
+      range.places.add(`${at} ${dim}`);
+      range.min = Math.max(range.min, free.min);
+      range.max = Math.min(range.max, free.max);
+    }
+  }
+  return ranges;
+}

@@ -1,0 +1,86 @@
+/** What `sconce doctor` says of the machine, or the container, that would serve. */
+import { availableParallelism, totalmem } from "node:os";
+import { version } from "../../../package.json";
+import { formatBytes } from "../../base/bytes.ts";
+import { systemText } from "../../base/system-file.ts";
+import { glibcVersion } from "../../machine/libtorch/glibc.ts";
+import { memoryLimit } from "../../machine/memory-limit.ts";
+import { descriptorLimit } from "../../server/http/descriptors.ts";
+import { listenFault } from "../../server/http/listener.ts";
+import { type Check, fault, ok, warning } from "./check.ts";
+
+const OLDEST_BUN = "1.4.5";
+/** The C library that the addon needs. */
+const OLDEST_GLIBC = "2.34";
+/** libtorch with a small model takes about as much. */
+const LITTLE_MEMORY = 1024 ** 3;
+/** Each client has one, each process and each store a few. */
+const FEW_DESCRIPTORS = 1024;
+
+export function bun(running = Bun.version): Check {
+  const found = `Bun ${running}, sconce ${version}`;
+  return Bun.semver.satisfies(running, `>=${OLDEST_BUN}`) ? ok("bun", found) : fault("bun", found, "run `bun upgrade`");
+}
+
+export function system(glibc = glibcVersion()): Check {
+  const machine = `${process.platform} ${process.arch}`;
+  if (process.platform !== "linux") return ok("system", machine);
+  if (glibc === undefined) {
+    return fault(
+      "system",
+      `${machine} without glibc`,
+      "use a system with glibc, such as Debian: torch has no libraries for musl",
+    );
+  }
+  return Bun.semver.order(`${glibc}.0`, `${OLDEST_GLIBC}.0`) < 0
+    ? fault("system", `${machine}, glibc ${glibc}`, `use a system with glibc ${OLDEST_GLIBC} or newer`)
+    : ok("system", `${machine}, glibc ${glibc}`);
+}
+
+export function processor(): Check {
+  const text = systemText("/proc/cpuinfo");
+  const name = /^model name\s*:\s*(.*)$/m.exec(text)?.[1] ?? process.arch;
+  const flags = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(text)?.[1]?.split(" ") ?? [];
+  const known = ["avx512f", "avx2", "fma", "asimd", "sve"].filter((flag) => flags.includes(flag));
+  const found = [name, ...known].join(", ");
+  return process.arch === "x64" && text !== "" && !flags.includes("avx2")
+    ? warning(
+        "processor",
+        `${found} without AVX2`,
+        "expect a fraction of the speed; compiled weights (.pt2) may be refused",
+      )
+    : ok("processor", found);
+}
+
+/** As a container limits them. */
+export function cores(): Check {
+  const online = systemText("/proc/cpuinfo").match(/^processor\s*:/gm)?.length;
+  const cores = availableParallelism();
+  return ok("cores", online === undefined || online === cores ? `${cores}` : `${cores} of the machine's ${online}`);
+}
+
+export function memory(): Check {
+  const limit = memoryLimit();
+  const found =
+    limit < totalmem() ? `${formatBytes(limit)} of the machine's ${formatBytes(totalmem())}` : formatBytes(limit);
+  return limit < LITTLE_MEMORY
+    ? warning("memory", found, "give the container 1 GiB or more; libtorch alone takes some 300 MiB")
+    : ok("memory", found);
+}
+
+export function descriptors(): Check {
+  const limit = descriptorLimit();
+  return limit < FEW_DESCRIPTORS
+    ? warning("descriptors", `${limit}`, `raise it: \`ulimit -n 65536\`; connections take one each`)
+    : ok("descriptors", Number.isFinite(limit) ? `${limit}` : "no limit");
+}
+
+export function port(host: string, port: number): Check {
+  try {
+    Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true);
+    return ok("port", `${port} is free`);
+  } catch (error) {
+    const { found, fix } = listenFault(error);
+    return fault("port", `${port} of ${host} ${found}`, fix);
+  }
+}

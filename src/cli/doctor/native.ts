@@ -1,0 +1,79 @@
+/** What `sconce doctor` says of libtorch, the addon and GPUs: it loads them, and looks at what was loaded. */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { systemText } from "../../base/system-file.ts";
+import { cudaDeviceCount, torchVersion } from "../../engine/native/binding.ts";
+import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
+import { programName } from "../../machine/processes/program-name.ts";
+import { type Check, fault, ok, warning } from "./check.ts";
+
+/** The last to be asked: a library that is made for another processor may end the process. */
+export async function native(prepare: () => Promise<void>): Promise<Check[]> {
+  const there = await gpus();
+  try {
+    await prepare();
+    const version = torchVersion();
+    const libtorch = loaded("libtorch_cpu.so");
+    const folder = libtorch && dirname(dirname(libtorch));
+    const isCuda = libtorch !== undefined && existsSync(join(dirname(libtorch), "libtorch_cuda.so"));
+    const kind = isCuda ? "for GPUs" : "for the CPU";
+    return [
+      ok("libtorch", `${(folder && libtorchBuild(folder)) ?? version}, ${kind}${folder ? `, in ${folder}` : ""}`),
+      ok("addon", `made for torch ${version}, in ${loaded(".node") ?? "this program"}`),
+      gpu(there, isCuda),
+    ];
+  } catch (error) {
+    const found = error instanceof SconceError ? error.withoutMend : messageOf(error);
+    const mend = error instanceof SconceError ? error.mend : undefined;
+    const fix = mend ?? `\`${programName} libtorch install\` gets one without Python`;
+    return [fault("libtorch", found, fix), gpu(there, true)];
+  }
+}
+
+function gpu(there: readonly string[], isCuda: boolean): Check {
+  if (there.length === 0) return ok("gpu", "none");
+  const found = there.join("; ");
+  if (!isCuda) {
+    return warning(
+      "gpu",
+      `${found}: not used, as libtorch is for the CPU`,
+      `\`${programName} libtorch install --cuda\``,
+    );
+  }
+  const usable = countUsable();
+  return usable === there.length
+    ? ok("gpu", found)
+    : warning("gpu", `${found}: libtorch can use ${usable} of them`, "update the driver, or see CUDA_VISIBLE_DEVICES");
+}
+
+function countUsable(): number {
+  try {
+    return cudaDeviceCount();
+  } catch {
+    return 0;
+  }
+}
+
+/** Name, memory and driver, as the driver's own tool has them. */
+async function gpus(): Promise<string[]> {
+  const tool = Bun.which("nvidia-smi");
+  if (tool === null) return [];
+  const query = ["--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"];
+  const child = Bun.spawn([tool, ...query], { stdin: "ignore", stdout: "pipe", stderr: "ignore", timeout: 10_000 });
+  const [text, code] = await Promise.all([child.stdout.text(), child.exited]);
+  if (code !== 0) return [];
+  return text
+    .trim()
+    .split("\n")
+    .map((line) => line.split(", "))
+    .map(([name, memory, driver]) => `${name}, ${memory}, driver ${driver}`);
+}
+
+/** Where a library of this process lies, by the end of its path. */
+function loaded(end: string): string | undefined {
+  const line = systemText("/proc/self/maps")
+    .split("\n")
+    .find((line) => line.endsWith(end));
+  return line?.slice(line.indexOf("/"));
+}

@@ -1,0 +1,119 @@
+/** Entry point of an executable that contains a model and serves it by default. */
+import { basename, dirname, join } from "node:path";
+import { version } from "../../../package.json";
+import type { OptionTable } from "../../base/option.ts";
+import type { Contents, EmbeddedModel } from "../../package/executable/contents.ts";
+import { type ModelSource, modelStore } from "../../package/model-source.ts";
+import { annotations } from "../../package/store/manifest.ts";
+import { PackagedModel } from "../../package/store/packaged-model.ts";
+import { ModelStore } from "../../package/store/store.ts";
+import { serveOptions } from "../../server/config.ts";
+import { rolesFor } from "../../server/roles.ts";
+import { peekOptions } from "../command-line/arguments.ts";
+import { type Command, command } from "../command-line/command.ts";
+import { exitCodes, runProgram } from "../command-line/program.ts";
+import { inspectCommand } from "../commands/inspect.ts";
+import { predictCommand } from "../commands/predict.ts";
+import { serveCommand } from "../commands/serve.ts";
+import {
+  cacheOptions,
+  cleanCache,
+  cleanOptions,
+  externalOptions,
+  prepareLibraries,
+  unpackLibraries,
+} from "./prepare-libraries.ts";
+
+/** Runs a command line without the executable's name. */
+export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
+  const name = `./${basename(process.execPath)}`;
+  const source = sourceOf(contents, argv);
+  const { cleanCache: isCleaning } = peekOptions(argv, cleanOptions);
+  const serve =
+    isCleaning && contents.libraries !== "beside"
+      ? cleaning(contents)
+      : serveCommand({ ...source, libraryOptions: servingOptionsOf(contents) }, `${name} --batch-size 16 --port 8080`);
+  const predict = predictCommand(source, `${name} predict --example`);
+  const inspect = inspectCommand(source, `${name} inspect`);
+  const meta = async () => ({
+    name,
+    description: `Serves the model ${(await source.resolve(undefined)).reference} over HTTP. All it takes is in this file`,
+    version,
+  });
+  const { run: _, ...help } = serve;
+  await runProgram(
+    {
+      ...help,
+      meta,
+      subCommands: { serve, predict, inspect },
+      default: "serve",
+      notes: exitCodes,
+      version: async () => versionText(contents, await source.resolve(undefined)),
+      roles: rolesFor((given) => sourceOf(contents, given)),
+    },
+    argv,
+  );
+}
+
+function versionText({ torch }: Contents, { reference, digest }: PackagedModel): string {
+  return `sconce ${version}\nmodel ${reference} ${digest}\ntorch ${torch}`;
+}
+
+function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
+  const { cacheDir } = peekOptions(argv, cacheOptions);
+  const { libtorch } = peekOptions(argv, externalOptions);
+  return {
+    reference: undefined,
+    libraryOptions: optionsOf(contents),
+    resolve: async (reference, options) => {
+      const own = await modelOf(contents);
+      return reference === undefined || reference === own.byDigest ? own : modelStore.resolve(reference, options);
+    },
+    tagsOf: async ({ tag }) => [tag],
+    // Embedded files are as trusted as the program itself.
+    verify: async (model, known) =>
+      model.digest === (await modelOf(contents)).digest ? {} : modelStore.verify(model, known),
+    unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
+    prepareLibraries: () => prepareLibraries(contents, { cacheDir, libtorch }),
+  };
+}
+
+function optionsOf({ libraries }: Contents): OptionTable {
+  if (libraries === "beside") return {};
+  return libraries.hasLibtorch ? cacheOptions : { ...cacheOptions, ...externalOptions };
+}
+
+async function modelOf({ model }: Contents): Promise<PackagedModel> {
+  if (model === "beside") return new ModelStore(join(dirname(process.execPath), "model")).resolve();
+  return embedded(model);
+}
+
+function embedded({ layers, ...model }: EmbeddedModel): PackagedModel {
+  return new PackagedModel({
+    ...model,
+    // The executable does not contain the build time.
+    created: undefined,
+    layers: model.manifest.layers.map(({ mediaType, digest, size, annotations: { [annotations.title]: title } }) => ({
+      mediaType,
+      title,
+      digest,
+      size,
+      path: layers[title] ?? "",
+    })),
+  });
+}
+
+function servingOptionsOf(contents: Contents): OptionTable {
+  return contents.libraries === "beside" ? {} : { ...optionsOf(contents), ...cleanOptions };
+}
+
+/** The `serve` command under `--clean-cache`. */
+function cleaning(contents: Contents): Command {
+  return command({
+    name: "serve",
+    description: cleanOptions.cleanCache.description,
+    example: "",
+    options: { ...serveOptions, ...servingOptionsOf(contents), ...cacheOptions },
+    run: async ({ options: { cacheDir } }) => cleanCache(contents, cacheDir),
+  });
+}

@@ -1,0 +1,111 @@
+/** Makes the addon and libtorch of an executable loadable. */
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { formatBytes } from "../../base/bytes.ts";
+import { log } from "../../base/log.ts";
+import { flag, openOption, option } from "../../base/option.ts";
+import { Progress } from "../../base/progress.ts";
+import { type NativeLocation, setNativeLocation } from "../../engine/native/binding.ts";
+import { cacheLocation } from "../../machine/libtorch/cache-folder.ts";
+import { loadExternalLibtorch } from "../../machine/libtorch/external-libtorch.ts";
+import { LibraryCache } from "../../machine/libtorch/library-cache.ts";
+import { addonName, type LibraryPack, unpackedSize } from "../../machine/libtorch/pack.ts";
+import { makeRunFolder } from "../../machine/processes/run-folder.ts";
+import type { ProgramContents } from "../../package/executable/contents.ts";
+
+/** Options of executables that unpack libraries. */
+export const cacheOptions = {
+  cacheDir: openOption<string>({
+    description: "Folder in which libtorch is unpacked once",
+    valueHint: "dir",
+    described: "sconce in your cache directory",
+    parse: z.string().min(1, "must be a folder"),
+  }),
+} as const;
+
+/** Option of `serve` that cleans the cache instead of serving. */
+export const cleanOptions = {
+  cleanCache: option({
+    description: "Remove libraries that other versions unpacked there, then exit",
+    default: false,
+    parse: flag,
+  }),
+} as const;
+
+/** Options of executables without libtorch. */
+export const externalOptions = {
+  libtorch: openOption<string>({
+    description: "Folder of libtorch, with lib/ in it",
+    valueHint: "dir",
+    described: "$LIBTORCH, else that of Python's torch, else the installed one",
+    parse: z.string().min(1, "must be a folder"),
+  }),
+} as const;
+
+export interface LibraryOptions {
+  readonly cacheDir: string | undefined;
+  readonly libtorch: string | undefined;
+}
+
+/** @throws SconceError `cache_unusable`, `native_unavailable` */
+export async function prepareLibraries({ libraries, torch }: ProgramContents, options: LibraryOptions): Promise<void> {
+  setNativeLocation(await locate(libraries, torch, options));
+}
+
+/**
+ * Unpacks the libraries for another process, without loading them.
+ * @throws SconceError `cache_unusable`, `native_unavailable`
+ */
+export async function unpackLibraries({ libraries }: ProgramContents, { cacheDir }: LibraryOptions): Promise<void> {
+  if (libraries !== "beside") await unpack(libraries, await cacheFor(cacheDir));
+}
+
+async function locate(
+  libraries: ProgramContents["libraries"],
+  torch: string,
+  { cacheDir, libtorch }: LibraryOptions,
+): Promise<NativeLocation> {
+  if (libraries === "beside") {
+    const path = join(dirname(process.execPath), "lib", addonName);
+    return { path, fix: "leave the folder lib beside the executable as it was" };
+  }
+  if (!libraries.hasLibtorch) loadExternalLibtorch(libtorch, torch);
+  const folder = await unpack(libraries, await cacheFor(cacheDir));
+  return {
+    path: join(folder, addonName),
+    fix: `remove ${folder}, or name another folder with SCONCE_CACHE_DIR`,
+    unpacked: { torch, pack: libraries },
+  };
+}
+
+/** A user without a home gets a temporary private folder for this run. Child processes find it by the variable. */
+async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
+  const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
+  if (location !== undefined) return new LibraryCache(location);
+  const { path } = await makeRunFolder();
+  process.env.SCONCE_CACHE_DIR = path;
+  return new LibraryCache(path);
+}
+
+async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
+  const progress = new Progress({ verb: "Unpacking" });
+  const unpacked = cache.unpacked(pack, {
+    unpacking: (folder) => log.info(`Unpacking libraries once into ${folder} (${formatBytes(unpackedSize(pack))})`),
+    waiting: (folder) => log.info(`Waiting for another process to unpack libraries into ${folder}`),
+    progress: (doneBytes, totalBytes) => progress.update({ title: "libraries", doneBytes, totalBytes }),
+    changed: (name, folder) => log.warn(`${name} in ${folder} is not as it was unpacked: it is unpacked again`),
+  });
+  return unpacked.finally(() => progress.end());
+}
+
+/** Removes libraries that other versions unpacked, and prints their folders. */
+export async function cleanCache({ libraries }: ProgramContents, cacheDir: string | undefined): Promise<void> {
+  const cache = await cacheFor(cacheDir);
+  const { folders, bytes } = await cache.clean(libraries === "beside" ? undefined : libraries);
+  for (const folder of folders) console.log(folder);
+  log.info(
+    folders.length === 0
+      ? `There is nothing of other versions in ${cache.folder}`
+      : `Removed what other versions had unpacked into ${cache.folder}: ${formatBytes(bytes)}`,
+  );
+}

@@ -1,0 +1,171 @@
+/** Loads the native addon and declares its types. No other file loads it. */
+import { existsSync } from "node:fs";
+import type { CallArgument, CallResult } from "../../author/session.ts";
+import { arrayTypes, type PaddedDim, type TensorData } from "../../author/tensor.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
+import { findAddon } from "../../machine/libtorch/find-addon.ts";
+import type { LibraryPack } from "../../machine/libtorch/pack.ts";
+import type { Program } from "./program.ts";
+import type { ProgramGuards } from "./program-guards.ts";
+
+declare const handle: unique symbol;
+
+/** An opaque session handle of the addon. */
+export interface Handle {
+  readonly [handle]: true;
+}
+
+export interface NativeSpec {
+  name: string;
+  dtype: number;
+  dims: (number | string | PaddedDim)[];
+}
+
+/** Exports of native/addon.cc. Every function throws or rejects with an Error that has a `code`. */
+export interface Addon {
+  readonly torchVersion: string;
+  /** Names of the dtypes; the index of a name is the dtype's code. */
+  readonly dtypes: readonly string[];
+  open(options: {
+    path: string;
+    device: string;
+    threads: number;
+    inputs: NativeSpec[];
+    outputs: NativeSpec[];
+    callable: boolean;
+    instances: number;
+    share: Handle | undefined;
+    program: Program | undefined;
+    guards: ProgramGuards | undefined;
+    keepMs: number;
+    pack: boolean;
+  }): Promise<Handle>;
+  run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
+  /** Stacks and pads a batch into new arrays. `run` does the same into its session's memory. */
+  stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
+  call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
+  loadOperators(path: string): void;
+  /** Creates a file in memory (Linux). The caller closes the returned file descriptor. */
+  createMemoryFile(): number;
+  processorNeeds(path: string): string;
+  compiledDevice(path: string): string;
+  setThreads(session: Handle, threads: number): Promise<void>;
+  /**
+   * Whether a run may modify state that the next run reads. Only known for weights that were opened for several
+   * instances.
+   */
+  keepsState(session: Handle): boolean;
+  /** Largest batch that the weights accept, in rows; Infinity when the weights state no limit. */
+  mostRows(session: Handle): number;
+  /** Number of layers with packed weights. */
+  packedLayers(session: Handle): number;
+  /** Settles the promises of finished work now, without waiting for the event loop. */
+  settle(): void;
+  close(session: Handle): Promise<void>;
+  closeAll(): void;
+  cudaDeviceCount(): number;
+}
+
+/** The tensors of all items in order. Each is either in `packed` or the next array of `data`. */
+export interface NativeBatch {
+  /** For each tensor: dtype code, rank, offset in `packed` (or -1), number of elements, sizes. */
+  readonly meta: Float64Array;
+  readonly packed: Uint8Array;
+  readonly data: readonly TensorData[];
+}
+
+/** A typed array for each declared tensor, then the shape of each tensor with named sizes. */
+export type NativeTensors = (TensorData | number[])[];
+
+/** Location of the addon, and the fix to suggest if loading fails. */
+export interface NativeLocation {
+  readonly path: string;
+  readonly fix: string;
+  /** Only in an executable that compiles other executables: the libtorch build of the addon, and the pack with both. */
+  readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
+}
+
+/** Overrides the addon's location. Compiled executables call this before the addon is loaded. */
+export function setNativeLocation(elsewhere: NativeLocation): void {
+  location = elsewhere;
+}
+
+/** The location that was set or found; undefined before. */
+export function nativeLocation(): NativeLocation | undefined {
+  return location;
+}
+
+/** Loads the addon and libtorch on the first call; throws `native_unavailable` with a fix. */
+export function loadNative(): Addon {
+  location ??= locate();
+  loaded ??= load(location);
+  return loaded;
+}
+
+/** The error for an addon that does not match its types. */
+export function otherVersion(): SconceError {
+  return new SconceError(
+    "native_unavailable",
+    `the native addon is of another version of sconce: ${location?.fix ?? reinstall}`,
+  );
+}
+
+const reinstall = "install sconce again";
+let location: NativeLocation | undefined;
+let loaded: Addon | undefined;
+
+function locate(): NativeLocation {
+  const { path, libtorch, isLinked } = findAddon();
+  if (isLinked) return { path, fix: "run `npm run setup`" };
+  loadLibtorch(libtorch);
+  return { path, fix: reinstall };
+}
+
+function load({ path, fix }: NativeLocation): Addon {
+  if (!existsSync(path)) {
+    throw new SconceError("native_unavailable", `the native addon is not built (${path} is missing): ${fix}`);
+  }
+  const module: { exports: unknown } = { exports: {} };
+  try {
+    process.dlopen(module, path);
+  } catch (cause) {
+    const reason = messageOf(cause).split("\n", 1)[0];
+    throw new SconceError("native_unavailable", `the native addon cannot be loaded (${reason}): ${fix}`, { cause });
+  }
+  const addon = module.exports;
+  if (!isAddon(addon)) throw otherVersion();
+  // No thread may run inside libtorch while the process unloads its libraries.
+  process.once("exit", () => addon.closeAll());
+  return addon;
+}
+
+const functions = [
+  "open",
+  "run",
+  "stack",
+  "call",
+  "loadOperators",
+  "createMemoryFile",
+  "processorNeeds",
+  "compiledDevice",
+  "setThreads",
+  "keepsState",
+  "mostRows",
+  "packedLayers",
+  "settle",
+  "close",
+  "closeAll",
+  "cudaDeviceCount",
+] as const;
+
+function isAddon(value: unknown): value is Addon {
+  if (typeof value !== "object" || value === null) return false;
+  const members = new Map<string, unknown>(Object.entries(value));
+  const dtypes = members.get("dtypes");
+  return (
+    functions.every((name) => typeof members.get(name) === "function") &&
+    Array.isArray(dtypes) &&
+    Object.keys(arrayTypes).every((name) => dtypes.includes(name))
+  );
+}

@@ -1,0 +1,88 @@
+/**
+ * Packs the tensors of a batch into a few flat arrays. Passing many objects to the addon costs far more than copying.
+ */
+
+import { arrayTypes, type DType, type Tensor, type TensorData } from "../../author/tensor.ts";
+import { aligned, setAt, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
+import { SconceError } from "../../base/errors.ts";
+import type { NativeBatch } from "./addon.ts";
+
+/** Up to this size, copying is cheaper than passing an array. */
+const SMALL_BYTES = 4096;
+
+/** Reuses its memory, since most batches have similar sizes. */
+export class BatchPacker {
+  readonly #codes: ReadonlyMap<string, number>;
+  readonly #names: readonly string[];
+  #meta = new Float64Array(256);
+  #memory: TensorMemory = tensorMemory(2 ** 14);
+
+  /**
+   * @param dtypes names of the dtypes; the index of a name is the dtype's code
+   * @param names of the tensors of an item
+   */
+  constructor(dtypes: readonly string[], names: readonly string[]) {
+    this.#codes = new Map(dtypes.map((name, code) => [name, code]));
+    this.#names = names;
+  }
+
+  /**
+   * The result is valid until the next call, which overwrites it.
+   * @throws SconceError `tensor_invalid` when an item has the wrong number of tensors; the addon checks all else
+   */
+  pack(batch: readonly (readonly Tensor[])[]): NativeBatch {
+    const data: TensorData[] = [];
+    let [meta, end] = [0, 0];
+    for (const [i, item] of batch.entries()) {
+      if (item.length !== this.#names.length) throw this.#miscounted(i, item.length);
+      for (const { dtype, shape, data: elements } of item) {
+        if (meta + 4 + shape.length > this.#meta.length) this.#growMeta(meta + 4 + shape.length);
+        const isPacked = isSmall(elements) && isOf(dtype, elements);
+        const numbers = this.#meta;
+        numbers[meta++] = this.#codes.get(dtype) ?? -1;
+        numbers[meta++] = shape.length;
+        numbers[meta++] = isPacked ? end : -1;
+        numbers[meta++] = elements.length;
+        for (let dim = 0; dim < shape.length; dim++) numbers[meta++] = shape[dim] ?? -1;
+        if (isPacked) end = this.#append(dtype, elements, end);
+        else data.push(elements);
+      }
+    }
+    return { meta: this.#meta, packed: this.#memory.bytes, data };
+  }
+
+  #miscounted(item: number, tensors: number): SconceError {
+    const declared = `${this.#names.length} (${this.#names.join(", ")})`;
+    return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
+  }
+
+  /** @returns the offset of the next tensor */
+  #append(dtype: DType, elements: TensorData, at: number): number {
+    const end = at + aligned(elements.byteLength);
+    if (end > this.#memory.bytes.length) this.#growMemory(end);
+    setAt(this.#memory[dtype], elements, at / elements.BYTES_PER_ELEMENT);
+    return end;
+  }
+
+  #growMeta(length: number): void {
+    const grown = new Float64Array(2 * length);
+    grown.set(this.#meta);
+    this.#meta = grown;
+  }
+
+  #growMemory(bytes: number): void {
+    const grown = tensorMemory(2 * bytes);
+    grown.bytes.set(this.#memory.bytes);
+    this.#memory = grown;
+  }
+}
+
+/** An empty array may have lost its buffer by a transfer. The addon reports that. */
+function isSmall({ length, byteLength }: TensorData): boolean {
+  return length > 0 && byteLength <= SMALL_BYTES;
+}
+
+/** Arrays of the wrong type are passed on, and the addon reports them. */
+function isOf(dtype: DType, elements: TensorData): boolean {
+  return elements instanceof arrayTypes[dtype];
+}

@@ -1,0 +1,294 @@
+/** Sessions of the native addon: weights on a device that run batches of items. */
+import { basename } from "node:path";
+import type { CallArgument, CallResult } from "../../author/session.ts";
+import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
+import { type ErrorCode, messageOf, SconceError } from "../../base/errors.ts";
+import { type Addon, type Handle, loadNative } from "./addon.ts";
+import { BatchPacker } from "./batch-packer.ts";
+import { openNativeFile } from "./native-file.ts";
+import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
+import { readGuards, readProgram } from "./program.ts";
+import { describeFile } from "./weights-kind.ts";
+
+export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
+
+export interface SessionOptions {
+  /** Path of the weights, which may be inside this executable. The addon detects the format by content. */
+  readonly path: string;
+  /** `cpu`, `cuda` or `cuda:N`. */
+  readonly device: string;
+  /** CPU cores for one forward pass. */
+  readonly threads: number;
+  /**
+   * Tensors of one item, by name. The order of names is the order of tensors in a batch. With inputs, a TorchScript
+   * module is frozen, and loses all methods except `forward`. Without inputs, the session only supports `call`.
+   */
+  readonly inputs?: TensorSpecs;
+  readonly outputs?: TensorSpecs;
+  /**
+   * Number of sessions that will share these weights and run in parallel (default 1). AOTInductor needs it in advance.
+   */
+  readonly instances?: number;
+  /** Shares the weights of this open session, but runs on another thread. `path` is then not read. */
+  readonly share?: NativeSession;
+  /**
+   * Milliseconds to keep unused batch memory (default 10,000): after no batch has needed half of it for this long, it
+   * is freed.
+   */
+  readonly keepMs?: number;
+  /**
+   * Whether layers of a TorchScript module or exported program may repack their weights for the processor (default
+   * true). Outputs then differ from PyTorch's by rounding of sums, as between two processors.
+   */
+  readonly pack?: boolean | undefined;
+}
+
+const KEEP_MS = 10_000;
+
+/** Weights with their own native thread, which loads, runs and frees them. */
+export class NativeSession {
+  readonly #addon: Addon;
+  readonly #handle: Handle;
+  readonly #packer: BatchPacker;
+  readonly #outputs: TensorPlan;
+  readonly #options: SessionOptions;
+  #threads: number;
+  #closed: Promise<void> | undefined;
+
+  private constructor(addon: Addon, handle: Handle, options: SessionOptions) {
+    const { inputs = {}, outputs = {}, threads } = options;
+    this.#options = options;
+    this.#threads = threads;
+    this.#addon = addon;
+    this.#handle = handle;
+    this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
+    this.#outputs = new TensorPlan(outputs);
+  }
+
+  /** See `openSession`. */
+  static async open(options: SessionOptions): Promise<NativeSession> {
+    const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
+    const addon = loadNative();
+    return withCodedErrors(async () => {
+      // Stays open until the weights are loaded. Shared weights are not read again.
+      await using file = await openNativeFile(share === undefined ? path : "", addon);
+      const program = share === undefined ? readProgram(file.path) : undefined;
+      const opening = addon.open({
+        path: file.path,
+        device,
+        threads,
+        inputs: nativeSpecs(addon, inputs ?? {}),
+        outputs: nativeSpecs(addon, outputs ?? {}),
+        callable: inputs === undefined,
+        instances,
+        share: share === undefined ? undefined : share.#handle,
+        program,
+        guards: program?.guards ?? (share === undefined ? readGuards(file.path) : undefined),
+        keepMs,
+        pack,
+      });
+      const handle = await opening.catch((error: unknown) => {
+        const { code } = coded(error);
+        const kind = code === "weights_invalid" && share === undefined ? describeFile(path) : undefined;
+        throw kind === undefined ? error : new SconceError(code, `weights "${basename(path)}": ${kind}`);
+      });
+      return new NativeSession(addon, handle, options);
+    });
+  }
+
+  /**
+   * Runs a batch: `batch[i][j]` is tensor `j` of item `i`. Returns one tensor per declared output, of shape
+   * [batch.length, ...]. The input data is copied before this returns, so callers may reuse or transfer the buffers.
+   * Several calls may be pending; they run in order.
+   * Rejects with `tensor_invalid` (an item does not match the declaration), `weights_invalid` (the results do not),
+   * `run_failed`, `out_of_memory`, or `session_closed`.
+   */
+  run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
+    return withCodedErrors(async () => {
+      const packed = this.#packer.pack(batch);
+      return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
+    });
+  }
+
+  /**
+   * Runs a method of a TorchScript module (only `forward` if the session takes batches), or `forward` of an AOTInductor
+   * package, in order with the batches. Arguments are copied before this returns.
+   * Rejects with `tensor_invalid` (wrong arguments), `run_failed` (the method threw or does not exist),
+   * `weights_invalid` (the result has no JavaScript form), `out_of_memory`, or `session_closed`.
+   */
+  call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
+    return withCodedErrors(async () => this.#addon.call(this.#handle, method, args));
+  }
+
+  /**
+   * Settles the promises of finished work now, in all sessions. Otherwise they wait for the event loop, which is slow
+   * to turn while many sockets are read.
+   */
+  settle(): void {
+    this.#addon.settle();
+  }
+
+  /**
+   * Whether a run may modify state that the next run reads, so that sessions must not share the weights. Only known
+   * with `instances` above 1.
+   */
+  get keepsState(): boolean {
+    return this.#addon.keepsState(this.#handle);
+  }
+
+  /**
+   * A function that opens another session on the same weights with as many threads; undefined if `instances` is 1 or
+   * the weights keep state.
+   */
+  get another(): (() => Promise<NativeSession>) | undefined {
+    const { instances = 1 } = this.#options;
+    if (instances === 1 || this.keepsState) return undefined;
+    return () => NativeSession.open({ ...this.#options, threads: this.#threads, share: this });
+  }
+
+  /** Number of layers with packed weights. */
+  get packedLayers(): number {
+    return this.#addon.packedLayers(this.#handle);
+  }
+
+  get mostRows(): number {
+    return this.#addon.mostRows(this.#handle);
+  }
+
+  /** Takes effect between two batches. */
+  setThreads(threads: number): Promise<void> {
+    this.#threads = threads;
+    return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));
+  }
+
+  /** Rejects pending batches, lets the running one finish, then frees the weights. May be called again. */
+  dispose(): Promise<void> {
+    this.#closed ??= this.#addon.close(this.#handle);
+    return this.#closed;
+  }
+}
+
+/**
+ * Loads weights on a new thread. Rejects with `weights_invalid` (the file is not weights, or its names differ from the
+ * declaration), `device_unavailable`, `out_of_memory` or `native_unavailable`.
+ */
+export function openSession(options: SessionOptions): Promise<NativeSession> {
+  return NativeSession.open(options);
+}
+
+/**
+ * Creates a function that stacks batches of the declared inputs.
+ * @returns a function from the tensors of each item, in the order of the names, to one padded tensor per name in new
+ * memory. It throws SconceError `tensor_invalid` (an item does not match the declaration) or `out_of_memory`.
+ */
+export function batchStacker(inputs: TensorSpecs): (batch: readonly (readonly Tensor[])[]) => Record<string, Tensor> {
+  const addon = loadNative();
+  const specs = nativeSpecs(addon, inputs);
+  const packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
+  const plan = new TensorPlan(inputs);
+  return (batch) => {
+    try {
+      const stacked = plan.tensors(batch.length, addon.stack(specs, batch.length, packer.pack(batch)));
+      return Object.fromEntries(specs.flatMap(({ name }, i) => (stacked[i] === undefined ? [] : [[name, stacked[i]]])));
+    } catch (error) {
+      throw coded(error);
+    }
+  };
+}
+
+/** Digests of the operator libraries that this process has loaded. */
+const operators = new Set<string>();
+
+/**
+ * Loads a library that registers operators with libtorch; call it before loading weights that use them. Libraries with
+ * equal bytes are loaded once.
+ * @throws SconceError `weights_invalid`
+ */
+export async function loadOperators(path: string): Promise<void> {
+  try {
+    const digest = new Bun.CryptoHasher("sha256").update(await Bun.file(path).bytes()).digest("hex");
+    if (operators.has(digest)) return;
+    const addon = loadNative();
+    await using file = await openNativeFile(path, addon);
+    addon.loadOperators(file.path);
+    operators.add(digest);
+  } catch (error) {
+    const message = messageOf(error);
+    const fix = message.includes("libtorch_python")
+      ? "; it was linked for Python: link it with -ltorch_cpu -lc10 alone"
+      : "";
+    throw new SconceError("weights_invalid", `operators ${basename(path)} cannot be loaded: ${message}${fix}`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Processor that compiled weights need, from their metadata: architecture and features as GCC's -m flags, e.g. "x86_64
+ * avx2 fma". Undefined for TorchScript, which runs anywhere. A session on a processor without these features is
+ * refused.
+ * @throws SconceError `weights_invalid`
+ */
+export function processorNeeds(path: string): string | undefined {
+  try {
+    return loadNative().processorNeeds(path) || undefined;
+  } catch (error) {
+    throw new SconceError("weights_invalid", `weights ${basename(path)} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Device kind that the weights were compiled for, `cpu` or `cuda`. Undefined for weights that run on any device, and
+ * for an unreadable file: opening it reports the error.
+ */
+export async function compiledDevice(path: string): Promise<string | undefined> {
+  const addon = loadNative();
+  try {
+    await using file = await openNativeFile(path, addon);
+    return addon.compiledDevice(file.path) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Number of CUDA devices that this libtorch can use. Loads its CUDA library if there is one. */
+export function cudaDeviceCount(): number {
+  return loadNative().cudaDeviceCount();
+}
+
+/** Version of libtorch that the addon was built against. */
+export function torchVersion(): string {
+  return loadNative().torchVersion;
+}
+
+/** Runs a task and converts the addon's errors. */
+async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
+  try {
+    return await task();
+  } catch (error) {
+    throw coded(error);
+  }
+}
+
+/** Converts an error of the addon, which carries a `code`, to a SconceError. */
+function coded(error: unknown): SconceError {
+  if (error instanceof SconceError) return error;
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return new SconceError(isErrorCode(code) ? code : "run_failed", messageOf(error), { cause: error });
+}
+
+const nativeCodes = [
+  "usage",
+  "weights_invalid",
+  "tensor_invalid",
+  "run_failed",
+  "out_of_memory",
+  "device_unavailable",
+  "session_closed",
+] as const satisfies readonly ErrorCode[];
+
+function isErrorCode(code: unknown): code is (typeof nativeCodes)[number] {
+  return nativeCodes.some((known) => known === code);
+}

@@ -1,0 +1,34 @@
+/** Conversion between declared tensors and the addon's arrays. */
+import type { DType, Tensor, TensorSpecs } from "../../author/tensor.ts";
+import { type Addon, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
+
+export function nativeSpecs({ dtypes }: Pick<Addon, "dtypes">, specs: TensorSpecs): NativeSpec[] {
+  return Object.entries(specs).map(([name, { dtype, dims }]) => ({
+    name,
+    dtype: dtypes.indexOf(dtype),
+    dims: [...dims],
+  }));
+}
+
+/** Restores dtypes and fixed sizes, which the addon does not return for declared tensors. */
+export class TensorPlan {
+  readonly #plans: readonly { readonly dtype: DType; readonly sizes: readonly number[] | undefined }[];
+
+  constructor(specs: TensorSpecs) {
+    this.#plans = Object.values(specs).map(({ dtype, dims }) => {
+      const sizes = dims.filter((dim) => typeof dim === "number");
+      return { dtype, sizes: sizes.length === dims.length ? sizes : undefined };
+    });
+  }
+
+  /** One tensor per declared output, with the items as first dimension. */
+  tensors(rows: number, given: NativeTensors): Tensor[] {
+    let next = this.#plans.length;
+    return this.#plans.map(({ dtype, sizes }, i) => {
+      const data = given[i];
+      const shape = sizes === undefined ? given[next++] : [rows, ...sizes];
+      if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) throw otherVersion();
+      return { dtype, shape, data };
+    });
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Reads an exported program (`torch.export.save`) for the addon: the graph as a TorchScript method, the guards, and the
+ * positions of its weights.
+ */
+import { basename } from "node:path";
+import { z } from "zod";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { Archive } from "./archive.ts";
+import { guardsOf, type ProgramText, programSchema, programText } from "./program-graph.ts";
+import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
+import { libtorchDType, parseExactly } from "./program-literals.ts";
+import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
+
+/** Position of a weight in the archive, and its view of the record. */
+export interface ProgramWeight {
+  readonly record: string;
+  /** libtorch's number. */
+  readonly dtype: number;
+  readonly sizes: readonly number[];
+  readonly strides: readonly number[];
+  readonly offset: number;
+}
+
+export interface Program extends Omit<ProgramText, "weights"> {
+  readonly weights: readonly ProgramWeight[];
+}
+
+export const programFile = /^[^/]+\/models\/model\.json$/;
+/** C++ code in an AOTInductor package. */
+export const packageSource = /\.wrapper\.cpp$/;
+
+const known = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
+const payloadSchema = z.object({
+  config: z.record(
+    z.string(),
+    z.looseObject({
+      path_name: z.string(),
+      use_pickle: z.literal(false),
+      tensor_meta: z.looseObject({
+        dtype: z.number(),
+        sizes: z.array(known),
+        strides: z.array(known),
+        storage_offset: known,
+      }),
+    }),
+  ),
+});
+
+/**
+ * @param program the parsed model.json of the file at this path
+ * @throws SconceError `weights_invalid` for a program in training mode
+ */
+export function requireEvalMode(path: string, program: unknown): void {
+  refuse(path, trainingMistake(program));
+}
+
+function refuse(path: string, mistake: string | undefined): void {
+  if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
+}
+
+/**
+ * @returns undefined when the file is not an exported program
+ * @throws SconceError `weights_invalid` for a program or package in training mode, and for a program that only
+ * AOTInductor can run, with the reason
+ */
+export function readProgram(path: string): Program | undefined {
+  const archive = Archive.open(path);
+  const json = archive?.text(programFile);
+  if (archive === undefined) return undefined;
+  if (json === undefined) {
+    refuse(path, trainingMistakeOfPackage(archive.text(packageSource) ?? ""));
+    return undefined;
+  }
+  const program = parseExactly(json);
+  requireEvalMode(path, program);
+  return explained(path, () => {
+    const text = programText(programSchema.parse(program));
+    const found = new Map([...payloads(archive, "weights"), ...payloads(archive, "constants")]);
+    const weights = text.weights.map((name) => {
+      const weight = found.get(name);
+      if (weight === undefined) throw new Error(`its weight ${name} is stored in a way that sconce does not read`);
+      return weight;
+    });
+    return { ...text, weights };
+  });
+}
+
+function explained<T>(path: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    const why = error instanceof z.ZodError ? "it is written in a schema that sconce does not know" : messageOf(error);
+    throw new SconceError("weights_invalid", `${basename(path)} can't be run uncompiled: ${why}`, { cause: error });
+  }
+}
+
+/** Metadata key of the guards in a compiled package. */
+export const GUARDS_KEY = "sconce_guards";
+
+/**
+ * Guards of a package that sconce compiled; other packages have none.
+ * @throws SconceError `weights_invalid` for an unsupported guard
+ */
+export function readGuards(path: string): ProgramGuards | undefined {
+  const text = Archive.open(path)?.text(/_metadata\.json$/);
+  const guards = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
+  if (guards === undefined) return undefined;
+  return explained(path, () => programGuards(guardSource.parse(parseExactly(guards))));
+}
+
+const metadata = z.looseObject({ [GUARDS_KEY]: z.string() });
+
+/**
+ * Guards of an exported program, for compiling it into a package.
+ * @throws SconceError `weights_invalid` for an unsupported guard
+ */
+export function guardSourceOf(path: string): GuardSource {
+  const json = Archive.open(path)?.text(programFile) ?? "";
+  return explained(path, () => {
+    const source = guardsOf(programSchema.parse(parseExactly(json)));
+    programGuards(source);
+    return source;
+  });
+}
+
+/** Tensors of a folder in the archive that are stored as raw bytes, by name. */
+function payloads(archive: Archive, folder: string): [string, ProgramWeight][] {
+  const text = archive.text(new RegExp(`/data/${folder}/model_${folder}_config\\.json$`));
+  const { success, data } = payloadSchema.safeParse(JSON.parse(text ?? "{}"));
+  if (!success) return [];
+  return Object.entries(data.config).map(([name, { path_name: file, tensor_meta: meta }]) => {
+    const { sizes, strides, storage_offset: offset } = meta;
+    return [name, { record: `data/${folder}/${file}`, dtype: libtorchDType(meta.dtype), sizes, strides, offset }];
+  });
+}

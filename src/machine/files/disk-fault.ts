@@ -1,0 +1,42 @@
+/** Messages for disk errors, by errno code. */
+import { statfsSync } from "node:fs";
+import { formatBytes } from "../../base/bytes.ts";
+import { SconceError } from "../../base/errors.ts";
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOSPC: "has no room left; make some, or remove models with `sconce rm`",
+  EDQUOT: "has no room left for this user; make some, or remove models with `sconce rm`",
+  EROFS: "is read-only; name another with SCONCE_HOME",
+  EACCES: "cannot be written by this user; name another with SCONCE_HOME",
+};
+
+export function isFull(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
+}
+
+/** Bytes that a write must leave free for other programs. */
+const SPARE_BYTES = 16 * 1024 * 1024;
+
+/**
+ * @param spareableBytes bytes that could be deleted first
+ * @throws SconceError `store_unwritable` when `bytes` would fill the disk
+ */
+export function requireRoom(home: string, bytes: number, spareableBytes = 0): void {
+  const { blocks, bavail, bsize } = statfsSync(home);
+  const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
+  // Some virtual file systems report zero blocks. Their size is unknown, so they pass.
+  if (bytes <= freeBytes || blocks === 0) return;
+  throw new SconceError(
+    "store_unwritable",
+    `the model store ${home} has room for ${formatBytes(freeBytes)} where ${formatBytes(bytes)} are needed; make some, or remove models with \`sconce rm\``,
+  );
+}
+
+/** Undefined when the error does not come from the disk. */
+export function diskFault(error: unknown, home: string): SconceError | undefined {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const reason = reasons[code];
+  return reason === undefined
+    ? undefined
+    : new SconceError("store_unwritable", `the model store ${home} ${reason}`, { cause: error });
+}

@@ -1,0 +1,135 @@
+/** The folder into which an executable unpacks its libraries: location, ownership and permission checks. */
+import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import { homedir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { formatBytes } from "../../base/bytes.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+
+/**
+ * The requested folder, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS
+ * `~/Library/Caches/sconce`. Undefined for a user without a home: code must not be cached in a shared folder.
+ */
+export function cacheLocation(
+  asked: string | undefined,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string | undefined {
+  if (asked) return resolve(asked);
+  // The XDG specification says to ignore relative paths.
+  if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
+  const home = env.HOME || homeOfUser();
+  if (home === undefined) return undefined;
+  return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
+}
+
+/** The home folder by the system's user database. A container without /etc/passwd has none. */
+function homeOfUser(): string | undefined {
+  try {
+    const home = homedir();
+    return existsSync(home) ? home : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const fix = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
+
+/**
+ * Rejects folders that other users can modify: they could replace the libraries that this process loads.
+ * @param folder the folder itself, not a link to it
+ * @param options.maySticky accepts shared folders with the sticky bit, such as `/tmp`
+ * @throws SconceError `cache_unusable` when another user owns the folder or can write to it
+ */
+export function requirePrivate(folder: string, { maySticky = false } = {}): void {
+  const found = lstatSync(folder);
+  const own = process.getuid?.();
+  if (!found.isDirectory()) throw unusable(folder, "is not a folder");
+  if (own === undefined) return;
+  if (found.uid !== own && found.uid !== 0) throw unusable(folder, "belongs to another user");
+  const isShared = (found.mode & 0o022) !== 0;
+  if (isShared && !(maySticky && (found.mode & 0o1000) !== 0)) throw unusable(folder, "can be written by other users");
+}
+
+/**
+ * Creates the folder if needed, and returns its path without links. No other user can replace the folder or its
+ * parents. Callers must use only this path.
+ * @throws SconceError `cache_unusable`
+ */
+export function secureFolder(folder: string): string {
+  try {
+    // On a read-only file system the folder may already exist.
+    if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const path = realpathSync(folder);
+    // From the root down: a safe folder makes the name of the next folder trustworthy.
+    for (let end = 0; end >= 0; end = path.indexOf("/", end + 1)) {
+      requirePrivate(path.slice(0, end) || "/", { maySticky: true });
+    }
+    requirePrivate(path, { maySticky: true });
+    return path;
+  } catch (error) {
+    throw cacheFault(error, folder);
+  }
+}
+
+/** @throws SconceError `cache_unusable` when the file system is mounted noexec, or has too little space */
+export function requireRoom(folder: string, bytes: number): void {
+  if (isNoexec(folder))
+    throw unusable(folder, "lies on a file system that is mounted noexec: libraries cannot be loaded from it");
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize < bytes) {
+    throw unusable(folder, `has ${formatBytes(bavail * bsize)} left where ${formatBytes(bytes)} are needed`);
+  }
+}
+
+/** Turns an error in the folder into a message with a fix. */
+export function cacheFault(error: unknown, folder: string): SconceError {
+  if (error instanceof SconceError) return error;
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return unusable(folder, reasons[code] ?? `cannot be used (${messageOf(error)})`, error);
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  EROFS: "is read-only",
+  EACCES: "cannot be written by this user",
+  EPERM: "cannot be written by this user",
+  ENOSPC: "has no room left",
+  EDQUOT: "has no room left for this user",
+  ENOTDIR: "is not a folder",
+  EEXIST: "is not a folder",
+  ENOENT: "cannot be made",
+  EBUSY: "is still being written by another process; try again when that has ended, or",
+};
+
+function unusable(folder: string, why: string, cause?: unknown): SconceError {
+  return new SconceError("cache_unusable", `libraries cannot be kept: ${folder} ${why}; ${fix}`, { cause });
+}
+
+/**
+ * Whether the kernel's mount list has the folder under noexec. Without that list, loading the library reports the
+ * error.
+ */
+function isNoexec(folder: string): boolean {
+  let mounts: string;
+  try {
+    mounts = readFileSync("/proc/self/mountinfo", "utf8");
+  } catch {
+    return false;
+  }
+  const path = realpathSync(folder);
+  const options = mounts
+    .split("\n")
+    .map((line) => line.split(" "))
+    .map(([, , , , point = "", flags = ""]) => ({ point: unescaped(point), flags: flags.split(",") }))
+    .filter(({ point }) => path === point || path.startsWith(point.endsWith("/") ? point : `${point}/`))
+    // The last mount at a path hides earlier ones.
+    .reduce<{ point: string; flags: string[] } | undefined>(
+      (best, mount) => (best && best.point.length > mount.point.length ? best : mount),
+      undefined,
+    );
+  return options?.flags.includes("noexec") ?? false;
+}
+
+/** Mount points encode spaces and similar characters in octal. */
+function unescaped(point: string): string {
+  return point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+}

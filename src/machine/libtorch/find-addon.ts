@@ -1,0 +1,67 @@
+/**
+ * Finds the native addon for this machine's libtorch. A platform package holds one prebuilt addon for each minor
+ * release of torch.
+ */
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { SconceError } from "../../base/errors.ts";
+import { isExecutable } from "../processes/program.ts";
+import { findLibtorch } from "./external-libtorch.ts";
+import { libtorchBuild, minorOf } from "./libtorch-build.ts";
+import { addonName } from "./pack.ts";
+
+export interface AddonFile {
+  readonly path: string;
+  /** Folder of the addon's libtorch, with `lib/`. */
+  readonly libtorch: string;
+  /** Whether the addon locates its libtorch itself, as an addon compiled here does. */
+  readonly isLinked: boolean;
+}
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const compiled = join(root, "build", "Release", addonName);
+export const platformPackage = `@sconce/${process.platform}-${process.arch}${process.platform === "linux" ? "-gnu" : ""}`;
+
+/** @throws SconceError `native_unavailable` */
+export function findAddon(): AddonFile {
+  if (existsSync(compiled)) return { path: compiled, libtorch: join(dirname(compiled), "libtorch"), isLinked: true };
+  const libtorch = findLibtorch();
+  return { path: addonFor(libtorch, addonsFolder()), libtorch, isLinked: false };
+}
+
+/**
+ * @param addons folder with a subfolder for each minor release of torch
+ * @throws SconceError `native_unavailable` when no addon fits this libtorch
+ */
+export function addonFor(libtorch: string, addons: string): string {
+  const build = libtorchBuild(libtorch);
+  const path = join(addons, minorOf(build ?? ""), addonName);
+  if (build !== undefined && existsSync(path)) return path;
+  const minors = readdirSync(addons)
+    .filter((name) => existsSync(join(addons, name, addonName)))
+    .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  throw unavailable(
+    `torch ${build ?? "of no known version"} in ${libtorch}, but this sconce has addons for ${minors[0]} to ${minors.at(-1)}`,
+    `install one with \`sconce libtorch install\`, or name another with LIBTORCH`,
+  );
+}
+
+function addonsFolder(): string {
+  if (isExecutable) return join(dirname(process.execPath), "addons");
+  try {
+    return dirname(Bun.resolveSync(`${platformPackage}/package.json`, root));
+  } catch (cause) {
+    throw unavailable(
+      existsSync(join(root, "native"))
+        ? `the native addon is not built (${compiled} is missing)`
+        : `the native addon is missing: the package ${platformPackage} is not there`,
+      existsSync(join(root, "native")) ? "run `npm run setup`" : `install ${platformPackage}`,
+      cause,
+    );
+  }
+}
+
+function unavailable(message: string, mend: string, cause?: unknown): SconceError {
+  return new SconceError("native_unavailable", message, { mend, cause });
+}

@@ -1,0 +1,225 @@
+/**
+ * Cache of unpacked libraries, shared by all starts. A folder's name contains the pack's digest, and it gets the name
+ * only when it is complete.
+ */
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { open, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { SconceError } from "../../base/errors.ts";
+import { onAllCores } from "../../base/parallel.ts";
+import { type FileLock, lockWhenFree } from "../files/lock.ts";
+import { cacheFault, requirePrivate, requireRoom, secureFolder } from "./cache-folder.ts";
+import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
+import { sha256 } from "./sha256.ts";
+import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
+
+/** Long enough for several servers that start together on a slow disk: one unpacks, the others wait. */
+const LOCK_TIMEOUT_MS = 300_000;
+const prefix = "libtorch-";
+const finished = /^libtorch-[0-9a-f]{16}$/;
+const unfinishedPrefix = ".unpacking-";
+const unfinished = /^\.unpacking-\w{6}$/;
+
+export interface UnpackListener {
+  /** Unpacking into `folder` begins. */
+  unpacking(folder: string): void;
+  progress(doneBytes: number, totalBytes: number): void;
+  /** Another process is unpacking into `folder`. */
+  waiting(folder: string): void;
+  /** An unpacked file has changed, so the pack is unpacked again. */
+  changed(name: string, folder: string): void;
+}
+
+export class LibraryCache {
+  /** Absolute path; the folder may not exist yet. */
+  readonly folder: string;
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /**
+   * The folder with the unpacked files of a pack; missing or changed files are unpacked first. Safe against kills at
+   * any moment and concurrent runs.
+   * @throws SconceError `cache_unusable` with a fix
+   */
+  async unpacked(pack: LibraryPack, listener: UnpackListener): Promise<string> {
+    const home = secureFolder(this.folder);
+    try {
+      const folder = folderOf(home, pack);
+      if (existsSync(folder) && (await firstChanged(folder, pack)) === undefined) return folder;
+      using _lock = await lock(home, () => listener.waiting(home));
+      sweep(home);
+      // Another process may have unpacked the files while this one waited.
+      const changed = await firstChanged(folder, pack);
+      if (changed === undefined) return folder;
+      if (existsSync(folder)) {
+        listener.changed(changed, folder);
+        rmSync(folder, { recursive: true });
+      }
+      requireRoom(home, unpackedSize(pack));
+      listener.unpacking(folder);
+      await unpack(pack, folder, listener);
+      return folder;
+    } catch (error) {
+      throw cacheFault(error, home);
+    }
+  }
+
+  /**
+   * Removes the unpacked libraries of other packs. Processes that have loaded them are not affected.
+   * @returns the removed folders and their total bytes
+   */
+  async clean(pack: LibraryPack | undefined): Promise<{ readonly folders: readonly string[]; readonly bytes: number }> {
+    if (!existsSync(this.folder)) return { folders: [], bytes: 0 };
+    const home = secureFolder(this.folder);
+    try {
+      using _lock = await lock(home);
+      sweep(home);
+      const current = pack && folderOf(home, pack);
+      const folders = named(home, finished).filter((folder) => folder !== current);
+      const bytes = folders.reduce((sum, folder) => sum + sizeOf(folder), 0);
+      for (const folder of folders) rmSync(folder, { recursive: true });
+      return { folders, bytes };
+    } catch (error) {
+      throw cacheFault(error, home);
+    }
+  }
+}
+
+function folderOf(home: string, { digest }: LibraryPack): string {
+  return join(home, `${prefix}${digest.slice(0, 16)}`);
+}
+
+/** Does not block the thread: the server already answers liveness probes. */
+async function lock(home: string, onWait?: () => void): Promise<FileLock> {
+  accessSync(home, constants.W_OK);
+  const wait = { timeoutMs: LOCK_TIMEOUT_MS, ...(onWait && { onWait }) };
+  const lock = await lockWhenFree(join(home, ".lock"), wait);
+  if (lock !== undefined) return lock;
+  throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
+}
+
+/** Removes folders of killed processes. The lock is held, so no other process is unpacking. */
+function sweep(home: string): void {
+  for (const folder of named(home, unfinished)) rmSync(folder, { recursive: true });
+}
+
+/** Folders that match the pattern. All other files are left alone. */
+function named(home: string, pattern: RegExp): string[] {
+  return readdirSync(home, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && pattern.test(entry.name))
+    .map(({ name }) => join(home, name));
+}
+
+async function unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
+  const unfinished = mkdtempSync(join(dirname(folder), unfinishedPrefix));
+  const remove = () => rmSync(unfinished, { recursive: true, force: true });
+  // SIGTERM may end the server by `process.exit` while it unpacks.
+  process.once("exit", remove);
+  try {
+    let doneBytes = 0;
+    const onBytes = (bytes: number) => {
+      doneBytes += bytes;
+      listener.progress(doneBytes, unpackedSize(pack));
+    };
+    for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
+    // The stamp is taken after the rename. Moving or copying the folder later invalidates the stamp, so the files are
+    // checked again.
+    renameSync(unfinished, folder);
+    const stamp = stampOf(folder, namesOf(pack));
+    if (stamp !== undefined) writeStamp(folder, stamp);
+  } catch (error) {
+    remove();
+    throw error;
+  } finally {
+    process.off("exit", remove);
+  }
+}
+
+async function unpackFile(
+  pack: LibraryPack,
+  file: PackedFile,
+  path: string,
+  onBytes: (bytes: number) => void,
+): Promise<void> {
+  await using output = await open(path, "wx", 0o600);
+  const packed = Bun.file(pack.path);
+  let begin = 0;
+  const placed = file.chunks.map((chunk) => {
+    const position = begin;
+    begin += chunk.size;
+    return { ...chunk, position };
+  });
+  await onAllCores(placed, async ({ offset, packedSize, position, checksum }) => {
+    const bytes = await decompressed(await packed.slice(offset, offset + packedSize).bytes());
+    if (bytes === undefined || checksumOf(bytes) !== checksum) {
+      throw new SconceError(
+        "native_unavailable",
+        `${file.name} in this executable is damaged; compile it or copy it again`,
+      );
+    }
+    for (let done = 0; done < bytes.length; ) {
+      const { bytesWritten } = await output.write(bytes, done, bytes.length - done, position + done);
+      done += bytesWritten;
+    }
+    onBytes(bytes.length);
+  });
+  chmodSync(path, 0o500);
+}
+
+/** Undefined when the bytes cannot be decompressed. */
+async function decompressed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  try {
+    const { buffer, byteOffset, length } = await Bun.zstdDecompress(bytes);
+    return buffer instanceof ArrayBuffer ? new Uint8Array(buffer, byteOffset, length) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first missing or modified file. */
+async function firstChanged(folder: string, pack: LibraryPack): Promise<string | undefined> {
+  if (!existsSync(folder)) return pack.files[0]?.name;
+  requirePrivate(folder);
+  if (hasStamp(folder, namesOf(pack))) return undefined;
+  // The stamp is taken before the read, so a write during the read changes it.
+  const stamp = stampOf(folder, namesOf(pack));
+  for (const file of pack.files) {
+    if (!(await isAsPacked(join(folder, file.name), file))) return file.name;
+  }
+  if (stamp !== undefined) writeStamp(folder, stamp);
+  return undefined;
+}
+
+async function isAsPacked(path: string, { size, chunks }: PackedFile): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size !== size) return false;
+  const file = Bun.file(path);
+  let begin = 0;
+  const parts = chunks.map((chunk) => {
+    const part = file.slice(begin, begin + chunk.size);
+    begin += chunk.size;
+    return { part, sha256: chunk.sha256 };
+  });
+  const same = await onAllCores(parts, async (each) => (await sha256(await each.part.bytes())) === each.sha256);
+  return same.every(Boolean);
+}
+
+function namesOf({ files }: LibraryPack): string[] {
+  return files.map(({ name }) => name);
+}
+
+function sizeOf(folder: string): number {
+  return readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+}

@@ -1,0 +1,53 @@
+/** Asks the dynamic linker which libraries a file needs. */
+import { basename } from "node:path";
+import { messageOf, SconceError } from "../../base/errors.ts";
+
+/** The path of glibc's loader, fixed by the platform ABI. */
+const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
+
+export interface Linked {
+  /** The soname. */
+  readonly name: string;
+  /** Undefined when the linker does not find the library. */
+  readonly path: string | undefined;
+  readonly isLoader: boolean;
+}
+
+/**
+ * All libraries that a file needs, directly or indirectly, as the loader prints them (`ldd` works the same way): `NAME
+ * => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
+ * @param folder searched before the system's folders
+ * @throws SconceError `native_unavailable` when the loader fails
+ */
+export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
+  // LD_PRELOAD of the caller's shell would add libraries that other machines do not have.
+  const { LD_PRELOAD: _, ...env } = process.env;
+  let text: string;
+  try {
+    const child = Bun.spawn([loader, file], {
+      env: { ...env, LD_TRACE_LOADED_OBJECTS: "1", LD_LIBRARY_PATH: folder },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (code !== 0) throw new Error(errors.trim() || `it ended with ${code}`);
+    text = output;
+  } catch (cause) {
+    throw new SconceError(
+      "native_unavailable",
+      `${loader} can't tell which libraries ${file} needs: ${messageOf(cause)}`,
+      {
+        cause,
+      },
+    );
+  }
+  return text.split("\n").flatMap((line): Linked[] => {
+    const [, name = "", path = ""] = /^\s*(\S+) => (\/.+) \(0x[0-9a-f]+\)$/.exec(line) ?? [];
+    if (name !== "") return [{ name, path, isLoader: false }];
+    const missing = /^\s*(\S+) => not found/.exec(line)?.[1];
+    if (missing !== undefined) return [{ name: missing, path: undefined, isLoader: false }];
+    const itself = /^\s*(\/\S+) \(0x[0-9a-f]+\)$/.exec(line)?.[1];
+    return itself === undefined ? [] : [{ name: basename(itself), path: itself, isLoader: true }];
+  });
+}

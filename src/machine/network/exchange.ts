@@ -1,0 +1,162 @@
+/** One HTTP request of a registry or a package index: redirects, and one silence limit for both directions. */
+import { version } from "../../../package.json";
+import type { SconceError } from "../../base/errors.ts";
+import { isLoopback } from "./loopback.ts";
+import { SilenceLimit } from "./silence-limit.ts";
+
+export interface ExchangeRequest {
+  readonly method: string;
+  readonly url: URL;
+  /** Called for each host on the way, so that a login reaches one origin only. */
+  headers(url: URL): Readonly<Record<string, string>>;
+  readonly body?: Blob | Uint8Array | undefined;
+  /** Called with the bytes of a large body that are sent. */
+  readonly onSent?: ((bytes: number) => void) | undefined;
+}
+
+export interface ExchangeRules {
+  readonly signal: AbortSignal;
+  /** The longest time without a byte sent or received. */
+  readonly silenceMs: number;
+  readonly maxRedirects: number;
+  /** Options of the connection, for example a certificate authority. */
+  readonly connection?: BunFetchRequestInit;
+  /** Throws where a redirect must not be followed. */
+  checkRedirect?(to: URL): Promise<void>;
+  /** The error for a connection that failed. */
+  failure(url: URL, error: unknown): unknown;
+  /** The error for a redirect that is not followed. */
+  refusedRedirect(from: URL, why: string): SconceError;
+}
+
+const redirectStatuses = new Set([301, 302, 303, 307, 308]);
+/** A registry hashes a large blob before it answers. */
+const ANSWER_SILENCES = 10;
+const smallBytes = 1024 * 1024;
+
+export class Exchange implements AsyncDisposable {
+  readonly #request: ExchangeRequest;
+  readonly #rules: ExchangeRules;
+  readonly #limit: SilenceLimit;
+  #url: URL;
+  #response = new Response();
+
+  private constructor(request: ExchangeRequest, rules: ExchangeRules) {
+    this.#request = request;
+    this.#rules = rules;
+    this.#url = request.url;
+    this.#limit = new SilenceLimit(rules.signal, rules.silenceMs);
+  }
+
+  /** Sends the request and follows redirects. @throws what the rules say, or the signal's reason */
+  static async open(request: ExchangeRequest, rules: ExchangeRules): Promise<Exchange> {
+    const exchange = new Exchange(request, rules);
+    try {
+      await exchange.#follow();
+      return exchange;
+    } catch (error) {
+      await exchange[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get response(): Response {
+    return this.#response;
+  }
+
+  /** The URL that answered. */
+  get url(): URL {
+    return this.#url;
+  }
+
+  /** The body of the answer. */
+  async *chunks(): AsyncGenerator<Uint8Array> {
+    const reader = this.#response.body?.getReader();
+    try {
+      while (reader) {
+        const { done, value } = await reader.read().catch((error: unknown) => {
+          throw this.#rules.failure(this.#url, error);
+        });
+        if (done) return;
+        this.#limit.touch();
+        yield value;
+      }
+    } finally {
+      await reader?.cancel().catch(() => {});
+    }
+  }
+
+  /** Closes the connection unless the whole body was read. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#limit.end();
+    const { body } = this.#response;
+    if (body?.locked === false) await body.cancel().catch(() => {});
+  }
+
+  async #follow(): Promise<void> {
+    const { maxRedirects, refusedRedirect, checkRedirect } = this.#rules;
+    for (let redirects = 0; ; redirects += 1) {
+      this.#response = await this.#send();
+      const location = this.#response.headers.get("location");
+      if (!redirectStatuses.has(this.#response.status) || location === null) return;
+      await this.#response.body?.cancel();
+      if (redirects === maxRedirects) throw refusedRedirect(this.#url, `redirects more than ${maxRedirects} times`);
+      const to = URL.canParse(location, this.#url.href) ? new URL(location, this.#url) : undefined;
+      const isSafe = to?.protocol === "https:" || (to?.protocol === "http:" && this.#url.protocol === "http:");
+      if (to === undefined || !isSafe) throw refusedRedirect(this.#url, "redirects to something else than https");
+      await checkRedirect?.(to);
+      this.#url = to;
+    }
+  }
+
+  async #send(): Promise<Response> {
+    const { method, headers, body } = this.#request;
+    const { connection, failure } = this.#rules;
+    try {
+      return await send(this.#url, {
+        ...connection,
+        method,
+        headers: { ...headers(this.#url), ...(isLarge(body) && { "Content-Length": String(body.size) }) },
+        ...(body !== undefined && { body: isLarge(body) ? this.#watched(body) : body }),
+        signal: this.#limit.signal,
+      });
+    } catch (error) {
+      throw failure(this.#url, error);
+    }
+  }
+
+  /** The bytes of a file, each of which counts as progress when the connection takes it. */
+  #watched(body: Blob): ReadableStream<Uint8Array> {
+    let sentBytes = 0;
+    const count = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, controller) => {
+        controller.enqueue(chunk);
+        sentBytes += chunk.length;
+        this.#request.onSent?.(sentBytes);
+        if (sentBytes < body.size) this.#limit.touch();
+        else this.#limit.allow(ANSWER_SILENCES);
+      },
+    });
+    return body.stream().pipeThrough(count);
+  }
+}
+
+function isLarge(body: Blob | Uint8Array | undefined): body is Blob {
+  return body instanceof Blob && body.size > smallBytes;
+}
+
+/** A `fetch` without redirects, decompression or a limit on the duration. */
+export function send(url: URL, init: BunFetchRequestInit): Promise<Response> {
+  const headers = new Headers(init.headers);
+  headers.set("User-Agent", `sconce/${version}`);
+  // Digests and ranges count the bytes as they are stored.
+  headers.set("Accept-Encoding", "identity");
+  return fetch(url, {
+    ...init,
+    headers,
+    redirect: "manual",
+    decompress: false,
+    timeout: false,
+    ...(isLoopback(url.host) && { proxy: false }),
+  });
+}

@@ -1,0 +1,52 @@
+/** Why a process ended, in words. */
+import { systemText } from "../../base/system-file.ts";
+import type { ChildEnd } from "./child.ts";
+
+/** Follows "the engine process". */
+export function deathReason({ exitCode, signal }: ChildEnd, oomKills: OomKills): string {
+  const hasRisen = oomKills.hasRisen();
+  if (signal === null) return `ended with code ${exitCode}`;
+  if (signal === "SIGKILL" && hasRisen) return "was ended by SIGKILL, probably for want of memory";
+  return `was ended by ${signal}`;
+}
+
+/** The kernel's count of processes that it killed for want of memory. */
+export class OomKills {
+  readonly #files: readonly string[];
+  #seen: number | undefined;
+
+  /** @param files the first that has a line `oom_kill N` counts */
+  constructor(files: readonly string[] = counterFiles()) {
+    this.#files = files;
+    this.#seen = this.#count();
+  }
+
+  /** Since the last call, or since this was made. */
+  hasRisen(): boolean {
+    const [before, now] = [this.#seen, this.#count()];
+    this.#seen = now;
+    return before !== undefined && now !== undefined && now > before;
+  }
+
+  #count(): number | undefined {
+    for (const file of this.#files) {
+      const count = /^oom_kill (\d+)$/m.exec(systemText(file))?.[1];
+      if (count !== undefined) return Number(count);
+    }
+    return undefined;
+  }
+}
+
+/** Of this control group, of either version; else of the whole machine. */
+function counterFiles(): string[] {
+  const groups = systemText("/proc/self/cgroup").split("\n");
+  const files = groups.flatMap((line) => {
+    const [, controllers = "", path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
+    // In a container the path may be that of the host, and the group's own files lie at the top.
+    if (controllers === "memory") {
+      return [path, ""].map((each) => `/sys/fs/cgroup/memory${each}/memory.oom_control`);
+    }
+    return controllers === "" ? [path, ""].map((each) => `/sys/fs/cgroup${each}/memory.events`) : [];
+  });
+  return [...files, "/proc/vmstat"];
+}

@@ -1,0 +1,141 @@
+/** A private folder in which the processes of one server meet: Unix sockets, shared counters. */
+import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
+import { createConnection, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import { messageOf, SconceError } from "../../base/errors.ts";
+
+const prefix = "sconce-run-";
+const named = /^sconce-run-\w{6}$/;
+/** Somebody listens on it for as long as the server lives. */
+const aliveName = "alive.sock";
+/** `sun_path` has 108 bytes on Linux and 104 elsewhere, with the zero at its end. */
+const MAX_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
+/** Longest name of a socket in the folder. */
+const MAX_NAME = 24;
+/** A folder without its socket may be just being made. */
+const UNFINISHED_MS = 60_000;
+/** What removes old files from `/tmp` leaves alone what was touched since; its shortest usual age is a day. */
+const TOUCH_MS = 3_600_000;
+
+export interface RunFolder extends AsyncDisposable {
+  /** Absolute. */
+  readonly path: string;
+  /** A place in it, of a name of at most 24 bytes. */
+  join(name: string): string;
+}
+
+/**
+ * Makes the folder in the first place that will do, and removes those that killed servers of this user have left there. It is removed
+ * when this process exits.
+ *
+ * @param places `$XDG_RUNTIME_DIR` goes when its user logs out, and servers may stay: it comes after the folder for temporary files
+ * @throws SconceError `processes_unavailable`
+ */
+export async function makeRunFolder(places: readonly string[] = defaultPlaces()): Promise<RunFolder> {
+  const faults: string[] = [];
+  for (const place of places) {
+    try {
+      await sweep(place);
+      return await makeIn(place);
+    } catch (error) {
+      faults.push(`${place} (${messageOf(error)})`);
+    }
+  }
+  throw new SconceError(
+    "processes_unavailable",
+    `the server's processes need a folder for their sockets, and none of these will do: ${faults.join(", ")}; set TMPDIR to a folder that can be written, with a path of less than ${longestPlace} bytes`,
+  );
+}
+
+const longestPlace = MAX_SOCKET_PATH - `/${prefix}123456/`.length - MAX_NAME;
+
+function defaultPlaces(): string[] {
+  const { XDG_RUNTIME_DIR: runtime = "" } = process.env;
+  return [...new Set([tmpdir(), ...(isAbsolute(runtime) ? [runtime] : []), "/dev/shm"])];
+}
+
+async function makeIn(place: string): Promise<RunFolder> {
+  if (!isAbsolute(place)) throw new Error("not an absolute path");
+  if (Buffer.byteLength(place) > longestPlace) throw new Error("too long a path for sockets");
+  const path = mkdtempSync(join(place, prefix));
+  const remove = () => rmSync(path, { recursive: true, force: true });
+  process.once("exit", remove);
+  try {
+    // Whatever the umask is.
+    chmodSync(path, 0o700);
+    const alive = await listen(join(path, aliveName));
+    const touching = setInterval(() => touch(path), TOUCH_MS);
+    touching.unref();
+    return {
+      path,
+      join(name) {
+        if (Buffer.byteLength(name) > MAX_NAME) throw new RangeError(`${name} has more than ${MAX_NAME} bytes`);
+        return join(path, name);
+      },
+      async [Symbol.asyncDispose]() {
+        clearInterval(touching);
+        await new Promise((resolve) => alive.close(resolve));
+        process.off("exit", remove);
+        remove();
+      },
+    };
+  } catch (error) {
+    process.off("exit", remove);
+    remove();
+    throw error;
+  }
+}
+
+/** Not every file system that can be written has sockets. */
+function listen(path: string): Promise<Server> {
+  const { promise, resolve, reject } = Promise.withResolvers<Server>();
+  const server = createServer((socket) => socket.destroy());
+  server.once("error", reject);
+  server.listen(path, () => resolve(server));
+  server.unref();
+  return promise;
+}
+
+function touch(folder: string): void {
+  const now = new Date();
+  for (const path of [folder, ...readdirSync(folder).map((name) => join(folder, name))]) {
+    try {
+      utimesSync(path, now, now);
+    } catch {
+      // It has gone meanwhile.
+    }
+  }
+}
+
+async function sweep(place: string): Promise<void> {
+  for (const name of readdirSync(place)) {
+    const folder = join(place, name);
+    if (named.test(name) && isOwn(folder) && (await isLeft(folder))) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function isOwn(folder: string): boolean {
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  return found?.isDirectory() === true && found.uid === process.getuid?.();
+}
+
+/** Only a socket that refuses is known to be nobody's. */
+async function isLeft(folder: string): Promise<boolean> {
+  const code = await connect(join(folder, aliveName));
+  if (code === "ECONNREFUSED") return true;
+  const made = lstatSync(folder, { throwIfNoEntry: false });
+  return code === "ENOENT" && made !== undefined && Date.now() - made.mtimeMs > UNFINISHED_MS;
+}
+
+/** @returns the error's code; undefined when somebody listens */
+function connect(path: string): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const socket = createConnection(path);
+  socket.once("connect", () => {
+    socket.destroy();
+    resolve(undefined);
+  });
+  socket.once("error", (error) => resolve("code" in error ? String(error.code) : ""));
+  return promise;
+}

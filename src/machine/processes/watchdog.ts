@@ -1,0 +1,85 @@
+/** Notices that a process is stuck: its oldest batch does not end, or it gives no answer. Pure logic over a clock. */
+import { type Clock, monotonicClock } from "../../base/clock.ts";
+
+const INTERVAL_MS = 1000;
+
+export interface WatchdogOptions {
+  /** Longest time that a batch may run, and that an answer may take. */
+  readonly limitMs: number;
+  /** Asks how long the oldest batch has been running; the answer comes through `answered`. */
+  ask(): void;
+  /** Called once. */
+  onStuck(reason: string): void;
+  readonly clock?: Clock;
+}
+
+export class Watchdog {
+  readonly #options: WatchdogOptions;
+  readonly #clock: Clock;
+  readonly #intervalMs: number;
+  #cancelTimer: (() => void) | undefined;
+  #lastTickMs = 0;
+  /** Of the question that has no answer yet. */
+  #askedAtMs: number | undefined;
+  #excusedUntilMs = 0;
+
+  constructor(options: WatchdogOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? monotonicClock;
+    // A limit of less than a second is looked at more often.
+    this.#intervalMs = Math.min(INTERVAL_MS, options.limitMs / 2);
+  }
+
+  /** May be called twice. */
+  start(): void {
+    if (this.#cancelTimer !== undefined) return;
+    this.#lastTickMs = this.#clock.now();
+    this.#wait();
+  }
+
+  stop(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
+  answered(runningForMs: number): void {
+    this.#askedAtMs = undefined;
+    const isExcused = this.#clock.now() < this.#excusedUntilMs;
+    if (runningForMs > this.#options.limitMs && !isExcused) {
+      this.#stuck(`a batch did not end within ${seconds(this.#options.limitMs)}`);
+    }
+  }
+
+  #wait(): void {
+    this.#cancelTimer = this.#clock.after(this.#intervalMs, () => this.#tick());
+  }
+
+  #tick(): void {
+    const { limitMs, ask } = this.#options;
+    const now = this.#clock.now();
+    // This process was held itself, or the machine slept: what the other did meanwhile says nothing, and everything begins anew.
+    if (now - this.#lastTickMs > 2 * this.#intervalMs) {
+      this.#excusedUntilMs = now + limitMs;
+      if (this.#askedAtMs !== undefined) this.#askedAtMs = now;
+    }
+    this.#lastTickMs = now;
+    if (this.#askedAtMs !== undefined && now - this.#askedAtMs >= limitMs) {
+      this.#stuck(`it gave no answer for ${seconds(limitMs)}`);
+      return;
+    }
+    this.#wait();
+    if (this.#askedAtMs !== undefined) return;
+    this.#askedAtMs = now;
+    ask();
+  }
+
+  #stuck(reason: string): void {
+    if (this.#cancelTimer === undefined) return;
+    this.stop();
+    this.#options.onStuck(reason);
+  }
+}
+
+function seconds(ms: number): string {
+  return `${Number((ms / 1000).toFixed(1))} s`;
+}

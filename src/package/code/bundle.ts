@@ -1,0 +1,85 @@
+/** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
+import { existsSync } from "node:fs";
+import { basename, join, relative, resolve } from "node:path";
+import { withSourceMap } from "../../author/source-map.ts";
+import { SconceError } from "../../base/errors.ts";
+import { suppliedModules } from "./load.ts";
+import { nativePackages } from "./native-packages.ts";
+import { installCommand } from "./package-manager.ts";
+
+const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
+
+export interface Bundle {
+  /** Text of the module. Equal content gives equal text, wherever the folder is. */
+  readonly code: string;
+  /** Bundled npm packages whose native part is missing. Some packages work without it. */
+  readonly native: readonly string[];
+  /** Absolute paths of the bundled source files. */
+  readonly sources: readonly string[];
+}
+
+/**
+ * @param dir the model's folder, absolute
+ * @param externals npm packages to leave out
+ * @throws SconceError `model_invalid` when there is no entry file or the code does not compile
+ */
+export async function bundleModel(dir: string, externals: readonly string[] = []): Promise<Bundle> {
+  const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
+  if (entry === undefined) {
+    throw new SconceError(
+      "model_invalid",
+      `${dir} has no model.ts; a model folder has one, with: export default defineModel({ … })`,
+    );
+  }
+  const result = await Bun.build({
+    entrypoints: [entry],
+    external: [...suppliedModules, ...externals.flatMap((name) => [name, `${name}/*`])],
+    target: "bun",
+    format: "esm",
+    // A fixed value: NODE_ENV of the build machine would change the bundle, and so the tag.
+    define: { "process.env.NODE_ENV": '"production"' },
+    root: dir,
+    // Strips comments: Bun's own comments contain paths relative to the current folder, which would change the bundle.
+    minify: { whitespace: true },
+    naming: { asset: "[dir]/[name].[ext]" },
+    sourcemap: "external",
+    throw: false,
+    metafile: true,
+  });
+  const [output, ...others] = result.outputs;
+  const map = others.find(({ kind }) => kind === "sourcemap");
+  for (const other of others) if (other !== map) throw noCode(other.path);
+  if (result.success && output !== undefined && map !== undefined) {
+    const sources = Object.keys(result.metafile?.inputs ?? {}).map((path) => resolve(path));
+    return {
+      code: withSourceMap(await output.text(), await map.text(), dir),
+      native: nativePackages(sources),
+      sources,
+    };
+  }
+  const faults = result.logs
+    .filter(({ level }) => level === "error")
+    .map(({ message, position }) => {
+      const fault = buildFault(message, dir);
+      return position ? `${relative(dir, position.file)}:${position.line}: ${fault}` : fault;
+    });
+  throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
+}
+
+/** Rewrites Bun's message, which suggests `bun install` whichever package manager the author uses. */
+function buildFault(message: string, dir: string): string {
+  const [, name] = /^Could not resolve: "([^"]+)"\. Maybe you need to "bun install"\?$/.exec(message) ?? [];
+  if (name === undefined) return message;
+  const owner = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name;
+  return `the package ${owner} is not installed: ${installCommand(dir)} ${owner}, or leave it out with --external ${owner} if the code does without it`;
+}
+
+/** The error for an imported file that the bundle cannot contain. */
+function noCode(path: string): SconceError {
+  const [, name] = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
+  const whose = name === undefined ? "the model's code" : `the npm package ${name}, which the model's code uses,`;
+  const fix = path.endsWith(".node")
+    ? `native code is not packaged: use a package without it, or let the weights do its work${name === undefined ? "" : `, or leave it out with --external ${name} if the code does without it`}`
+    : "only code is bundled: declare the file under assets, and read it in setup";
+  return new SconceError("model_invalid", `${whose} imports ${basename(path)}: ${fix}`);
+}

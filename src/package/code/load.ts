@@ -1,0 +1,63 @@
+/** Loads a model's bundle as a `Model`. This program supplies the bundle's imports of sconce and zod. */
+import * as zod from "zod";
+import { Model } from "../../author/define.ts";
+import { isNoFile, messageOf, SconceError } from "../../base/errors.ts";
+import { keepFromExit } from "../../base/exit.ts";
+
+const NAMESPACE = "sconce-model";
+const bundles = new Map<string, string>();
+let installed: Promise<void> | undefined;
+
+/** Modules that a bundle does not contain. With separate copies, `instanceof` would fail. */
+export const suppliedModules = ["sconce", "zod"] as const;
+
+/**
+ * @param bundle an ES module whose default export comes from `defineModel`
+ * @param id name of the bundle in stack traces; a different bundle with the same id is a different module
+ * @throws SconceError `model_invalid` when the code throws or exports no model
+ */
+export async function loadModel(bundle: string, id: string): Promise<Model> {
+  installed ??= installModules();
+  await installed;
+  const key = `${id}-${Bun.hash(bundle).toString(36)}.js`;
+  bundles.set(key, bundle);
+  const module = await importBundle(key);
+  if (module.default instanceof Model) return module.default;
+  throw new SconceError(
+    "model_invalid",
+    "the model's file must have a default export: export default defineModel({ … })",
+  );
+}
+
+async function importBundle(key: string): Promise<{ readonly default?: unknown }> {
+  try {
+    return await import(`${NAMESPACE}:${key}`);
+  } catch (error) {
+    if (error instanceof SconceError) throw error;
+    const fix = isNoFile(error)
+      ? "; a packaged model has no folder, so import.meta.url leads nowhere: declare the file under assets, and read it in setup with context.asset(name)"
+      : "";
+    throw new SconceError("model_invalid", `the model's code failed while loading: ${messageOf(error)}${fix}`, {
+      cause: error,
+    });
+  } finally {
+    bundles.delete(key);
+  }
+}
+
+async function installModules(): Promise<void> {
+  keepFromExit();
+  const sconce = await import("../../index.ts");
+  Bun.plugin({
+    name: "sconce",
+    setup(build) {
+      build.module("sconce", () => ({ exports: sconce, loader: "object" }));
+      build.module("zod", () => ({ exports: zod, loader: "object" }));
+      build.onResolve({ filter: /.*/, namespace: NAMESPACE }, ({ path }) => ({ path, namespace: NAMESPACE }));
+      build.onLoad({ filter: /.*/, namespace: NAMESPACE }, ({ path }) => ({
+        contents: bundles.get(path) ?? "",
+        loader: "js",
+      }));
+    },
+  });
+}

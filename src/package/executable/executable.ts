@@ -1,0 +1,181 @@
+/** Compiles the program, a model and the libraries into one executable file. */
+import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { formatBytes } from "../../base/bytes.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { nativeLocation } from "../../engine/native/addon.ts";
+import { cacheLocation, secureFolder } from "../../machine/libtorch/cache-folder.ts";
+import { PackagedModel } from "../store/packaged-model.ts";
+import { generatedTag, latestTag } from "../store/reference.ts";
+import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";
+import { entryModules } from "./entry-modules.ts";
+import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
+import { packLibraries } from "./library-pack.ts";
+import { sourcesFolder } from "./sources.ts";
+
+export interface CompileOptions {
+  readonly outfile: string;
+  /**
+   * `beside`: at start, the model is read from the store in the folder `model` beside the executable. A source archive
+   * instead of a model gives the full command line.
+   */
+  readonly model: PackagedModel | "beside" | SourceArchive;
+  /**
+   * Place of libtorch. `embedded`: inside, unpacked once; `external`: found on the machine at start; `beside`: with the
+   * addon in the folder `lib` beside the executable.
+   */
+  readonly libtorch: "embedded" | "external" | "beside";
+  readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
+}
+
+export interface CompileResult {
+  /** Bytes of the whole executable, the compressed libraries, and the model. */
+  readonly size: number;
+  readonly librariesSize: number;
+  readonly modelSize: number;
+}
+
+/**
+ * Deterministic: equal program, model and libraries give equal bytes.
+ * @throws SconceError `usage` for an output that cannot be written or a libtorch that does not fit,
+ * `native_unavailable`
+ */
+export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
+  const outfile = resolve(options.outfile);
+  const files = await libraryFiles();
+  if (options.libtorch === "embedded" && isForGpus(files)) {
+    throw new SconceError(
+      "usage",
+      `libtorch ${files.torch} is for GPUs and has gigabytes of libraries: compile with --libtorch external, and have it on the machine that serves`,
+    );
+  }
+  const folder = workspace(outfile);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  // A signal ends the command by `process.exit`, which skips `finally`.
+  process.once("exit", remove);
+  try {
+    const { libraries, librariesSize } = await packed(files, folder, options);
+    const { model } = options;
+    const modelSize = model instanceof PackagedModel ? model.size : 0;
+    if (model instanceof PackagedModel) requireFitting(librariesSize, model);
+    const program = { torch: files.torch, libraries };
+    const contents =
+      model instanceof PackagedModel
+        ? { ...program, model: embed(model) }
+        : model === "beside"
+          ? { ...program, model }
+          : { ...program, sources: model };
+    const built = join(folder, "executable");
+    requireSpace(folder, process.execPath, librariesSize + modelSize);
+    await build(folder, built, contents);
+    chmodSync(built, 0o755);
+    renameSync(built, outfile);
+    return { size: statSync(outfile).size, librariesSize, modelSize };
+  } finally {
+    process.off("exit", remove);
+    remove();
+  }
+}
+
+/** Bun stores sizes of embedded files in 32 bits, and fails silently above that. */
+const MAX_INSIDE_BYTES = 4e9;
+
+function requireFitting(librariesSize: number, model: PackagedModel): void {
+  if (librariesSize + model.size < MAX_INSIDE_BYTES) return;
+  throw new SconceError(
+    "usage",
+    `the model ${model.reference} has ${formatBytes(model.size)}, and an executable holds less than ${formatBytes(MAX_INSIDE_BYTES)}: make a container image of it with "sconce image"`,
+  );
+}
+
+/** @throws SconceError `usage` when the disk cannot hold Bun and the embedded files; Bun's own error is vague */
+function requireSpace(folder: string, bun: string, insideBytes: number): void {
+  const needed = statSync(bun).size + insideBytes;
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize >= needed) return;
+  throw new SconceError(
+    "usage",
+    `${dirname(folder)} has ${formatBytes(bavail * bsize)} left where ${formatBytes(needed)} are needed; name a file elsewhere with --output`,
+  );
+}
+
+/** A temporary folder beside the output, so that the result can be renamed into place. */
+function workspace(outfile: string): string {
+  const there = statSync(outfile, { throwIfNoEntry: false });
+  if (there?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
+  try {
+    return mkdtempSync(join(dirname(outfile), `.${basename(outfile)}-`));
+  } catch (error) {
+    throw new SconceError(
+      "usage",
+      `${outfile} cannot be written (${messageOf(error)}); name another file with --output`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+async function packed(
+  { addon, libtorch }: LibraryFiles,
+  folder: string,
+  options: CompileOptions,
+): Promise<{ libraries: Contents["libraries"]; librariesSize: number }> {
+  if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
+  const hasLibtorch = options.libtorch === "embedded";
+  const own = nativeLocation()?.unpacked?.pack;
+  // This executable contains the compressed libraries, but the bundler cannot read them there.
+  if (hasLibtorch && own !== undefined) {
+    const path = join(folder, "libraries");
+    const librariesSize = await Bun.write(path, Bun.file(own.path));
+    return { libraries: { ...own, path }, librariesSize };
+  }
+  const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
+    // The addon alone compresses quickly and needs no cache.
+    cacheFolder: hasLibtorch && cache !== undefined ? secureFolder(cache) : folder,
+    onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
+  });
+  return { libraries: { ...pack, hasLibtorch }, librariesSize: statSync(pack.path).size };
+}
+
+function embed({ repository, tag, digest, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
+  return {
+    repository,
+    // `latest` may move, so the generated tag is embedded.
+    tag: tag === latestTag ? generatedTag(digest) : tag,
+    digest,
+    size,
+    manifest,
+    config,
+    layers: Object.fromEntries(layers.map(({ title, path }) => [title, path])),
+  };
+}
+
+async function build(folder: string, outfile: string, contents: Contents | CommandLineContents): Promise<void> {
+  const entries = Object.entries(entryModules(contents, await sourcesFolder()));
+  const modules = entries.map(([name, text]) => ({ path: join(folder, name), text }));
+  for (const { path, text } of modules) writeFileSync(path, text);
+  const result = await Bun.build({
+    entrypoints: modules.map(({ path }) => path),
+    compile: {
+      outfile,
+      // An executable ignores .env and bunfig.toml files in its working directory.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+    },
+    target: "bun",
+    format: "esm",
+    // A fixed value, so that NODE_ENV of the build machine has no effect.
+    define: { "process.env.NODE_ENV": '"production"' },
+    minify: true,
+    // Saves 100 ms of parsing at each start.
+    bytecode: true,
+    throw: false,
+  });
+  if (result.success) return;
+  throw new SconceError(
+    "native_unavailable",
+    `the program could not be compiled: ${result.logs.map(messageOf).join("; ")}`,
+  );
+}

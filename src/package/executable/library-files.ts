@@ -1,0 +1,67 @@
+/** Lists the files that the addon needs at run time, except the system's C and C++ libraries. */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { SconceError } from "../../base/errors.ts";
+import { type NativeLocation, nativeLocation } from "../../engine/native/addon.ts";
+import { findAddon } from "../../machine/libtorch/find-addon.ts";
+import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
+import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
+import { addonName } from "../../machine/libtorch/pack.ts";
+
+export interface LibraryFile {
+  /** The soname. */
+  readonly name: string;
+  readonly path: string;
+}
+
+export interface LibraryFiles {
+  /** For example `2.13.0+cpu`. */
+  readonly torch: string;
+  readonly addon: LibraryFile;
+  /** libtorch and its dependencies. */
+  readonly libtorch: readonly LibraryFile[];
+}
+
+/** glibc and the C++ runtime, which every supported system has. */
+const systemLibraries =
+  /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
+
+/** @throws SconceError `native_unavailable` when the addon is not built or a library is missing */
+export async function libraryFiles(): Promise<LibraryFiles> {
+  if (process.platform !== "linux") {
+    throw new SconceError("usage", `executables are compiled on Linux, not on ${process.platform}`);
+  }
+  const own = nativeLocation();
+  if (own?.unpacked !== undefined) return unpackedFiles(dirname(own.path), own.unpacked);
+  const addon = findAddon();
+  const libraries = (await linkedTo(addon.path, join(addon.libtorch, "lib"))).filter(
+    ({ name, isLoader }) => !isLoader && !systemLibraries.test(name),
+  );
+  const libtorch = libraries.map(({ name, path }) => {
+    if (path === undefined) throw new SconceError("native_unavailable", `${name} of libtorch is not found`);
+    return { name, path };
+  });
+  const torch = libtorchBuild(addon.libtorch);
+  if (torch === undefined) {
+    throw new SconceError("native_unavailable", `the version of libtorch is not found in ${addon.libtorch}`);
+  }
+  return {
+    torch,
+    addon: { name: addonName, path: addon.path },
+    libtorch: libtorch.sort((a, b) => (a.name < b.name ? -1 : 1)),
+  };
+}
+
+/** In an executable, the unpacked folder contains exactly the needed files. */
+function unpackedFiles(folder: string, { torch, pack }: NonNullable<NativeLocation["unpacked"]>): LibraryFiles {
+  const [addon, ...libtorch] = pack.files.map(({ name }) => ({ name, path: join(folder, name) }));
+  if (addon?.name !== addonName) throw new SconceError("native_unavailable", "this executable has no addon inside");
+  return { torch, addon, libtorch };
+}
+
+/**
+ * Whether libtorch has CUDA libraries. The addon loads them separately, and they need gigabytes of further libraries.
+ */
+export function isForGpus({ libtorch }: LibraryFiles): boolean {
+  return libtorch.some(({ path }) => existsSync(join(dirname(path), "libtorch_cuda.so")));
+}

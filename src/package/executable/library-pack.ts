@@ -1,0 +1,163 @@
+/** Compresses libraries into a pack, in chunks that can be unpacked in parallel. Packs of equal bytes are reused. */
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { onAllCores } from "../../base/parallel.ts";
+import { cacheFault, requirePrivate } from "../../machine/libtorch/cache-folder.ts";
+import { checksumOf, type LibraryPack, type PackedFile } from "../../machine/libtorch/pack.ts";
+import { sha256 } from "../../machine/libtorch/sha256.ts";
+import type { LibraryFile } from "./library-files.ts";
+
+/** Higher levels take twice as long for 1 % less. */
+const LEVEL = 9;
+const CHUNK_BYTES = 8 * 1024 * 1024;
+/** Version of `index.json` and of the compression; part of the folder's name. */
+const VERSION = 4;
+
+const packName = "pack.bin";
+const indexName = "index.json";
+const packedPrefix = "packed-";
+const finished = /^packed-[0-9a-f]{16}$/;
+const unfinishedPrefix = ".packing-";
+const unfinishedName = /^\.packing-\w{6}$/;
+const HOUR_MS = 3_600_000;
+/** Age at which unused packs are removed, when a new pack is made. */
+const UNUSED_MS = 30 * 24 * HOUR_MS;
+
+export interface PackOptions {
+  /** Folder where packs are kept for reuse. */
+  readonly cacheFolder: string;
+  readonly onProgress: (doneBytes: number, totalBytes: number) => void;
+  /** Compression level. An existing pack is reused whatever its level. */
+  readonly level?: number;
+}
+
+/** @returns the pack; its `path` is a file on disk */
+export async function packLibraries(
+  files: readonly LibraryFile[],
+  options: PackOptions,
+): Promise<Omit<LibraryPack, "hasLibtorch">> {
+  const described = await Promise.all(files.map(describe));
+  const digest = await sha256(new TextEncoder().encode(JSON.stringify([VERSION, described])));
+  const folder = join(options.cacheFolder, `${packedPrefix}${digest.slice(0, 16)}`);
+  const path = join(folder, packName);
+  const known = await readPack(folder);
+  if (known !== undefined) return { path, digest, files: known };
+  let unfinished: string | undefined;
+  const remove = () => unfinished && rmSync(unfinished, { recursive: true, force: true });
+  process.once("exit", remove);
+  try {
+    mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
+    removeUnused(options.cacheFolder);
+    unfinished = mkdtempSync(join(options.cacheFolder, unfinishedPrefix));
+    const packed = await compress(files, described, {
+      ...options,
+      path: join(unfinished, packName),
+    });
+    const checksum = await checksumOfFile(join(unfinished, packName));
+    await Bun.write(join(unfinished, indexName), JSON.stringify({ checksum, files: packed }));
+    // Another process may have finished first with the same bytes. Its pack stays, because it may be in use.
+    const others = await readPack(folder);
+    if (others !== undefined) return { path, digest, files: others };
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(unfinished, folder);
+    return { path, digest, files: packed };
+  } catch (error) {
+    throw cacheFault(error, options.cacheFolder);
+  } finally {
+    process.off("exit", remove);
+    remove();
+  }
+}
+
+/** Removes packs that were not used for a month, and leftovers of killed processes. */
+function removeUnused(cacheFolder: string): void {
+  for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
+    const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;
+    const folder = join(cacheFolder, entry.name);
+    const { mtimeMs } = lstatSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity };
+    if (entry.isDirectory() && Date.now() - mtimeMs > keptMs) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** An unpacked file: the size and digest of each chunk. */
+interface Described {
+  readonly name: string;
+  readonly size: number;
+  readonly sha256: readonly string[];
+}
+
+async function describe(file: LibraryFile): Promise<Described> {
+  const { size } = Bun.file(file.path);
+  return { name: file.name, size, sha256: await onAllCores(partsOf(file), async (part) => sha256(await part.bytes())) };
+}
+
+function partsOf(file: LibraryFile): Blob[] {
+  const blob = Bun.file(file.path);
+  return Array.from({ length: Math.ceil(blob.size / CHUNK_BYTES) }, (_, i) =>
+    blob.slice(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES),
+  );
+}
+
+/** Compresses chunks in parallel and writes them in order. */
+async function compress(
+  files: readonly LibraryFile[],
+  described: readonly Described[],
+  { path, onProgress, level = LEVEL }: PackOptions & { readonly path: string },
+): Promise<PackedFile[]> {
+  const totalBytes = described.reduce((sum, { size }) => sum + size, 0);
+  let doneBytes = 0;
+  let offset = 0;
+  await using output = await open(path, "wx", 0o600);
+  const packed: PackedFile[] = [];
+  for (const [i, file] of files.entries()) {
+    const { name = "", size = 0, sha256: digests = [] } = described[i] ?? {};
+    const parts = await onAllCores(partsOf(file), async (part) => {
+      const bytes = await part.bytes();
+      const compressed = await Bun.zstdCompress(bytes, { level });
+      doneBytes += part.size;
+      onProgress(doneBytes, totalBytes);
+      return { compressed, size: part.size, checksum: checksumOf(bytes) };
+    });
+    const chunks = parts.map(({ compressed, size, checksum }, part) => {
+      const chunk = { offset, packedSize: compressed.length, size, sha256: digests[part] ?? "", checksum };
+      offset += compressed.length;
+      return chunk;
+    });
+    for (const { compressed } of parts) await output.writeFile(compressed);
+    packed.push({ name, size, chunks });
+  }
+  return packed;
+}
+
+const indexSchema = z.object({
+  checksum: z.string(),
+  files: z.array(
+    z.object({
+      name: z.string(),
+      size: z.int(),
+      chunks: z.array(
+        z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), sha256: z.string(), checksum: z.string() }),
+      ),
+    }),
+  ),
+});
+
+/** Reads an existing pack; undefined if it is missing or damaged. */
+async function readPack(folder: string): Promise<PackedFile[] | undefined> {
+  try {
+    requirePrivate(folder);
+    const { checksum, files } = indexSchema.parse(JSON.parse(readFileSync(join(folder, indexName), "utf8")));
+    if ((await checksumOfFile(join(folder, packName))) !== checksum) return undefined;
+    const now = new Date();
+    utimesSync(folder, now, now);
+    return files;
+  } catch {
+    return undefined;
+  }
+}
+
+async function checksumOfFile(path: string): Promise<string> {
+  return checksumOf(await Bun.file(path).bytes());
+}

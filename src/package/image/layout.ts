@@ -1,0 +1,225 @@
+/** A folder with OCI images (OCI image layout 1.1), which share common blobs. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { replaceFile, syncPath } from "../../machine/files/durable.ts";
+import { acquireLock } from "../../machine/files/lock.ts";
+import { type BlobRef, Blobs, digestOf, type StagedBlob } from "../store/blobs.ts";
+import { referencedDigests } from "../store/garbage.ts";
+import { mediaTypes } from "../store/manifest.ts";
+import { Workspace } from "../store/workspace.ts";
+import {
+  type Descriptor,
+  type ImageConfig,
+  type ImageIndex,
+  type ImageManifest,
+  imageConfigSchema,
+  imageIndexSchema,
+  imageManifestSchema,
+  imageTypes,
+  refNameKey,
+} from "./documents.ts";
+
+const lockTimeoutMs = 30_000;
+/** Upper bound for JSON documents, far above their usual size; rejects blobs that are not JSON documents. */
+const maxJsonBytes = 16 * 1024 * 1024;
+
+const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
+
+/** An image of a layout: its descriptor, manifest and config. */
+export interface FoundImage {
+  readonly descriptor: Descriptor;
+  readonly manifest: ImageManifest;
+  readonly config: ImageConfig;
+}
+
+/** An image to add to a layout. */
+export interface NewImage {
+  readonly name: string;
+  readonly manifest: Descriptor;
+  /** All blobs of the image, including the manifest: staged, or already in the layout. */
+  readonly blobs: readonly StagedBlob[];
+}
+
+export class ImageLayout {
+  /** Absolute path. */
+  readonly folder: string;
+  readonly blobs: Blobs;
+
+  private constructor(folder: string) {
+    this.folder = resolve(folder);
+    this.blobs = new Blobs(this.folder);
+  }
+
+  /**
+   * Opens the layout in a folder.
+   * @throws SconceError `usage` when there is none
+   */
+  static open(folder: string): ImageLayout {
+    const layout = new ImageLayout(folder);
+    const path = join(layout.folder, "oci-layout");
+    if (existsSync(path) && layoutSchema.safeParse(readJson(path)).success) return layout;
+    throw new SconceError("usage", `${folder} is not an OCI image layout: it has no oci-layout of version 1.0.0`);
+  }
+
+  /**
+   * Opens the layout in a folder, or creates one.
+   * @throws SconceError `usage` when the folder holds anything else, such as a model store
+   */
+  static openOrCreate(folder: string): ImageLayout {
+    const found = statSync(folder, { throwIfNoEntry: false });
+    // Hidden files may belong to another process that is creating the layout right now.
+    const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).every((name) => name[0] === "."));
+    if (isFree) return ImageLayout.#create(folder);
+    if (!existsSync(join(folder, "oci-layout"))) {
+      const what = found.isDirectory() ? "has files and is not an OCI image layout" : "is not a folder";
+      throw new SconceError(
+        "usage",
+        `${folder} ${what}; expected a new or empty folder, or a layout to add the image to`,
+      );
+    }
+    const layout = ImageLayout.open(folder);
+    if (layout.index().manifests.some(({ artifactType }) => artifactType === mediaTypes.model)) {
+      throw new SconceError(
+        "usage",
+        `${folder} is a store of models, whose names an image would take; give another folder`,
+      );
+    }
+    return layout;
+  }
+
+  static #create(folder: string): ImageLayout {
+    const layout = new ImageLayout(folder);
+    const temporary = join(layout.folder, ".tmp");
+    try {
+      mkdirSync(temporary, { recursive: true });
+    } catch (error) {
+      throw new SconceError("usage", `${folder} cannot be made (${messageOf(error)}); name another folder`, {
+        cause: error,
+      });
+    }
+    replaceFile(
+      join(layout.folder, "oci-layout"),
+      '{"imageLayoutVersion":"1.0.0"}\n',
+      join(temporary, crypto.randomUUID()),
+    );
+    return layout;
+  }
+
+  /** The layout's index.json. */
+  index(): ImageIndex {
+    const path = join(this.folder, "index.json");
+    if (!existsSync(path)) return { schemaVersion: 2, mediaType: imageTypes.index, manifests: [] };
+    return this.#parse(imageIndexSchema, readJson(path), path);
+  }
+
+  /**
+   * The image of a manifest in the layout.
+   * @throws SconceError `image_invalid` when a blob is missing or damaged
+   */
+  image(descriptor: Descriptor): FoundImage {
+    const manifest = this.#document(imageManifestSchema, descriptor);
+    const config = this.#document(imageConfigSchema, manifest.config);
+    if (config.rootfs.diff_ids.length === manifest.layers.length) return { descriptor, manifest, config };
+    throw this.#damaged(descriptor.digest, "names another number of layers than its config");
+  }
+
+  /** The index of a multi-platform image. */
+  indexAt(descriptor: Descriptor): ImageIndex {
+    return this.#document(imageIndexSchema, descriptor);
+  }
+
+  /** Available layers of all images, by diff ID (the uncompressed digest). */
+  layers(): ReadonlyMap<string, Descriptor> {
+    const found = new Map<string, Descriptor>();
+    for (const descriptor of this.index().manifests) {
+      if (descriptor.mediaType !== imageTypes.manifest) continue;
+      const image = this.#readable(descriptor);
+      for (const [i, layer] of (image?.manifest.layers ?? []).entries()) {
+        const diffId = image?.config.rootfs.diff_ids[i];
+        if (diffId !== undefined && this.blobs.has(layer)) found.set(diffId, layer);
+      }
+    }
+    return found;
+  }
+
+  /**
+   * Opens a folder for unfinished blobs, on the layout's file system. Folders of killed processes are deleted first.
+   */
+  openWorkspace(): Workspace {
+    const parent = join(this.folder, ".tmp");
+    mkdirSync(this.blobs.folder, { recursive: true });
+    mkdirSync(parent, { recursive: true });
+    using _lock = this.#lock();
+    Workspace.sweep(parent);
+    return Workspace.open(parent);
+  }
+
+  /**
+   * Moves the blobs in, then points the name at the manifest, so that readers always find every blob. Blobs that only
+   * the replaced image used are removed.
+   * @throws SconceError `image_invalid` when another process has removed a blob
+   */
+  commit(image: NewImage, workspace: Workspace): void {
+    using _lock = this.#lock();
+    if (!image.blobs.every((blob) => this.blobs.isAtHand(blob))) {
+      const message = `a blob of ${image.name} was removed from ${this.folder} by another process; write the image again`;
+      throw new SconceError("image_invalid", message);
+    }
+    for (const blob of image.blobs) this.blobs.place(blob);
+    syncPath(this.blobs.folder);
+    const index = this.index();
+    const isReplaced = ({ annotations }: Descriptor) => annotations?.[refNameKey] === image.name;
+    const others = index.manifests.filter((descriptor) => !isReplaced(descriptor));
+    const replaced = referencedDigests(this.blobs, index.manifests.filter(isReplaced));
+    const named = { ...image.manifest, annotations: { ...image.manifest.annotations, [refNameKey]: image.name } };
+    const content = { ...index, manifests: [...others, named] };
+    const temp = join(workspace.folder, "index.json");
+    replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, temp);
+    syncPath(this.folder);
+    const needed = referencedDigests(this.blobs, content.manifests);
+    // An unreadable manifest may need any blob, so none is removed.
+    if (replaced === undefined || needed === undefined) return;
+    for (const digest of replaced) if (!needed.has(digest)) this.blobs.remove(digest);
+  }
+
+  #lock() {
+    return acquireLock(join(this.folder, ".lock"), lockTimeoutMs, `the image layout ${this.folder}`);
+  }
+
+  #readable(descriptor: Descriptor): FoundImage | undefined {
+    try {
+      return this.image(descriptor);
+    } catch {
+      // Images by other tools, or damaged images, are not reused.
+      return undefined;
+    }
+  }
+
+  #document<T>(schema: z.ZodType<T>, { digest, size }: BlobRef): T {
+    const path = this.blobs.path(digest);
+    if (!this.blobs.has({ digest, size })) throw this.#damaged(digest, "is missing or of another size");
+    if (size > maxJsonBytes) throw this.#damaged(digest, `has ${size} bytes; expected JSON of a few kilobytes`);
+    if (digestOf(readFileSync(path)) !== digest) throw this.#damaged(digest, "does not have the content of its digest");
+    return this.#parse(schema, readJson(path), digest);
+  }
+
+  #parse<T>(schema: z.ZodType<T>, content: unknown, what: string): T {
+    const parsed = schema.safeParse(content);
+    if (parsed.success) return parsed.data;
+    throw this.#damaged(what, `can't be read: ${z.prettifyError(parsed.error).replaceAll("\n", " ")}`, parsed.error);
+  }
+
+  #damaged(what: string, why: string, cause?: unknown): SconceError {
+    return new SconceError("image_invalid", `the image layout ${this.folder} is damaged: ${what} ${why}`, { cause });
+  }
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return undefined;
+  }
+}

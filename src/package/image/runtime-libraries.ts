@@ -1,0 +1,56 @@
+/** System libraries that the server needs: glibc with its loader, and the C++ runtime, copied from this machine. */
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { SconceError } from "../../base/errors.ts";
+import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
+
+export interface RuntimeLibrary {
+  /** Absolute path in the container. */
+  readonly path: string;
+  /** Absolute path on this machine, without links. */
+  readonly source: string;
+}
+
+/** glibc loads these libraries by name to look up host names, so the linker does not list them. */
+const nameServices = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
+
+/**
+ * All libraries that the linker finds for the files, except the files themselves. They go into the folder of the C
+ * library, which the loader always searches.
+ * @param files executables and libraries, by soname
+ * @throws SconceError `image_invalid` when a library is missing, or this machine's C library is not glibc
+ */
+export async function runtimeLibraries(
+  files: readonly { readonly name: string; readonly path: string }[],
+): Promise<RuntimeLibrary[]> {
+  const shipped = new Set(files.map(({ name }) => name));
+  const found = new Map<string, string>();
+  const loaders = new Set<string>();
+  for (const { path } of files) {
+    for (const needed of await linkedTo(path)) {
+      if (shipped.has(needed.name)) continue;
+      if (needed.path === undefined) {
+        throw new SconceError(
+          "image_invalid",
+          `${path} needs ${needed.name}, which this machine does not have; install it`,
+        );
+      }
+      // Programs name the loader by its absolute path.
+      if (needed.isLoader) loaders.add(needed.path);
+      else found.set(needed.name, needed.path);
+    }
+  }
+  const libc = found.get("libc.so.6");
+  if (libc === undefined || loaders.size === 0) {
+    throw new SconceError(
+      "image_invalid",
+      "the programs of this machine are not linked to glibc; write the image where they are",
+    );
+  }
+  const folder = dirname(libc);
+  for (const name of nameServices) if (existsSync(join(folder, name))) found.set(name, join(folder, name));
+  return [
+    ...[...loaders].map((path) => ({ path, source: realpathSync(path) })),
+    ...[...found].map(([name, path]) => ({ path: join(folder, name), source: realpathSync(path) })),
+  ].sort((a, b) => (a.path < b.path ? -1 : 1));
+}

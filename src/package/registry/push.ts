@@ -1,0 +1,108 @@
+/** Copies a model from the store to a registry. */
+
+import { messageOf, oneLine, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { inParallel } from "../../base/parallel.ts";
+import type { BlobRef } from "../store/blobs.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
+import type { ReceiveProgress } from "../store/receiving.ts";
+import type { ModelStore } from "../store/store.ts";
+import { uploadBlob } from "./blob-upload.ts";
+import type { Registry } from "./registry.ts";
+import { formatRemote, type RemoteReference } from "./remote-reference.ts";
+
+export interface PushOptions {
+  readonly registry: Registry;
+  readonly store: ModelStore;
+  readonly model: PackagedModel;
+  /** In the registry's repository. */
+  readonly tag: string;
+  readonly onProgress?: (progress: ReceiveProgress) => void;
+  readonly chunkBytes?: number;
+}
+
+export interface PushResult {
+  /** How many blobs were sent; the registry had the others. */
+  readonly sentBlobs: number;
+  readonly sentBytes: number;
+  readonly blobs: number;
+}
+
+const blobsAtOnce = 3;
+
+/**
+ * Sends the blobs that the registry lacks, and at last the manifest as it is in the store, byte for byte, so that digest and
+ * generated tag stay the same.
+ *
+ * @throws SconceError `registry_…` as `Registry.ask`, `store_corrupt`
+ */
+export async function push({ registry, store, model, tag, onProgress, chunkBytes }: PushOptions): Promise<PushResult> {
+  const { config, layers } = model.manifest;
+  const blobs = [...Map.groupBy([config, ...layers], ({ digest }) => digest).values()].flatMap(([blob]) => blob ?? []);
+  const totalBytes = blobs.reduce((bytes, { size }) => bytes + size, 0);
+  const done = new Map<string, number>();
+  const report = ({ digest }: BlobRef, bytes: number) => {
+    done.set(digest, bytes);
+    onProgress?.({ doneBytes: done.values().reduce((sum, each) => sum + each, 0), totalBytes });
+  };
+  const sent: BlobRef[] = [];
+  await inParallel(blobs, { atOnce: blobsAtOnce, signal: registry.signal }, async (blob, signal) => {
+    const wasSent = await uploadBlob(
+      registry,
+      { blob, path: store.blobPath(blob.digest) },
+      {
+        signal,
+        chunkBytes: chunkBytes ?? registry.manners.maxChunkBytes,
+        mountFrom: siblingsOf(model, registry.remote),
+        onProgress: (doneBytes) => report(blob, doneBytes),
+      },
+    );
+    report(blob, blob.size);
+    if (wasSent) sent.push(blob);
+  });
+  await putManifest({ registry, store, model, tag });
+  try {
+    store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
+  } catch (error) {
+    // The model is there, also when this store may not be written to; it is only not known as a place to take blobs from.
+    log.debug(`the store does not remember this push: ${messageOf(error)}`);
+  }
+  return {
+    sentBlobs: sent.length,
+    sentBytes: sent.reduce((bytes, { size }) => bytes + size, 0),
+    blobs: blobs.length,
+  };
+}
+
+/** Other repositories of the registry in which the model is, as far as the store remembers. */
+export function siblingsOf(model: PackagedModel, { host, repository }: RemoteReference): string[] {
+  return model.copies
+    .filter((copy) => copy.startsWith(`${host}/`) && copy !== `${host}/${repository}`)
+    .map((copy) => copy.slice(host.length + 1));
+}
+
+async function putManifest({ registry, store, model, tag }: PushOptions): Promise<void> {
+  const manifest = await store.manifestBytes(model);
+  const { host, repository } = registry.remote;
+  const request = {
+    method: "PUT",
+    target: `manifests/${tag}`,
+    headers: { "Content-Type": model.manifest.mediaType },
+    body: manifest,
+    expected: [200, 201, 202],
+  } as const;
+  await registry.ask(request, ({ headers, status }) => {
+    const found = headers.get("docker-content-digest");
+    if (found === model.digest) return;
+    if (found === null) {
+      // The spec asks for 201. A web server that answers everything with 200 has kept nothing.
+      if (status === 201) return;
+      throw new SconceError(
+        "registry_refused",
+        `${host} does not answer as a registry does (${status} to a manifest); check the name and the port`,
+      );
+    }
+    const message = `${host} keeps ${repository}:${tag} with the digest ${oneLine(found)}; sent was ${model.digest}`;
+    throw new SconceError("registry_corrupt", message);
+  });
+}

@@ -1,0 +1,134 @@
+/** The store's index.json: maps references to manifests. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { isNoFile, SconceError } from "../../base/errors.ts";
+import { replaceFile, syncPath } from "../../machine/files/durable.ts";
+import { annotations, mediaTypes } from "./manifest.ts";
+import { parseReference, type TagReference } from "./reference.ts";
+
+const descriptorSchema = z.looseObject({
+  mediaType: z.string(),
+  digest: z.string(),
+  size: z.int().nonnegative(),
+  annotations: z.record(z.string(), z.string()).optional(),
+});
+
+/** Loose, so that fields written by other tools are preserved. */
+const indexSchema = z.looseObject({
+  schemaVersion: z.literal(2),
+  manifests: z.array(descriptorSchema),
+});
+
+const maxCopies = 4;
+
+export type IndexDescriptor = z.infer<typeof descriptorSchema>;
+type IndexContent = z.infer<typeof indexSchema>;
+
+/** An entry of the index whose name is a valid reference. */
+export interface IndexEntry {
+  readonly repository: string;
+  readonly tag: string;
+  /** Digest of the manifest. */
+  readonly digest: string;
+  /** Size of the manifest in bytes. */
+  readonly size: number;
+  readonly created: Date | undefined;
+  /** Registry copies of the model, as `host/repository`, the most recent first. */
+  readonly copies?: readonly string[];
+}
+
+/** The content of index.json in memory. Changes are written back as a whole file. */
+export class IndexFile {
+  readonly #home: string;
+  readonly #content: IndexContent;
+
+  private constructor(home: string, content: IndexContent) {
+    this.#home = home;
+    this.#content = content;
+  }
+
+  /**
+   * Reads the index; a missing store counts as empty. Needs no lock, because the file is always replaced atomically.
+   * @throws SconceError `store_corrupt` when the file is not an OCI index
+   */
+  static read(home: string): IndexFile {
+    const path = join(home, "index.json");
+    let text: string;
+    try {
+      text = readFileSync(path, "utf8");
+    } catch (error) {
+      if (!isNoFile(error)) throw error;
+      return new IndexFile(home, { schemaVersion: 2, mediaType: mediaTypes.index, manifests: [] });
+    }
+    try {
+      return new IndexFile(home, indexSchema.parse(JSON.parse(text)));
+    } catch (error) {
+      throw new SconceError("store_corrupt", `${path} is not an OCI image index; restore it or remove the store`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** All manifests, including unnamed ones. */
+  get descriptors(): readonly IndexDescriptor[] {
+    return this.#content.manifests;
+  }
+
+  /** All manifests whose name is a valid reference, in file order. */
+  entries(): IndexEntry[] {
+    return this.#content.manifests.flatMap((descriptor) => {
+      const reference = referenceOf(descriptor);
+      if (!reference) return [];
+      const created = new Date(descriptor.annotations?.[annotations.created] ?? Number.NaN);
+      return {
+        ...reference,
+        digest: descriptor.digest,
+        size: descriptor.size,
+        created: Number.isNaN(created.getTime()) ? undefined : created,
+        copies: descriptor.annotations?.[annotations.copies]?.split(" ") ?? [],
+      };
+    });
+  }
+
+  /** Points the name at the manifest; an earlier entry of that name is removed. */
+  set(entry: IndexEntry): void {
+    this.delete(entry);
+    this.#content.manifests.push({
+      mediaType: mediaTypes.manifest,
+      artifactType: mediaTypes.model,
+      digest: entry.digest,
+      size: entry.size,
+      annotations: {
+        ...(entry.created && { [annotations.created]: entry.created.toISOString() }),
+        ...(entry.copies?.length && { [annotations.copies]: entry.copies.slice(0, maxCopies).join(" ") }),
+        [annotations.refName]: `${entry.repository}:${entry.tag}`,
+      },
+    });
+  }
+
+  delete(name: TagReference): void {
+    this.#content.manifests = this.#content.manifests.filter((descriptor) => {
+      const reference = referenceOf(descriptor);
+      return reference?.repository !== name.repository || reference.tag !== name.tag;
+    });
+  }
+
+  /** Writes the file. The caller holds the store's lock. */
+  write(): void {
+    replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`);
+    syncPath(this.#home);
+  }
+}
+
+function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
+  const name = descriptor.annotations?.[annotations.refName];
+  if (name === undefined) return undefined;
+  try {
+    const reference = parseReference(name);
+    return "tag" in reference ? reference : undefined;
+  } catch {
+    // Another tool wrote this name, and it is not a valid reference.
+    return undefined;
+  }
+}

@@ -1,0 +1,114 @@
+/** A packaged model found in the store: manifest, config and paths of its layers. */
+import { SconceError } from "../../base/errors.ts";
+import { readIntact } from "./blobs.ts";
+import { type LayerMediaType, type Manifest, type ModelConfig, mediaTypes } from "./manifest.ts";
+
+/** A layer: one file of a packaged model. */
+export interface PackagedLayer {
+  readonly mediaType: LayerMediaType;
+  /** Relative path at build time, for example `digits.pt`. */
+  readonly title: string;
+  readonly digest: string;
+  readonly size: number;
+  /** Absolute path of the blob. The name is the digest, without an extension. */
+  readonly path: string;
+}
+
+interface PackagedModelInit {
+  repository: string;
+  tag: string;
+  digest: string;
+  created: Date | undefined;
+  size: number;
+  copies?: readonly string[];
+  manifest: Manifest;
+  config: ModelConfig;
+  layers: readonly PackagedLayer[];
+  lacking?: readonly PackagedLayer[];
+}
+
+export class PackagedModel {
+  readonly repository: string;
+  /** The requested tag; the generated tag if the request had a digest or no reference. */
+  readonly tag: string;
+  /** Digest of the manifest: `sha256:` and 64 hex digits. */
+  readonly digest: string;
+  /** Time of the last build; undefined when another tool filled the store without a time. */
+  readonly created: Date | undefined;
+  /** Total size of all blobs in bytes. */
+  readonly size: number;
+  /** Registry copies of the model, as `host/repository`, the most recent first. */
+  readonly copies: readonly string[];
+  readonly manifest: Manifest;
+  readonly config: ModelConfig;
+  /** In the manifest's order (by title). */
+  readonly layers: readonly PackagedLayer[];
+  /** Layers missing from the store because the model was pulled for a front. */
+  readonly lacking: readonly PackagedLayer[];
+
+  constructor(init: PackagedModelInit) {
+    this.repository = init.repository;
+    this.tag = init.tag;
+    this.digest = init.digest;
+    this.created = init.created;
+    this.size = init.size;
+    this.copies = init.copies ?? [];
+    this.manifest = init.manifest;
+    this.config = init.config;
+    this.layers = init.layers;
+    this.lacking = init.lacking ?? [];
+  }
+
+  /** Immutable reference to this model: tags may move, the digest does not. */
+  get byDigest(): string {
+    return `${this.repository}@${this.digest}`;
+  }
+
+  /** `repository:tag` */
+  get reference(): string {
+    return `${this.repository}:${this.tag}`;
+  }
+
+  /**
+   * The layer that holds the model's code.
+   * @throws SconceError `store_corrupt` unless there is exactly one
+   */
+  get bundle(): PackagedLayer {
+    const bundles = this.layersOf(mediaTypes.bundle);
+    const [bundle] = bundles;
+    if (bundle && bundles.length === 1) return bundle;
+    throw this.#corrupt(`has ${bundles.length} layers of type ${mediaTypes.bundle}; expected 1`);
+  }
+
+  /**
+   * Reads the bundle's text and checks its digest on every call.
+   * @throws SconceError `store_corrupt`
+   */
+  async code(): Promise<string> {
+    return new TextDecoder().decode(await readIntact(this.bundle));
+  }
+
+  /** Path of the example's golden outputs; undefined when the build stored none. */
+  get golden(): string | undefined {
+    return this.layersOf(mediaTypes.golden)[0]?.path;
+  }
+
+  layersOf(mediaType: LayerMediaType): readonly PackagedLayer[] {
+    return this.layers.filter((layer) => layer.mediaType === mediaType);
+  }
+
+  /**
+   * The layer with this title.
+   * @throws SconceError `store_corrupt` when there is none
+   */
+  layer(title: string): PackagedLayer {
+    const layer = this.layers.find((candidate) => candidate.title === title);
+    if (layer) return layer;
+    const titles = this.layers.map((candidate) => candidate.title).join(", ");
+    throw this.#corrupt(`has no layer ${JSON.stringify(title)} (layers: ${titles})`);
+  }
+
+  #corrupt(what: string): SconceError {
+    return new SconceError("store_corrupt", `model ${this.reference} ${what}; build it again`);
+  }
+}

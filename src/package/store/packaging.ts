@@ -1,0 +1,107 @@
+/** Turns a model's files and config into blobs: layers, config and manifest. */
+import type { z } from "zod";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import type { BlobRef, Blobs, CopyOptions, StagedBlob } from "./blobs.ts";
+import {
+  annotations,
+  faultsOf,
+  type LayerMediaType,
+  type Manifest,
+  type ModelConfig,
+  manifestSchema,
+  mediaTypes,
+  modelConfigSchema,
+} from "./manifest.ts";
+
+/** A file to package as a layer: a path, or bytes. */
+export interface LayerSource {
+  readonly mediaType: LayerMediaType;
+  /** Relative path in the package, unique among the layers. */
+  readonly title: string;
+  readonly source: string | Uint8Array;
+}
+
+export interface CopyProgress {
+  /** Title of the layer. */
+  readonly title: string;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface PutOptions {
+  readonly repository: string;
+  /** Further tags, besides the generated tag and `latest`. */
+  readonly tags?: readonly string[];
+  /** A variant does not take over `latest`; it gets `latest` only if the repository has no such tag. */
+  readonly isVariant?: boolean;
+  readonly config: ModelConfig;
+  readonly layers: readonly LayerSource[];
+  readonly onProgress?: (progress: CopyProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface StagedPackage {
+  readonly manifest: BlobRef;
+  /** Manifest, config and layers. */
+  readonly blobs: readonly StagedBlob[];
+}
+
+/**
+ * Stages all blobs of a model in `folder`. Equal content gives an identical manifest.
+ * @param reuse whether blobs that are already in the store are not copied
+ * @throws SconceError `model_invalid`, or the signal's reason when it is aborted
+ */
+export async function stagePackage(
+  blobs: Blobs,
+  options: PutOptions,
+  { folder, reuse }: { folder: string; reuse: boolean },
+): Promise<StagedPackage> {
+  const config = parseConfig(options.config);
+  const staged: StagedBlob[] = [];
+  const stage = async (source: string | Uint8Array, copyOptions: CopyOptions = {}): Promise<BlobRef> => {
+    const blob = await blobs.stage(source, folder, { ...copyOptions, signal: options.signal, reuse });
+    staged.push(blob);
+    return { digest: blob.digest, size: blob.size };
+  };
+  const layers: (BlobRef & { mediaType: LayerMediaType; annotations: Record<string, string> })[] = [];
+  // Sorted by title, so that the order of directory entries does not change the tag.
+  for (const { mediaType, title, source } of options.layers.toSorted((a, b) => (a.title < b.title ? -1 : 1))) {
+    const onProgress = (doneBytes: number, totalBytes: number) =>
+      options.onProgress?.({ title, doneBytes, totalBytes });
+    const blob = await stage(source, { onProgress }).catch((error: unknown) => rethrowUnreadable(error, source));
+    layers.push({ mediaType, ...blob, annotations: { [annotations.title]: title } });
+  }
+  const content = parseManifest({
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    artifactType: mediaTypes.model,
+    config: { mediaType: mediaTypes.config, ...(await stage(encodeJson(config))) },
+    layers,
+  });
+  return { manifest: await stage(encodeJson(content)), blobs: staged };
+}
+
+function encodeJson(value: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}
+
+function parseConfig(config: ModelConfig): ModelConfig {
+  const parsed = modelConfigSchema.safeParse(config);
+  if (parsed.success) return parsed.data;
+  throw invalid("the model's config", parsed.error);
+}
+
+function parseManifest(manifest: unknown): Manifest {
+  const parsed = manifestSchema.safeParse(manifest);
+  if (parsed.success) return parsed.data;
+  throw invalid("the model's layers", parsed.error);
+}
+
+function invalid(what: string, error: z.ZodError): SconceError {
+  return new SconceError("model_invalid", `${what} can't be packaged: ${faultsOf(error)}`, { cause: error });
+}
+
+function rethrowUnreadable(error: unknown, source: string | Uint8Array): never {
+  if (!(error instanceof Error && "path" in error && error.path === source)) throw error;
+  throw new SconceError("model_invalid", `${source} can't be read: ${messageOf(error)}`, { cause: error });
+}

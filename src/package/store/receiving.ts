@@ -1,0 +1,175 @@
+/** Receives a model from a registry, blob by blob. Digest and schema are checked before anything is trusted. */
+import { readFile } from "node:fs/promises";
+import { SconceError } from "../../base/errors.ts";
+import { inParallel } from "../../base/parallel.ts";
+import { type BlobRef, type Blobs, digestOf, type StagedBlob } from "./blobs.ts";
+import { annotations, isForWorkers, type Manifest, mediaTypes } from "./manifest.ts";
+import type { StagedPackage } from "./packaging.ts";
+import { PartialBlob } from "./partial-blob.ts";
+import { checkConfig, checkManifest, maxJsonBytes } from "./read-model.ts";
+
+/** Progress over all blobs. */
+export interface ReceiveProgress {
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface ReceiveOptions {
+  readonly repository: string;
+  /** Further tags, besides the generated tag. */
+  readonly tags: readonly string[];
+  /** The registry source, as `host/repository`. */
+  readonly source: string;
+  /** The model's name in messages. */
+  readonly name: string;
+  /** Bytes of the manifest. If the user asked for a digest, the caller has compared it. */
+  readonly manifest: Uint8Array;
+  /** Skips the layers that a front does not need. */
+  readonly withoutWeights?: boolean;
+  /** Number of blobs that may download at the same time. */
+  readonly atOnce: number;
+  /** Appends the missing bytes to the blob, and calls `onProgress` now and then. */
+  fill(partial: PartialBlob, context: { readonly signal: AbortSignal; onProgress(): void }): Promise<void>;
+  readonly onProgress?: ((progress: ReceiveProgress) => void) | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Parses the manifest of a received model.
+ * @throws SconceError `model_invalid` when it is not the manifest of a sconce model
+ */
+function parseReceived(bytes: Uint8Array, name: string): Manifest {
+  const manifest = checkManifest(parseJson(bytes, `the manifest of ${name}`), name);
+  const bundles = manifest.layers.filter(({ mediaType }) => mediaType === mediaTypes.bundle);
+  if (bundles.length !== 1) {
+    throw invalid(`${name} has ${bundles.length} layers of type ${mediaTypes.bundle}; expected 1`);
+  }
+  const sizes = new Map<string, number>();
+  for (const { digest, size } of [manifest.config, ...manifest.layers]) {
+    if ((sizes.get(digest) ?? size) !== size) throw invalid(`${name} gives blob ${digest} two sizes`);
+    sizes.set(digest, size);
+  }
+  if (manifest.config.size > maxJsonBytes) {
+    throw invalid(`${name} has a config of ${manifest.config.size} bytes; expected JSON of a few kilobytes`);
+  }
+  return manifest;
+}
+
+/**
+ * Bytes still to download, according to the manifest.
+ * @param folder workspace that may hold partial downloads
+ * @throws SconceError `model_invalid`
+ */
+export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: string): number {
+  const manifest = parseReceived(options.manifest, options.name);
+  const sizes = new Map([manifest.config, ...wantedLayers(manifest, options)].map((blob) => [blob.digest, blob.size]));
+  return [...sizes]
+    .filter(([digest, size]) => !blobs.has({ digest, size }))
+    .reduce((sum, [digest, size]) => sum + Math.max(0, size - PartialBlob.sizeOf(digest, folder)), 0);
+}
+
+/**
+ * Downloads all blobs of a model into `folder` and resumes partial downloads. Blobs in the store are verified instead
+ * of downloaded.
+ * @param reuse whether blobs that are already in the store are not downloaded
+ * @throws SconceError `registry_corrupt`, `model_invalid`, errors of `fill`, or the signal's reason
+ */
+export async function stageReceived(
+  blobs: Blobs,
+  options: ReceiveOptions,
+  { folder, reuse }: { folder: string; reuse: boolean },
+): Promise<StagedPackage> {
+  const manifest = parseReceived(options.manifest, options.name);
+  const byDigest = Map.groupBy(wantedLayers(manifest, options), ({ digest }) => digest);
+  byDigest.delete(manifest.config.digest);
+  const layers = [...byDigest.values()].flatMap(([layer]) => layer ?? []);
+  const tally = new Tally([manifest.config, ...layers], options.onProgress);
+  const staged: StagedBlob[] = [];
+  const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
+    const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
+    // Verifying a local blob is cheaper than downloading it.
+    const isStored = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
+    staged.push(isStored ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
+  };
+  // The config comes first: if this version of sconce cannot serve the model, the layers are not downloaded.
+  await receive(manifest.config, "its config", options.signal);
+  const config = staged.at(-1);
+  const path = config?.stagedPath ?? blobs.path(manifest.config.digest);
+  checkConfig(parseJson(await readFile(path), `the config of ${options.name}`), options.name);
+  await inParallel(layers, { atOnce: options.atOnce, signal: options.signal }, (layer, signal) =>
+    receive({ digest: layer.digest, size: layer.size }, layer.annotations[annotations.title], signal),
+  );
+  const named = { digest: digestOf(options.manifest), size: options.manifest.length };
+  staged.push(await blobs.stage(options.manifest, folder, { reuse }));
+  return { manifest: named, blobs: staged };
+}
+
+function wantedLayers({ layers }: Manifest, { withoutWeights = false }: ReceiveOptions): Manifest["layers"] {
+  return withoutWeights ? layers.filter((layer) => !isForWorkers(layer)) : layers;
+}
+
+interface BlobContext {
+  readonly folder: string;
+  /** The blob's name in messages. */
+  readonly title: string;
+  readonly options: ReceiveOptions;
+  readonly signal: AbortSignal;
+  readonly onProgress: (doneBytes: number) => void;
+}
+
+async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onProgress }: BlobContext) {
+  await using partial = await PartialBlob.open(blob, folder, signal);
+  for (;;) {
+    const context = { signal, onProgress: () => onProgress(partial.doneBytes) };
+    context.onProgress();
+    let failure: unknown;
+    try {
+      if (partial.doneBytes < blob.size) await options.fill(partial, context);
+      context.onProgress();
+      const staged = await partial.finish();
+      if (staged) return staged;
+    } catch (error) {
+      if (!(error instanceof SconceError && error.code === "registry_corrupt")) throw error;
+      failure = error;
+    }
+    // A power loss may have damaged a partial download. If one was resumed, the whole blob is downloaded again.
+    const wasFound = partial.foundBytes > 0;
+    await partial.restart();
+    if (wasFound) continue;
+    throw new SconceError(
+      "registry_corrupt",
+      `${title} of ${options.name} came with another content than its digest ${blob.digest} stands for; nothing of it was kept. Pull again; if that does not help, push the model anew`,
+      { cause: failure },
+    );
+  }
+}
+
+/** Sums the progress of all blobs. */
+class Tally {
+  readonly #done = new Map<string, number>();
+  readonly #totalBytes: number;
+  readonly #onProgress: ReceiveOptions["onProgress"];
+
+  constructor(blobs: readonly BlobRef[], onProgress: ReceiveOptions["onProgress"]) {
+    this.#totalBytes = blobs.reduce((bytes, { size }) => bytes + size, 0);
+    this.#onProgress = onProgress;
+  }
+
+  set({ digest }: BlobRef, doneBytes: number): void {
+    this.#done.set(digest, doneBytes);
+    const sum = this.#done.values().reduce((bytes, each) => bytes + each, 0);
+    this.#onProgress?.({ doneBytes: sum, totalBytes: this.#totalBytes });
+  }
+}
+
+function parseJson(bytes: Uint8Array, what: string): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new SconceError("model_invalid", `${what} is not JSON`, { cause: error });
+  }
+}
+
+function invalid(message: string): SconceError {
+  return new SconceError("model_invalid", message);
+}

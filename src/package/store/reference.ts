@@ -1,0 +1,119 @@
+/**
+ * References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution
+ * spec. The repository of a model from a registry begins with the registry's host.
+ */
+
+import { maxRepositoryLength, repositoryPattern } from "../../author/name.ts";
+import { SconceError } from "../../base/errors.ts";
+
+/** The default tag, which every build of a repository moves. */
+export const latestTag = "latest";
+
+/** A tag or a digest, never both. */
+export type Reference = TagReference | DigestReference;
+
+export interface TagReference {
+  readonly repository: string;
+  readonly tag: string;
+}
+
+export interface DigestReference {
+  readonly repository: string;
+  /** `sha256:` and 64 hex digits. */
+  readonly digest: string;
+}
+
+const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
+const digestPattern = /^sha256:[a-f0-9]{64}$/;
+
+/**
+ * Parses `repository`, `repository:tag` or `repository@sha256:…`; without a tag, `latest`.
+ * @throws SconceError `usage` naming the misspelled part and the allowed characters
+ */
+export function parseReference(text: string): Reference {
+  const host = hostOf(text);
+  if (host === undefined) return parsePath(text);
+  const reference = parsePath(text.slice(host.length + 1), text);
+  return { ...reference, repository: checkRepository(`${host}/${reference.repository}`, text) };
+}
+
+const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+
+/** The host at the start of the reference: a first part with a dot or a port, or `localhost`. */
+export function hostOf(text: string): string | undefined {
+  const [host = "", rest] = text.split("/", 2);
+  const isNamed = host === "localhost" || (/[.:]/.test(host) && hostPattern.test(host));
+  return rest !== undefined && isNamed ? host : undefined;
+}
+
+function parsePath(text: string, given = text): Reference {
+  const at = text.indexOf("@");
+  if (at >= 0) {
+    const digest = text.slice(at + 1);
+    const named = text.slice(0, at);
+    if (named.includes(":")) throw misspelled(given, "give a tag or a digest, not both");
+    if (!isDigest(digest)) throw misspelled(given, 'a digest is "sha256:" and 64 hex digits in lower case');
+    return { repository: checkRepository(named, given), digest };
+  }
+  // A repository contains no colon, so the text after the first colon is the tag. A slash in it is reported as a fault
+  // of the tag.
+  const colon = text.indexOf(":");
+  if (colon < 0) return { repository: checkRepository(text, given), tag: latestTag };
+  return { repository: checkRepository(text.slice(0, colon), given), tag: checkTag(text.slice(colon + 1), given) };
+}
+
+/** Text form of the reference: `repository:tag` or `repository@sha256:…`. */
+export function formatReference(reference: Reference): string {
+  return "tag" in reference
+    ? `${reference.repository}:${reference.tag}`
+    : `${reference.repository}@${reference.digest}`;
+}
+
+/** The content-derived tag of a build: the first 12 hex digits of the manifest's digest. */
+export function generatedTag(digest: string): string {
+  return digest.slice("sha256:".length, "sha256:".length + 12);
+}
+
+/** Whether `text` is `sha256:` and 64 lower-case hex digits, and so is safe as a file name. */
+export function isDigest(text: string): boolean {
+  return digestPattern.test(text);
+}
+
+/**
+ * Returns the repository if its spelling is valid.
+ * @param given the user's full input, for the message; the repository by default
+ * @throws SconceError `usage`
+ */
+export function checkRepository(repository: string, given: string = repository): string {
+  if (repository === "") throw misspelled(given, "the name is empty");
+  if (repository.length > maxRepositoryLength) {
+    throw misspelled(given, `the name has ${repository.length} characters; at most ${maxRepositoryLength} are allowed`);
+  }
+  const host = hostOf(repository);
+  const path = host === undefined ? repository : repository.slice(host.length + 1);
+  if (repositoryPattern.test(path)) return repository;
+  const lower = repository.toLowerCase();
+  if (lower !== repository && repositoryPattern.test(lower)) {
+    throw misspelled(given, `names are in lower case; did you mean "${given.replace(repository, lower)}"?`);
+  }
+  throw misspelled(
+    given,
+    "a name is made of a-z and 0-9, with single '.', '_', '__' or dashes between them, and '/' between parts",
+  );
+}
+
+/**
+ * Returns the tag if its spelling is valid.
+ * @param given the user's full input, for the message; the tag by default
+ * @throws SconceError `usage`
+ */
+export function checkTag(tag: string, given: string = tag): string {
+  if (tagPattern.test(tag)) return tag;
+  if (tag === "") throw misspelled(given, "the tag is empty; leave the colon out for the latest build");
+  throw misspelled(given, "a tag is 1 to 128 of A-Z, a-z, 0-9, '_', '.' and '-', and does not start with '.' or '-'");
+}
+
+function misspelled(given: string, why: string): SconceError {
+  const shown = given.length > 100 ? `${given.slice(0, 100)}…` : given;
+  return new SconceError("usage", `${JSON.stringify(shown)} is not a model reference (name[:tag]): ${why}`);
+}

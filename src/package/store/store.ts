@@ -1,0 +1,352 @@
+/** The model store: packaged models on disk as an OCI image layout, which registry tools can read and write. */
+import { existsSync, mkdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { SconceError } from "../../base/errors.ts";
+import { diskFault, isFull, requireRoom } from "../../machine/files/disk-fault.ts";
+import { replaceFile, syncPath } from "../../machine/files/durable.ts";
+import { storeLocation } from "../../machine/files/location.ts";
+import { acquireLock } from "../../machine/files/lock.ts";
+import { Blobs, digestOf } from "./blobs.ts";
+import { referencedDigests } from "./garbage.ts";
+import { type IndexEntry, IndexFile } from "./index-file.ts";
+import { findEntry } from "./lookup.ts";
+import { annotations } from "./manifest.ts";
+import { PackagedModel } from "./packaged-model.ts";
+import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
+import { lackingLayers, readConfig, readManifest, withoutWeights } from "./read-model.ts";
+import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
+import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
+import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
+import { type Stamps, type VerifyOptions, verifyLayers } from "./verification.ts";
+import { Workspace } from "./workspace.ts";
+
+const lockTimeoutMs = 30_000;
+
+/** Age at which partial downloads are deleted. */
+const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
+
+export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
+export type { ModelSummary } from "./summary.ts";
+
+export interface PutResult {
+  /** Digest of the manifest. */
+  readonly digest: string;
+  /** The generated tag. */
+  readonly tag: string;
+  /** `repository:tag` with the generated tag. */
+  readonly reference: string;
+}
+
+export interface RemoveResult {
+  /** References that were removed. */
+  readonly removed: readonly string[];
+  /** References in the same repository that still point to the model. */
+  readonly left: readonly string[];
+  /** Disk space freed; 0 while another tag keeps the model. */
+  readonly freedBytes: number;
+}
+
+export class ModelStore {
+  /** Absolute path of the store's folder, which the first `put` creates. */
+  readonly home: string;
+  readonly #blobs: Blobs;
+
+  constructor(home: string = storeLocation()) {
+    this.home = resolve(home);
+    this.#blobs = new Blobs(this.home);
+  }
+
+  /**
+   * Packages a model: writes layers, config and manifest, and points the generated tag, `latest` and the given tags at
+   * them. Safe against kills at any moment and against concurrent runs.
+   * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or an unreadable file,
+   * `store_unwritable`; the signal's reason when it is aborted
+   */
+  async put(options: PutOptions): Promise<PutResult> {
+    checkRepository(options.repository);
+    for (const tag of options.tags ?? []) checkTag(tag);
+    try {
+      return await this.#put(options);
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+  }
+
+  async #put(options: PutOptions): Promise<PutResult> {
+    const { repository } = options;
+    using workspace = this.#openWorkspace();
+    // Another process may remove a reused blob before the index refers to it. The second attempt copies every blob into
+    // its workspace, so it cannot fail this way.
+    for (const reuse of [true, false]) {
+      const staged = await stagePackage(this.#blobs, options, { folder: workspace.folder, reuse });
+      const { digest } = staged.manifest;
+      const tag = generatedTag(digest);
+      const [moved, spareTags] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
+      const tags = [tag, ...moved, ...(options.tags ?? [])];
+      if (this.#commit({ repository, tags, spareTags, staged }, workspace)) {
+        return { digest, tag, reference: `${repository}:${tag}` };
+      }
+    }
+    throw new SconceError("store_corrupt", `files of ${repository} went away while it was built; build it again`);
+  }
+
+  /**
+   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it; `latest` moves only
+   * if the repository has none, so pulling an old model does not change the default. A failed or killed download is
+   * kept for a week and resumed.
+   * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, errors of `fill`, or the signal's reason
+   */
+  async receive(options: ReceiveOptions): Promise<PutResult> {
+    const { repository } = options;
+    checkRepository(repository);
+    for (const tag of options.tags) checkTag(tag);
+    const digest = digestOf(options.manifest);
+    try {
+      return await this.#receive(options, digest);
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+  }
+
+  async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
+    const { repository } = options;
+    using workspace = this.#openWorkspace(digest.slice("sha256:".length));
+    this.#makeRoom(missingBytes(this.#blobs, options, workspace.folder));
+    for (const reuse of [true, false]) {
+      const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
+      const tag = generatedTag(digest);
+      const tags = { tags: [tag, ...options.tags], spareTags: [latestTag], copies: [options.source] };
+      if (this.#commit({ repository, ...tags, staged }, workspace)) {
+        return { digest, tag, reference: `${repository}:${tag}` };
+      }
+    }
+    throw new SconceError("store_corrupt", `files of ${repository} went away while it was received; pull it again`);
+  }
+
+  /**
+   * The manifest's exact bytes.
+   * @throws SconceError `store_corrupt`
+   */
+  manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
+    return this.#blobs.read(this.#find(`${repository}@${digest}`));
+  }
+
+  /** Records that a registry also holds the model, as `host/repository`. */
+  noteCopy({ repository, digest }: PackagedModel, copy: string): void {
+    using _lock = this.#lock();
+    const index = IndexFile.read(this.home);
+    for (const entry of index.entries()) {
+      if (entry.repository !== repository || entry.digest !== digest) continue;
+      index.set({ ...entry, copies: [copy, ...(entry.copies ?? []).filter((other) => other !== copy)] });
+    }
+    index.write();
+  }
+
+  /** Path of a blob's file. */
+  blobPath(digest: string): string {
+    return this.#blobs.path(digest);
+  }
+
+  /**
+   * Finds a model; without a reference, the most recent build. Checks that every blob exists with its size, and the
+   * digests of manifest and config. `verify` checks the digests of the layers.
+   * @param options.weights false accepts a model that was pulled without weights, for a front
+   * @throws SconceError `usage`, `model_not_found` (listing the models that exist), `model_invalid` (not a sconce
+   * model, or a newer one), `store_corrupt`
+   */
+  async resolve(reference?: string, { weights = true }: { weights?: boolean } = {}): Promise<PackagedModel> {
+    const entry = this.#find(reference);
+    const manifest = await readManifest(this.#blobs, entry);
+    const config = await readConfig(this.#blobs, entry, manifest);
+    const layers = manifest.layers.map((layer) => ({
+      mediaType: layer.mediaType,
+      title: layer.annotations[annotations.title],
+      digest: layer.digest,
+      size: layer.size,
+      path: this.#blobs.path(layer.digest),
+    }));
+    const lacking = lackingLayers(this.#blobs, entry, layers);
+    if (weights && lacking.length > 0) throw withoutWeights(entry);
+    await Promise.all(layers.filter((layer) => !lacking.includes(layer)).map((layer) => this.#blobs.check(layer)));
+    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers, lacking });
+  }
+
+  /**
+   * Checks the digest of every layer of a model. Layers unchanged since their last check are not read again.
+   * @returns the stamps of all layers
+   * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
+   */
+  verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
+    return verifyLayers(model, { ...options, blobs: this.#blobs, home: this.home });
+  }
+
+  /** All models, the most recent build first. Entries by other tools that are not sconce models are skipped. */
+  async list(): Promise<ModelSummary[]> {
+    const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
+    const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#blobs, entries)));
+    return summaries
+      .filter((summary) => summary !== undefined)
+      .sort((a, b) => (b.created?.getTime() ?? 0) - (a.created?.getTime() ?? 0));
+  }
+
+  /**
+   * Adds a reference to a model; an existing tag moves.
+   * @returns the new reference, `repository:tag`
+   * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
+   */
+  tag(source: string, target: string): string {
+    const name = parseReference(target);
+    if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
+    // Fails before a missing store would be created.
+    this.#find(source);
+    try {
+      using _lock = this.#lock();
+      const index = IndexFile.read(this.home);
+      index.set({ ...this.#find(source, index), ...name });
+      index.write();
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+    return `${name.repository}:${name.tag}`;
+  }
+
+  /**
+   * Removes a tag, or all tags of a digest in the repository, and the blobs without remaining references. A process
+   * that has the model open can still read it. Works on a full disk.
+   * @param options.allTags removes every tag of the model, whichever tag the reference names
+   * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
+   */
+  remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
+    // Fails before a missing store would be created.
+    this.#find(reference);
+    try {
+      return this.#remove(reference, allTags);
+    } catch (error) {
+      throw diskFault(error, this.home) ?? error;
+    }
+  }
+
+  #remove(reference: string, allTags: boolean): RemoveResult {
+    using _lock = this.#lock();
+    this.#sweep();
+    const index = IndexFile.read(this.home);
+    const found = this.#find(reference, index);
+    const byDigest = allTags || "digest" in parseReference(reference);
+    const ofModel = index
+      .entries()
+      .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
+    const own = generatedTag(found.digest);
+    const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
+    // The generated tag alone does not keep a model: removing the last user-given tag removes it too.
+    const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
+    for (const entry of removedEntries) index.delete(entry);
+    let freedBytes = 0;
+    try {
+      index.write();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      // A full disk has no space for the new index beside the old one, so blobs are deleted first. The manifest stays:
+      // after a kill at this point, `remove` can run again.
+      freedBytes = this.#collect(index, found.digest);
+      this.#sweep(0);
+      index.write();
+    }
+    const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
+    return {
+      removed: removedEntries.map(nameOf),
+      left: ofModel.filter((entry) => !removedEntries.includes(entry)).map(nameOf),
+      freedBytes: freedBytes + this.#collect(index),
+    };
+  }
+
+  #find(reference: string | undefined, index = IndexFile.read(this.home)): IndexEntry {
+    return findEntry(index.entries(), reference === undefined ? undefined : parseReference(reference), this.home);
+  }
+
+  /**
+   * Moves the blobs into the store and points the tags at the manifest. Returns false if a blob is missing. A tag in
+   * `spareTags` is set only if it does not exist.
+   */
+  #commit(
+    model: {
+      repository: string;
+      tags: readonly string[];
+      spareTags?: readonly string[];
+      copies?: readonly string[];
+      staged: StagedPackage;
+    },
+    workspace: Workspace,
+  ): boolean {
+    const { manifest, blobs } = model.staged;
+    using _lock = this.#lock();
+    if (!blobs.every((blob) => this.#blobs.isAtHand(blob))) return false;
+    for (const blob of blobs) this.#blobs.place(blob);
+    syncPath(this.#blobs.folder);
+    const index = IndexFile.read(this.home);
+    const created = new Date();
+    const taken = index.entries().filter(({ repository }) => repository === model.repository);
+    const spare = model.spareTags?.filter((tag) => !taken.some((entry) => entry.tag === tag)) ?? [];
+    const { repository, copies = [] } = model;
+    for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, ...manifest });
+    index.write();
+    workspace.finish();
+    return true;
+  }
+
+  /** Removes unreferenced blobs except `exceptDigest`, and returns the freed bytes. The caller holds the lock. */
+  #collect(index: IndexFile, exceptDigest?: string): number {
+    const needed = referencedDigests(this.#blobs, index.descriptors);
+    // An unreadable manifest may refer to any blob, so none is removed.
+    if (!needed) return 0;
+    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== exceptDigest);
+    return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
+  }
+
+  #lock() {
+    return acquireLock(join(this.home, ".lock"), lockTimeoutMs);
+  }
+
+  /**
+   * Creates the store's folder if needed, deletes abandoned workspaces, and opens a workspace.
+   * @param download name of a resumable workspace; if another process uses it, this call opens a new one
+   */
+  #openWorkspace(download?: string): Workspace {
+    const [parent, downloads] = this.#workspaces;
+    for (const folder of [this.#blobs.folder, parent, downloads]) mkdirSync(folder, { recursive: true });
+    using _lock = this.#lock();
+    this.#sweep();
+    const reopened = download === undefined ? undefined : Workspace.reopen(downloads, download);
+    const workspace = reopened ?? Workspace.open(parent);
+    const layoutPath = join(this.home, "oci-layout");
+    if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n');
+    return workspace;
+  }
+
+  /**
+   * Deletes abandoned downloads, but only if the disk has enough space without them and too little with them.
+   * @throws SconceError `store_unwritable`
+   */
+  #makeRoom(bytes: number): void {
+    try {
+      requireRoom(this.home, bytes);
+    } catch {
+      using _lock = this.#lock();
+      const [, downloads] = this.#workspaces;
+      requireRoom(this.home, bytes, Workspace.unusedBytes(downloads));
+      this.#sweep(0);
+      requireRoom(this.home, bytes);
+    }
+  }
+
+  /** The folders for builds and for downloads. */
+  get #workspaces() {
+    return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
+  }
+
+  /** Removes workspaces of dead builds, and downloads abandoned for `maxAgeMs`. The caller holds the lock. */
+  #sweep(maxAgeMs = maxPartialAgeMs): void {
+    const [parent, downloads] = this.#workspaces;
+    if (existsSync(parent)) Workspace.sweep(parent);
+    if (existsSync(downloads)) Workspace.sweep(downloads, maxAgeMs);
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * Checks layers against their digests, which takes a second per gigabyte. Each verified file gets a stamp of its
+ * metadata; a layer is read again only when its stamp changes.
+ */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { replaceFile } from "../../machine/files/durable.ts";
+import { tryLock } from "../../machine/files/lock.ts";
+import type { Blobs } from "./blobs.ts";
+import type { PackagedModel } from "./packaged-model.ts";
+import type { CopyProgress } from "./packaging.ts";
+
+export const stampsSchema = z.record(z.string(), z.string());
+/** Metadata stamps of verified blobs, by digest. */
+export type Stamps = Readonly<Record<string, string>>;
+
+export interface VerifyOptions {
+  /** Stamps of blobs that another process verified. */
+  readonly known?: Stamps;
+  readonly onProgress?: (progress: CopyProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+const fileName = ".verified";
+
+/**
+ * @returns the stamps of all layers in the store
+ * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
+ */
+export async function verifyLayers(
+  { layers, lacking }: PackagedModel,
+  { blobs, home, known, onProgress, signal }: VerifyOptions & { readonly blobs: Blobs; readonly home: string },
+): Promise<Stamps> {
+  const verified: Stamps = { ...readStamps(home), ...known };
+  const stamps: Record<string, string> = {};
+  let isAllKnown = true;
+  for (const layer of layers.filter((one) => !lacking.includes(one))) {
+    // The stamp is taken before the read, so a write during the read changes it.
+    const stamp = stampOf(layer.path);
+    if (stamp === undefined || verified[layer.digest] !== stamp) {
+      isAllKnown = false;
+      await blobs.verify(layer, {
+        signal,
+        onProgress: (doneBytes, totalBytes) => onProgress?.({ title: layer.title, doneBytes, totalBytes }),
+      });
+    }
+    if (stamp !== undefined) stamps[layer.digest] = stamp;
+  }
+  if (!isAllKnown) remember(stamps, blobs, home);
+  return stamps;
+}
+
+/** A write changes the stamp, because programs cannot set a file's ctime. Undefined when the file is missing. */
+function stampOf(path: string): string | undefined {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found && [found.ino, found.size, found.mtimeNs, found.ctimeNs].join(" ");
+}
+
+/** Empty when the file is missing or damaged. */
+function readStamps(home: string): Stamps {
+  try {
+    return stampsSchema.parse(JSON.parse(readFileSync(join(home, fileName), "utf8")));
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * Saves the stamps and drops stamps of removed blobs. In a read-only store nothing is saved, so every check reads the
+ * files.
+ */
+function remember(stamps: Stamps, blobs: Blobs, home: string): void {
+  try {
+    using lock = tryLock(join(home, ".lock"));
+    if (lock === undefined) return;
+    const all = Object.entries({ ...readStamps(home), ...stamps });
+    const existing = all.filter(([digest]) => existsSync(blobs.path(digest)));
+    replaceFile(join(home, fileName), JSON.stringify(Object.fromEntries(existing)));
+  } catch {}
+}

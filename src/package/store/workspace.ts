@@ -1,0 +1,101 @@
+/**
+ * A temporary folder of one build. After the build, or its crash, the folder is removed. A download's folder is kept,
+ * so that the next pull of the model can resume.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { type FileLock, tryLock } from "../../machine/files/lock.ts";
+
+const lockName = "lock";
+
+export class Workspace implements Disposable {
+  readonly folder: string;
+  readonly #lock: FileLock | undefined;
+  readonly #isResumable: boolean;
+
+  private constructor(folder: string, lock: FileLock | undefined, isResumable: boolean) {
+    this.folder = folder;
+    this.#lock = lock;
+    this.#isResumable = isResumable;
+  }
+
+  /**
+   * Creates a folder inside `parent`. The caller holds the store's lock, so no sweep runs between creating and locking
+   * the folder.
+   */
+  static open(parent: string): Workspace {
+    const folder = join(parent, crypto.randomUUID());
+    mkdirSync(folder, { recursive: true });
+    return new Workspace(folder, tryLock(join(folder, lockName)), false);
+  }
+
+  /**
+   * Opens the folder `name` inside `parent` with the files of an earlier owner. They stay until `finish`. The caller
+   * holds the store's lock.
+   * @returns undefined while another process owns the folder
+   */
+  static reopen(parent: string, name: string): Workspace | undefined {
+    const folder = join(parent, name);
+    mkdirSync(folder, { recursive: true });
+    const lock = tryLock(join(folder, lockName));
+    return lock && new Workspace(folder, lock, true);
+  }
+
+  /** Removes the folder after success. The caller holds the store's lock. */
+  finish(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+    this.#lock?.release();
+  }
+
+  [Symbol.dispose](): void {
+    // A resumable folder may only be removed under the store's lock: another process could be opening it.
+    if (!this.#isResumable) rmSync(this.folder, { recursive: true, force: true });
+    this.#lock?.release();
+  }
+
+  /** Bytes that a sweep of `parent` would free. The caller holds the store's lock. */
+  static unusedBytes(parent: string): number {
+    let bytes = 0;
+    for (const folder of unused(parent)) {
+      for (const file of readdirSync(folder)) bytes += statSync(join(folder, file)).size;
+    }
+    return bytes;
+  }
+
+  /**
+   * Removes folders of dead processes inside `parent`. The caller holds the store's lock.
+   * @param maxAgeMs keeps folders with a file written within this time
+   */
+  static sweep(parent: string, maxAgeMs = 0): void {
+    for (const folder of unused(parent)) {
+      if (maxAgeMs > 0 && ageOf(folder) < maxAgeMs) continue;
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+}
+
+/**
+ * Folders inside `parent` that no process owns. Each stays locked until the caller asks for the next. The kernel
+ * releases the lock of a killed process, so a free lock marks an abandoned folder.
+ */
+function* unused(parent: string): Generator<string> {
+  for (const entry of readdirSync(parent, { withFileTypes: true })) {
+    // Stray files, for example from a file manager, are not workspaces.
+    if (!entry.isDirectory()) continue;
+    const folder = join(parent, entry.name);
+    const lockPath = join(folder, lockName);
+    const lock = existsSync(lockPath) ? tryLock(lockPath) : undefined;
+    if (lock === undefined && existsSync(lockPath)) continue;
+    try {
+      yield folder;
+    } finally {
+      lock?.release();
+    }
+  }
+}
+
+/** Milliseconds since the last write to one of the folder's files; infinite for an empty folder. */
+function ageOf(folder: string): number {
+  const files = readdirSync(folder).filter((name) => name !== lockName);
+  return Date.now() - Math.max(-Infinity, ...files.map((name) => statSync(join(folder, name)).mtimeMs));
+}

@@ -1,0 +1,294 @@
+/** Fetches the files that clients name by URL, within limits, and only from addresses that the guard lets pass. */
+
+import { decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
+import { urlLabel } from "../../author/url-label.ts";
+import { SconceError } from "../../base/errors.ts";
+import type { AddressGuard } from "../../machine/network/address-guard.ts";
+import { decodeContent, encodingOf } from "../../machine/network/content-encoding.ts";
+import { codeOf, GuardedRequests } from "../../machine/network/guarded-requests.ts";
+import type { FileCharge } from "../memory/file-memory.ts";
+
+export interface FetcherOptions {
+  readonly guard: AddressGuard;
+  /** For one file with all its redirects, from the look-up of the name to the last byte. */
+  readonly timeoutMs?: number;
+  /** Of one file, after decompression. */
+  readonly maxBytes?: number;
+  readonly maxRedirects?: number;
+  readonly userAgent?: string;
+  /** Certificates (PEM) to trust instead of the built-in ones. */
+  readonly ca?: string;
+}
+
+export interface FetchedFile {
+  readonly bytes: Uint8Array;
+  /** In lower case and without parameters; `application/octet-stream` where the server names none. */
+  readonly mediaType: string;
+}
+
+export interface FetchOptions {
+  readonly signal?: AbortSignal;
+  readonly maxBytes?: number;
+  readonly charge?: FileCharge | undefined;
+}
+
+interface Fetching {
+  readonly signal: AbortSignal;
+  readonly maxBytes: number;
+  readonly charge: FileCharge | undefined;
+}
+
+const redirectStatuses = new Set([301, 302, 303, 307, 308]);
+const maxUrlLength = 8192;
+/**
+ * What a file of unknown length is charged before it is read, or its limit where that is less. At once, not as it comes: files that each have a
+ * part and wait for more would wait for each other.
+ */
+const UNKNOWN_BYTES = 32 * 2 ** 20;
+
+/**
+ * http, https and data URIs. Every redirect is checked like a URL of its own.
+ * Refused like in a browser's `fetch`: URLs with a user name or password, and redirects to data URIs. Refused beyond that:
+ * redirects from https to http, since who asked for https asked for content that nobody on the way could change.
+ */
+export class Fetcher implements Disposable {
+  readonly #timeoutMs: number;
+  readonly #maxBytes: number;
+  readonly #maxRedirects: number;
+  readonly #headers: Record<string, string>;
+  readonly #requests: GuardedRequests;
+
+  constructor(options: FetcherOptions) {
+    this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.#maxBytes = options.maxBytes ?? 32 * 1024 * 1024;
+    this.#maxRedirects = options.maxRedirects ?? 3;
+    this.#requests = new GuardedRequests(options.guard, options.ca);
+    // Images don't compress, and what isn't compressed need not be checked for bombs.
+    this.#headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": options.userAgent ?? "sconce" };
+  }
+
+  /**
+   * The content of a URL.
+   *
+   * @param options.maxBytes for this file, where it is less than the fetcher's
+   * @param options.charge takes the bytes of what is fetched before they are read, when there is room; waiting for that is a part of the time limit
+   * @throws SconceError `file_refused` (scheme, address, redirect, credentials), `file_unavailable` (time limit, status,
+   * connection), `file_too_large`, `file_invalid` (not a URL, not what its encoding says), `canceled` when the signal is aborted
+   * (or the signal's own reason, where that is a SconceError)
+   */
+  async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
+    if (options.signal?.aborted) throw canceled(options.signal.reason);
+    // Before any parsing: URL takes seconds for the megabytes that a data URI may have.
+    if (isDataUrl(url)) return this.decode(url, options.maxBytes);
+    const maxBytes = this.#mostOf(options.maxBytes);
+    const parsed = parseUrl(url);
+    return this.#limited(parsed, options.signal, (signal) =>
+      this.#follow(parsed, { signal, maxBytes, charge: options.charge }),
+    );
+  }
+
+  /**
+   * The content of a data URI.
+   * @throws SconceError `file_too_large`, `file_invalid`
+   */
+  decode(url: string, maxBytes?: number): FetchedFile {
+    return decodeDataUrl(url, this.#mostOf(maxBytes));
+  }
+
+  #mostOf(maxBytes = this.#maxBytes): number {
+    return Math.min(this.#maxBytes, maxBytes);
+  }
+
+  /** Closes the idle connections. */
+  [Symbol.dispose](): void {
+    this.#requests[Symbol.dispose]();
+  }
+
+  /** Runs a task that ends, at once and whatever it waits for, with the time limit or the caller's signal. */
+  async #limited<T>(url: URL, outer: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const controller = new AbortController();
+    const ended = Promise.withResolvers<never>();
+    const end = (error: SconceError) => {
+      ended.reject(error);
+      controller.abort(error);
+    };
+    const onAbort = () => end(canceled(outer?.reason));
+    const limit = `${this.#timeoutMs / 1000} s`;
+    const timer = setTimeout(
+      () => end(new SconceError("file_unavailable", `${urlLabel(url)} was not there within ${limit}`)),
+      this.#timeoutMs,
+    );
+    outer?.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await Promise.race([task(controller.signal), ended.promise]);
+    } catch (error) {
+      // Closes the connection of a fetch that was given up half-way.
+      controller.abort(error);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      outer?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #follow(first: URL, fetching: Fetching): Promise<FetchedFile> {
+    let url = first;
+    for (let redirects = 0; ; redirects++) {
+      const response = await this.#request(url, fetching.signal);
+      if (!redirectStatuses.has(response.status)) return readFile(url, response, fetching);
+      await response.body?.cancel();
+      if (redirects === this.#maxRedirects) {
+        throw refused(`${urlLabel(first)} redirects more than ${this.#maxRedirects} times`);
+      }
+      url = redirectTarget(url, response);
+    }
+  }
+
+  async #request(url: URL, signal: AbortSignal): Promise<Response> {
+    try {
+      return await this.#requests.send(url, { signal, headers: this.#headers });
+    } catch (error) {
+      throw unavailable(url, "could not be fetched", error);
+    }
+  }
+}
+
+function parseUrl(text: string): URL {
+  if (text.length > maxUrlLength) {
+    throw new SconceError("file_invalid", `a URL has ${text.length} characters; at most ${maxUrlLength} are taken`);
+  }
+  if (!URL.canParse(text)) throw new SconceError("file_invalid", "a text is not a URL; expected http, https or data");
+  return checkUrl(new URL(text), "");
+}
+
+function redirectTarget(from: URL, response: Response): URL {
+  const location = response.headers.get("location");
+  const label = urlLabel(from);
+  if (location === null || location.length > maxUrlLength || !URL.canParse(location, from.href)) {
+    throw new SconceError("file_unavailable", `${label} answered ${response.status} without a usable Location`);
+  }
+  const to = checkUrl(new URL(location, from), `${label} redirects to a URL that is refused: `);
+  if (from.protocol === "https:" && to.protocol === "http:") throw refused(`${label} redirects from https to http`);
+  return to;
+}
+
+function checkUrl(url: URL, prefix: string): URL {
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    const scheme = url.protocol.slice(0, 20);
+    throw refused(`${prefix}${scheme} URLs are not taken; expected http, https or data`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw refused(`${prefix}${urlLabel(url)} is given with a user name or password; leave them out of the URL`);
+  }
+  return url;
+}
+
+async function readFile(url: URL, response: Response, fetching: Fetching): Promise<FetchedFile> {
+  const { maxBytes, charge, signal } = fetching;
+  if (response.status !== 200) {
+    throw new SconceError("file_unavailable", `${urlLabel(url)} answered ${response.status}`);
+  }
+  const { headers } = response;
+  // Beside a Transfer-Encoding it says nothing (RFC 9112, 6.3). Bun itself refuses one that isn't one number.
+  const declared = headers.has("transfer-encoding") ? 0 : Number(headers.get("content-length") ?? 0);
+  if (declared > maxBytes) throw tooLarge(url, maxBytes);
+  const encoding = encodingOf(headers.get("content-encoding"));
+  await charge?.take(
+    expectedBytes(declared, encoding !== undefined, { maxBytes, room: charge.maxUnknownBytes }),
+    signal,
+  );
+  const body = await readBody(url, response, { ...fetching, declared });
+  const mediaType = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  const bytes = encoding === undefined ? body : await decode(url, body, { encoding, maxBytes });
+  charge?.grow(bytes.length - charge.bytes);
+  return {
+    bytes,
+    mediaType: mediaType || "application/octet-stream",
+  };
+}
+
+/**
+ * What a file takes until it is there as it is. Of a compressed one nobody knows what it becomes, which is there twice: in parts, and as a whole.
+ * @param room for one file of unknown length
+ */
+function expectedBytes(
+  declared: number,
+  isEncoded: boolean,
+  { maxBytes, room }: { readonly maxBytes: number; readonly room: number },
+): number {
+  const unknown = Math.min(maxBytes, UNKNOWN_BYTES);
+  if (!isEncoded) return declared || Math.min(unknown, room);
+  return Math.max(declared, Math.min((declared || unknown) + 2 * unknown, room));
+}
+
+/** Undoes a Content-Encoding, which servers may use unasked. */
+async function decode(
+  url: URL,
+  body: Uint8Array,
+  options: { encoding: string; maxBytes: number },
+): Promise<Uint8Array> {
+  const decoded = await decodeContent(body, options);
+  if (decoded.bytes) return decoded.bytes;
+  if (decoded.isTooLarge) throw tooLarge(url, options.maxBytes);
+  const shown = JSON.stringify(options.encoding.slice(0, 20));
+  throw new SconceError("file_invalid", `${urlLabel(url)} has a body that is not of its Content-Encoding ${shown}`, {
+    cause: decoded.cause,
+  });
+}
+
+async function readBody(
+  url: URL,
+  response: Response,
+  { maxBytes, charge, declared }: Pick<Fetching, "maxBytes" | "charge"> & { readonly declared: number },
+): Promise<Uint8Array> {
+  // A file whose length is known is never there twice.
+  const whole = new Uint8Array(declared);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  while (reader) {
+    // A body that is shorter than its Content-Length, or without its last chunk, ends here as a closed connection.
+    const { done, value } = await reader.read().catch((error: unknown) => {
+      throw unavailable(url, "broke off before its end", error);
+    });
+    if (done) break;
+    size += value.length;
+    if (size > maxBytes) throw tooLarge(url, maxBytes);
+    if (size <= declared) {
+      whole.set(value, size - value.length);
+      letGo(value);
+      continue;
+    }
+    if (charge !== undefined && size > charge.bytes) charge.grow(value.length);
+    chunks.push(value);
+  }
+  if (declared > 0) return whole;
+  const [only] = chunks;
+  return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
+}
+
+/** Frees a chunk that was copied: as garbage, the chunks of a file take as much memory as the file until it is collected. */
+function letGo({ buffer, byteLength }: Uint8Array<ArrayBuffer>): void {
+  // Of a larger buffer, other chunks may be parts.
+  if (buffer.byteLength === byteLength) buffer.transfer(0);
+}
+
+function canceled(reason: unknown): SconceError {
+  return reason instanceof SconceError ? reason : new SconceError("canceled", "Canceled", { cause: reason });
+}
+
+function refused(message: string): SconceError {
+  return new SconceError("file_refused", message);
+}
+
+function tooLarge(url: URL, maxBytes: number): SconceError {
+  return new SconceError("file_too_large", `${urlLabel(url)} has more than ${maxBytes} bytes`);
+}
+
+/** Only the error's code is told: its message names the address. */
+function unavailable(url: URL, what: string, cause: unknown): SconceError {
+  if (cause instanceof SconceError) return cause;
+  const code = codeOf(cause);
+  const why = code === "" ? "" : ` (${code})`;
+  return new SconceError("file_unavailable", `${urlLabel(url)} ${what}${why}`, { cause });
+}

@@ -1,0 +1,140 @@
+/**
+ * Calls the author's hooks. A hook that does not return is interrupted, where it was slow before or a restart would lose
+ * predictions. Otherwise its front is ended and started again, and the next front fails the input by name.
+ */
+import { Script } from "node:vm";
+import { SconceError } from "../../base/errors.ts";
+import type { EventLoopLag } from "../../machine/processes/event-loop-lag.ts";
+import type { InputPlace, ItemHook, RunningHooks } from "./running-hooks.ts";
+
+export interface HooksOptions {
+  /** Longest time that one call may hold the JS thread; by default without end. */
+  readonly limitMs?: number;
+  readonly lag?: Pick<EventLoopLag, "ran">;
+  /** Undefined where an interrupted prediction would be lost with the process. */
+  readonly running?: RunningHooks | undefined;
+}
+
+type Hook = Parameters<EventLoopLag["ran"]>[0];
+
+/** A limit costs some microseconds. Calls get one as soon as one took this long. */
+const SLOW_MS = 100;
+
+/** The engine interrupts only scripts, and a script reaches a function only through a global name. */
+const key = Symbol.for("sconce.hook");
+const slot: { run: () => unknown } = { run: () => undefined };
+Object.defineProperty(globalThis, key, { value: slot });
+const script = new Script(`globalThis[Symbol.for("${key.description}")].run()`, { filename: "sconce:hook" });
+
+export class Hooks {
+  readonly #lag: HooksOptions["lag"];
+  readonly #limit: { readonly timeout: number } | undefined;
+  readonly #running: RunningHooks | undefined;
+  /** Why inputs are not run again, by place. */
+  readonly #guilty = new Map<string, string>();
+  readonly #suspects = new Set<string>();
+  #isLimited: boolean;
+  /** Resolves when the calls so far have ended; only while there are suspects, which run alone. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor({ limitMs, lag, running }: HooksOptions = {}) {
+    this.#lag = lag;
+    this.#limit = limitMs === undefined ? undefined : { timeout: Math.ceil(limitMs) };
+    this.#running = running;
+    const { guilty = [], suspects = [] } = running ?? {};
+    for (const call of guilty) this.#guilty.set(textOf(call), this.#heldMessage(call.hook));
+    for (const call of suspects) this.#suspects.add(textOf(call));
+    this.#isLimited = running === undefined || guilty.length + suspects.length > 0;
+  }
+
+  /** Notes that a part of a hook after an `await` has ended. */
+  ran(hook: Hook): void {
+    this.#lag?.ran(hook);
+  }
+
+  /**
+   * Calls a hook. It must not call another: one limit applies at a time.
+   * @param place the input that it is called for, if it is one of a prediction
+   * @throws SconceError `item_failed` when it does not return in time, or held an earlier process; else what the hook throws
+   */
+  call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T | Promise<Awaited<T>> {
+    this.#lag?.ran(hook);
+    const message = this.#guilty.size > 0 && place !== undefined ? this.#guilty.get(textOf(place)) : undefined;
+    if (message !== undefined) throw new SconceError("item_failed", message);
+    if (this.#suspects.size === 0) return this.#noted(hook, run, place);
+    return this.#alone(hook, run, place);
+  }
+
+  /** Waits until no other call is under way, so that a call that holds the process is known. */
+  async #alone<T>(hook: ItemHook, run: () => T, place: InputPlace | undefined): Promise<Awaited<T>> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    await before;
+    // A promise that never settles keeps the others no longer than a call may last.
+    const late = setTimeout(resolve, this.#limit?.timeout);
+    try {
+      return await this.#noted(hook, run, place);
+    } finally {
+      if (place !== undefined) this.#suspects.delete(textOf(place));
+      clearTimeout(late);
+      resolve();
+    }
+  }
+
+  #noted<T>(hook: ItemHook, run: () => T, place: InputPlace | undefined): T {
+    const running = this.#running;
+    const noted = place && running?.begin(hook, place);
+    if (running === undefined || noted === undefined) return this.#limited(hook, run);
+    let isAwaited = false;
+    try {
+      const result = this.#limited(hook, run);
+      isAwaited = result instanceof Promise;
+      if (result instanceof Promise) {
+        running.awaited(noted);
+        const ended = () => running.end(noted);
+        result.then(ended, ended);
+      }
+      return result;
+    } finally {
+      if (!isAwaited) running.end(noted);
+    }
+  }
+
+  #limited<T>(hook: ItemHook, run: () => T): T {
+    if (this.#limit === undefined) return run();
+    if (!this.#isLimited) {
+      const beganMs = performance.now();
+      try {
+        return run();
+      } finally {
+        this.#isLimited = performance.now() - beganMs >= SLOW_MS;
+      }
+    }
+    slot.run = run;
+    try {
+      const result: T = script.runInThisContext(this.#limit);
+      return result;
+    } catch (error) {
+      if (!isInterrupt(error)) throw error;
+      const seconds = this.#limit.timeout / 1000;
+      throw new SconceError(
+        "item_failed",
+        `${hook} failed: it did not return within ${seconds} s (--hook-timeout) and was interrupted; nothing else was answered meanwhile`,
+      );
+    }
+  }
+
+  #heldMessage(hook: ItemHook): string {
+    const seconds = (2 * (this.#limit?.timeout ?? 0)) / 1000;
+    return `${hook} failed: it held its process for ${seconds} s (twice --hook-timeout), and the process was ended and started again`;
+  }
+}
+
+function textOf({ predictionId, index }: InputPlace): string {
+  return `${predictionId} ${index}`;
+}
+
+function isInterrupt(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
+}

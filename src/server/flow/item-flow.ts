@@ -1,0 +1,370 @@
+/** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
+
+import type { ModelFile } from "../../author/file.ts";
+import { Gate } from "../../base/collections/gate.ts";
+import { Ring } from "../../base/collections/ring.ts";
+import { codedError, type SconceError } from "../../base/errors.ts";
+import type { Stage } from "../../base/labels.ts";
+import type { Engine, EngineListener, Rows } from "../../engine/engine.ts";
+import { MemoryAccount } from "../memory/memory-account.ts";
+import { DrainRate } from "./drain-rate.ts";
+import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
+import { FlowRoom, READY_BATCHES } from "./flow-room.ts";
+import { ItemCounts } from "./item-counts.ts";
+import { type ItemList, ListItem } from "./item-list.ts";
+import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { bytesOf, RowFinisher } from "./row-finisher.ts";
+import { Suspects } from "./suspects.ts";
+import { Turns } from "./turns.ts";
+
+export interface ItemFlowLimits {
+  /** Most bytes, of tensors and of the files they came from, that wait for a batch or for `postprocess`. */
+  readonly maxReadyBytes: number;
+  /** Most files that are fetched at the same time. */
+  readonly maxFetches: number;
+  /** Counts the same bytes beside all else that the server holds; by default there is no such limit. */
+  readonly memory?: MemoryAccount;
+  /** Share of the turns that lists which no client waits for have while there is more to do than can be done. */
+  readonly pollShare: number;
+  /** Told how long each stage of each input took. */
+  readonly observer?: StageObserver;
+}
+
+export interface StageObserver {
+  took(stage: Stage, ms: number): void;
+}
+
+const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
+
+/** Longest time spent beginning inputs before the event loop turns: the batch of a small network may have ended meanwhile. */
+const MAX_HOLD_MS = 2;
+/** Most inputs of one list that are fetched, or asynchronously preprocessed, at once: those that hang must not hold up other lists. */
+const MAX_SLOW_OF_ONE = 32;
+/** Polling interval while nothing moves the queue. */
+const LOOK_MS = 50;
+/** How far `#leastMs` moves towards a slower item; it follows a faster one at once. */
+const SLOWER = 0.02;
+
+export class ItemFlow implements EngineListener<ListItem> {
+  readonly #engine: Engine<ListItem>;
+  readonly #pipeline: ItemPipeline;
+  readonly #memory: MemoryAccount;
+  readonly #room: FlowRoom;
+  /** Most items ready of a list with an input that failed: its items wait behind all others'. */
+  readonly #maxReadyOfFailed: number;
+  /** Most items of a list in the engine and in an asynchronous `postprocess` together, once it has one in the latter. */
+  readonly #maxFinishingOfOne: number;
+  /** Lists with inputs that can be begun, or were fetched. */
+  readonly #turns: Turns;
+  /** Lists whose items go behind all others, and for which there was no room in their turn. */
+  readonly #late = new Ring<ItemList>();
+  readonly #fetches: Gate;
+  readonly #patience = new Gate(1);
+  /** How fast items go to runners while there is no room for more. */
+  readonly #rate = new DrainRate();
+  readonly #observer: StageObserver | undefined;
+  readonly #finisher: RowFinisher;
+  readonly suspects = new Suspects();
+  readonly counts = new ItemCounts();
+  #isBeginning = false;
+  #lookTimer: ReturnType<typeof setTimeout> | undefined;
+  /** The least time of late from an item's submission to its end, in milliseconds. */
+  #leastMs = 0;
+  /** When the current turn began. */
+  #turnMs = 0;
+  /** Time spent beginning inputs since the event loop last turned. */
+  #heldMs = 0;
+  #willGoOn = false;
+
+  constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
+    this.#engine = engine;
+    this.#pipeline = pipeline;
+    this.#observer = limits.observer;
+    this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
+    this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
+    this.#memory = limits.memory ?? new MemoryAccount();
+    this.#room = new FlowRoom({
+      batchItems: engine.maxBatchSize * engine.instances,
+      maxReadyBytes: limits.maxReadyBytes,
+      memory: this.#memory,
+      itemBytes: pipeline.declaredBytes,
+      onRoom: () => this.#begin(),
+    });
+    this.#finisher = new RowFinisher({
+      pipeline,
+      room: this.#room,
+      observer: limits.observer,
+      onFinished: (list) => this.#goOn(list),
+    });
+    this.#fetches = new Gate(limits.maxFetches);
+    this.#turns = new Turns({
+      pollShare: limits.pollShare,
+      batchSize: engine.maxBatchSize * engine.instances,
+      readyBatches: READY_BATCHES,
+      itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
+    });
+    engine.listener = this;
+  }
+
+  /** Fetches files that are needed together, within the limits for all, whoever they are for. */
+  fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FetchedFiles> {
+    const gates = { gate: this.#fetches, patience: this.#patience };
+    return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
+  }
+
+  /** As `FlowRoom.ready`. */
+  get ready(): { readonly items: number; readonly bytes: number } {
+    return this.#room.ready;
+  }
+
+  /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
+  waitMs(isWaitedFor: boolean): { readonly waitMs: number; readonly patienceMs: number } {
+    if (this.#room.isThere(true)) return { waitMs: 0, patienceMs: Infinity };
+    const nowMs = performance.now();
+    this.#turns.look(nowMs);
+    return this.#turns.waitMs(isWaitedFor, nowMs);
+  }
+
+  /** Lets the inputs of a list come in turn with those of all others. */
+  run(list: ItemList): void {
+    if (this.suspects.isWatching) list.isLate = this.suspects.isLate(list.client);
+    this.counts.came(list);
+    this.#goOn(list);
+  }
+
+  /** Its client knows where to find the outputs and waits no more. */
+  notWaitedFor(list: ItemList): void {
+    list.isWaitedFor = false;
+    if (this.#turns.delete(list)) this.#queue(list);
+  }
+
+  /** Gives up the inputs of a list that have not ended. */
+  end(list: ItemList): void {
+    list.end();
+    this.#late.delete(list);
+    this.#turns.leave(list, performance.now());
+    if (!list.isComplete) this.#engine.cancel(list);
+    this.#room.clear(list);
+    this.counts.left(list);
+    list.fetched.length = 0;
+    this.#begin();
+    // Clients that left leave nothing to do, though nothing ended.
+    if (this.#rate.isBusy && this.#room.isThere()) this.#rate.ended(0, performance.now(), true);
+  }
+
+  dispatched(items: readonly ListItem[]): void {
+    const now = performance.now();
+    for (const item of items) {
+      const { lane, isWaiting, readyAtMs } = item;
+      this.#room.leave(item);
+      if (isWaiting) {
+        this.counts.dispatched(lane);
+        this.#observer?.took("queue", now - readyAtMs);
+      }
+      lane.dispatched();
+      if (lane.isLast) this.#queue(lane);
+    }
+    this.#begin();
+    this.#rate.ended(items.length, performance.now(), this.#room.isThere());
+  }
+
+  finished(item: ListItem, rows: Rows): void {
+    const { lane, readyAtMs } = item;
+    this.suspects.ended(lane.client, false);
+    const beganMs = performance.now();
+    const tookMs = beganMs - readyAtMs;
+    const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
+    this.#leastMs = isFaster ? tookMs : this.#leastMs + SLOWER * (tookMs - this.#leastMs);
+    if (lane.isOver) return;
+    this.#room.ended(item);
+    this.counts.ended(lane, true);
+    this.#finisher.finish(item, rows, beganMs);
+  }
+
+  failed(item: ListItem, error: SconceError): void {
+    const { lane, isWaiting } = item;
+    this.suspects.ended(lane.client, true);
+    this.#room.leave(item);
+    this.#room.ended(item);
+    // The engine does so as well.
+    this.#room.putBehind(lane);
+    this.counts.ended(lane, !isWaiting);
+    lane.failed(item.index, error);
+  }
+
+  /** One that fails on its way to the engine. */
+  #failed(lane: ItemList, index: number, error: unknown): void {
+    this.counts.ended(lane, false);
+    lane.failed(index, codedError(error));
+  }
+
+  #goOn(list: ItemList): void {
+    this.#queue(list);
+    this.#begin();
+  }
+
+  /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
+  #begin(): void {
+    // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
+    if (this.#isBeginning || this.#willGoOn) return;
+    let begin = performance.now();
+    this.#isBeginning = true;
+    // An empty queue does not stand.
+    this.#turns.look(begin);
+    this.#room.isUrgent = this.#turns.isStanding;
+    for (let list = this.#next(); list !== undefined; list = this.#next()) {
+      this.#turns.delete(list);
+      this.#turnMs = begin;
+      if (list.next === 0 && begin + this.#leastMs > list.deadlineMs) list.refuse("late");
+      else this.#beginOne(list);
+      const now = performance.now();
+      this.#heldMs += now - begin;
+      begin = now;
+      if (this.#heldMs > MAX_HOLD_MS) {
+        this.#goOnLater();
+        break;
+      }
+    }
+    this.#isBeginning = false;
+    if (this.#turns.size > 0 && !this.#room.isThere()) {
+      this.#rate.begun(performance.now());
+      this.#lookLater();
+    }
+  }
+
+  /** Whose input may be begun. One with many of them takes the room that there is again and again: it keeps none from having one there. */
+  #next(): ItemList | undefined {
+    const late = this.#late.first;
+    if (late !== undefined && this.#room.isThereForLate) {
+      this.#late.delete(late);
+      this.#turns.add(late, performance.now());
+    }
+    for (;;) {
+      const list = this.#whoseTurn();
+      if (list === undefined || !list.isLate || this.#room.isThereForLate) return list;
+      this.#turns.delete(list);
+      this.#late.add(list);
+    }
+  }
+
+  #whoseTurn(): ItemList | undefined {
+    if (this.#room.isThere()) return this.#turns.next();
+    return this.#room.isThere(true) ? this.#turns.firstWithoutReady : undefined;
+  }
+
+  /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */
+  #lookLater(): void {
+    this.#lookTimer ??= setTimeout(() => {
+      this.#lookTimer = undefined;
+      this.#begin();
+    }, LOOK_MS);
+    this.#lookTimer.unref();
+  }
+
+  /** After whatever else is at hand. */
+  #goOnLater(): void {
+    this.#willGoOn = true;
+    setImmediate(() => {
+      this.#willGoOn = false;
+      this.#heldMs = 0;
+      this.#begin();
+    });
+  }
+
+  /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
+  #queue(list: ItemList): void {
+    if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
+    if (list.isLast && list.ready >= this.#maxReadyOfFailed) return;
+    // Rows that a slow `postprocess` of one list has would be all that there is room for.
+    if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
+    const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
+    if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
+  }
+
+  /** Takes the next step of a list, which is not in the queue while it does. */
+  #beginOne(list: ItemList): void {
+    const fetched = list.fetched.shift();
+    if (fetched !== undefined) {
+      this.#room.hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
+      this.#prepare(list, fetched);
+    } else {
+      const index = list.next++;
+      try {
+        const files = this.#pipeline.remoteFilesOf(list.input(index));
+        if (files.length === 0) {
+          this.#prepare(list, index);
+        } else {
+          list.fetching += 1;
+          void this.#fetch(list, index, files);
+        }
+      } catch (error) {
+        this.#failed(list, index, error);
+      }
+    }
+    this.#queue(list);
+  }
+
+  async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
+    const beganMs = this.#turnMs;
+    try {
+      list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
+      if (list.isOver) return;
+      this.#observer?.took("fetch", performance.now() - beganMs);
+      this.#room.hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
+      list.fetched.push(index);
+    } catch (error) {
+      this.#failed(list, index, error);
+    } finally {
+      list.fetching -= 1;
+      this.#goOn(list);
+    }
+  }
+
+  #prepare(list: ItemList, index: number): void {
+    try {
+      list.begun();
+      const input = list.input(index);
+      const place = list.place(index);
+      const tensors = list.isScoped
+        ? list.scope(() => this.#pipeline.prepare(input, list, place))
+        : this.#pipeline.prepare(input, list, place);
+      if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
+      else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
+    } catch (error) {
+      this.#failed(list, index, error);
+    }
+  }
+
+  async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
+    const beganMs = this.#turnMs;
+    this.#room.preparing(list);
+    let bytes: number | undefined;
+    try {
+      const ready = await tensors;
+      if (!list.isOver) bytes = this.#submit(list, index, { tensors: ready, beganMs });
+    } catch (error) {
+      this.#failed(list, index, error);
+    } finally {
+      this.#room.prepared(list, bytes);
+      this.#goOn(list);
+    }
+  }
+
+  /** @param beganMs when `preprocess` did */
+  #submit(list: ItemList, index: number, { tensors, beganMs }: { tensors: Tensors; beganMs: number }): number {
+    const readyAtMs = performance.now();
+    this.#observer?.took("preprocess", readyAtMs - beganMs);
+    const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
+    const bytes = bytesOf(tensors) + fileBytes;
+    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
+    this.#room.enter(item);
+    try {
+      this.#engine.submit(item, tensors);
+    } catch (error) {
+      this.#room.leave(item);
+      this.#room.ended(item);
+      throw error;
+    }
+    return bytes;
+  }
+}

@@ -1,0 +1,285 @@
+/** The two ends of an item's way that run on the JS thread: an input to tensors, and rows to an output. */
+
+import { isDataUrl } from "../../author/data-url.ts";
+import type { DemoContext, Model } from "../../author/define.ts";
+import { limitFaults } from "../../author/fault-limit.ts";
+import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
+import { hookMessage } from "../../author/hook-fault.ts";
+import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
+import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { withoutUnions } from "../../author/union-issues.ts";
+import { withholding } from "../../author/withheld-files.ts";
+import * as z from "../../author/z.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import type { Rows } from "../../engine/engine.ts";
+import { MAX_FAULTS } from "../inputs/input-decoder.ts";
+import type { FileCharge } from "../memory/file-memory.ts";
+import type { FetchedFile, Fetcher } from "./fetcher.ts";
+import { Hooks } from "./hooks.ts";
+import { isLarge, LargeJson } from "./large-json.ts";
+import type { InputPlace } from "./running-hooks.ts";
+
+export type Tensors = Readonly<Record<string, Tensor>>;
+
+/** What the server allows of one file, where that is less than what its field allows. */
+export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
+
+const noFiles: readonly ModelFile[] = [];
+
+/** Faults of an output that are told; a large array can have one for each element. */
+const MAX_OUTPUT_FAULTS = 10;
+
+/** JSON text; of what is large its UTF-8 in pieces. */
+export type Encoded = string | readonly Uint8Array[];
+
+export function wholeText(text: Encoded): string {
+  return typeof text === "string" ? text : Buffer.concat(text).toString();
+}
+
+export interface FinishOptions {
+  readonly isForText?: boolean;
+  /** Of the input in its prediction. */
+  readonly place?: InputPlace | undefined;
+}
+
+export interface DemoReceiver {
+  /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
+  readonly take: (bytes: number) => void;
+  /** Told of outputs before the end, as JSON texts: those of a model without a demo, which come one by one. */
+  readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
+}
+
+interface DemoTools extends DemoReceiver, Omit<DemoContext, "predict"> {
+  readonly predict: (
+    inputs: readonly unknown[],
+    onOutput?: (index: number, output: unknown) => void,
+  ) => Promise<unknown[]>;
+}
+
+export interface DemoResult {
+  readonly outputs: readonly Encoded[];
+  readonly demoOutputs: readonly Encoded[];
+}
+
+/** An output that was made text already. */
+class OutputText {
+  readonly text: Encoded;
+
+  constructor(text: Encoded) {
+    this.text = text;
+  }
+}
+
+export class ItemPipeline {
+  readonly #model: Model;
+  readonly #fetcher: Fetcher;
+  readonly #fileCaps: FileCaps;
+  readonly #hooks: Hooks;
+  /** Of an input that is plain JSON there is no need to look into each number for a file. */
+  readonly #mayHaveFiles: boolean;
+  readonly #isPlainOutput: PlainCheck | undefined;
+  readonly #largeJson = new LargeJson();
+
+  /** Tensor bytes of an item as declared; undefined where a size is free. */
+  readonly declaredBytes: number | undefined;
+
+  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}, hooks = new Hooks()) {
+    this.#hooks = hooks;
+    this.#model = model;
+    this.#fetcher = fetcher;
+    this.#fileCaps = fileCaps;
+    this.#mayHaveFiles = plainCheck(model.input) === undefined;
+    this.#isPlainOutput = plainCheck(model.output);
+    // One fault for each of a million elements would be a million objects.
+    for (const schema of [model.output, model.demo?.output]) if (schema) limitFaults(schema, MAX_FAULTS);
+    this.declaredBytes = declaredBytes(model.tensors.inputs);
+  }
+
+  /** Bytes of the files of an input that are there. */
+  fileBytesOf(input: unknown): number {
+    let bytes = 0;
+    for (const file of this.#filesOf(input)) if (file.isFilled) bytes += file.bytes.length;
+    return bytes;
+  }
+
+  /** The files of an input that are elsewhere and not fetched yet. */
+  remoteFilesOf(input: unknown): readonly ModelFile[] {
+    const files = this.#filesOf(input);
+    return files.length === 0 ? files : files.filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
+  }
+
+  /**
+   * The content of a file that is elsewhere, for its `fill`.
+   * @param charge takes the file's bytes as they come, each when there is room
+   * @throws SconceError of the fetcher
+   */
+  fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
+    file.restrict(this.#fileCaps);
+    return this.#fetcher.fetch(file.url ?? "", { signal, maxBytes: file.limits.maxBytes, charge });
+  }
+
+  /**
+   * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
+   * wait for.
+   * @param ending whose signal, of the prediction's end, is made only for those who ask
+   * @param place of the input in its prediction
+   * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
+   */
+  prepare(input: unknown, ending: { readonly signal: AbortSignal }, place?: InputPlace): Tensors | Promise<Tensors> {
+    for (const file of this.#filesOf(input)) {
+      file.endsWith(() => ending.signal);
+      if (file.isFilled) continue;
+      file.restrict(this.#fileCaps);
+      file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
+    }
+    return this.#preprocess(input, place);
+  }
+
+  /** What a function does after its first `await` is its own as well. */
+  async #awaited<T>(hook: keyof typeof steps, given: Promise<T>): Promise<T> {
+    try {
+      return await given;
+    } catch (error) {
+      return this.#rethrow(hook, error);
+    } finally {
+      this.#hooks.ran(hook);
+    }
+  }
+
+  /** An error of the model's own code is shown to the client, as its author's message; errors of sconce stay what they are. */
+  #rethrow(hook: keyof typeof steps, error: unknown): never {
+    if (error instanceof SconceError) throw error;
+    const { inputs, outputs } = this.#model.tensors;
+    const given = Object.keys(hook === "postprocess" ? outputs : inputs);
+    const message = hook === "demo" ? messageOf(error) : hookMessage(error, { name: hook, given });
+    throw new SconceError("item_failed", `${steps[hook]} failed: ${message}`, { cause: error });
+  }
+
+  #filesOf(input: unknown): readonly ModelFile[] {
+    return this.#mayHaveFiles ? filesOf(input) : noFiles;
+  }
+
+  #preprocess(input: unknown, place: InputPlace | undefined): Tensors | Promise<Tensors> {
+    try {
+      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input), place);
+      return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
+    } catch (error) {
+      return this.#rethrow("preprocess", error);
+    }
+  }
+
+  /**
+   * Lets the model make the output of an item's rows.
+   * @param options.isForText whether a large one may come as what `encode` alone can read: making that takes its time, in which the event loop turns
+   * @throws SconceError `item_failed` with the message of what the model threw; of a large one `output_invalid`, too
+   */
+  finish(rows: Rows, input: unknown, { isForText = false, place }: FinishOptions = {}): unknown {
+    try {
+      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }), place);
+      if (!isForText) return output instanceof Promise ? this.#awaited("postprocess", output) : output;
+      if (!(output instanceof Promise)) return this.#forText(output);
+      return this.#awaited("postprocess", output).then((made) => this.#forText(made));
+    } catch (error) {
+      return this.#rethrow("postprocess", error);
+    }
+  }
+
+  #forText(made: unknown): unknown {
+    return isLarge(made) ? this.#largeText(() => this.#wireOf(made)).then((text) => new OutputText(text)) : made;
+  }
+
+  /** Whether so many large outputs are being made text that `finish` should wait. */
+  get isBehind(): boolean {
+    return this.#largeJson.isFull;
+  }
+
+  #largeText(wireOf: () => unknown): Promise<Encoded> {
+    const { made, files } = withholding(wireOf);
+    return this.#largeJson.text(made, files);
+  }
+
+  /**
+   * @returns an output as JSON text
+   * @throws SconceError `output_invalid` when it does not fit the declared output
+   */
+  encode(output: unknown): Encoded {
+    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output));
+  }
+
+  #wireOf(output: unknown): unknown {
+    return this.#isPlainOutput?.(output) ? output : wireOf(this.#model.output, output, "output");
+  }
+
+  /**
+   * Runs the model's demo; without one the demo outputs equal the outputs.
+   * @returns outputs and demo outputs as JSON texts, one for each input
+   * @throws SconceError `output_invalid`, or `item_failed` with the message of what the demo threw
+   */
+  async demo(inputs: readonly unknown[], { take, onOutput, ...context }: DemoTools): Promise<DemoResult> {
+    const { demo } = this.#model;
+    const taken = (text: Encoded): Encoded => {
+      take(typeof text === "string" ? Buffer.byteLength(text) : text.reduce((sum, { length }) => sum + length, 0));
+      return text;
+    };
+    if (demo === undefined) {
+      const outputs: Encoded[] = [];
+      await context.predict(inputs, (index, output) => {
+        const text = taken(this.encode(output));
+        outputs[index] = text;
+        onOutput?.(index, text);
+      });
+      return { outputs, demoOutputs: outputs };
+    }
+    this.#hooks.ran("demo");
+    const given = await this.#awaited(
+      "demo",
+      Promise.try(() => demo.predict(inputs, context)),
+    );
+    const [outputs, demoOutputs] = [given?.outputs, given?.demoOutputs];
+    for (const [name, list] of Object.entries({ outputs, demoOutputs })) {
+      if (Array.isArray(list) && list.length === inputs.length) continue;
+      const received = Array.isArray(list) ? String(list.length) : "none";
+      throw new SconceError(
+        "output_invalid",
+        `the demo must give one of ${name} per input: ${inputs.length}, not ${received}`,
+      );
+    }
+    const textsOf = async (values: readonly unknown[], wire: (value: unknown) => unknown): Promise<Encoded[]> => {
+      const texts: Encoded[] = [];
+      for (const value of values) {
+        texts.push(taken(isLarge(value) ? await this.#largeText(() => wire(value)) : JSON.stringify(wire(value))));
+      }
+      return texts;
+    };
+    return {
+      outputs: await textsOf(outputs, (output) => this.#wireOf(output)),
+      demoOutputs: await textsOf(demoOutputs, (output) => wireOf(demo.output, output, "demo output")),
+    };
+  }
+}
+
+const steps = { preprocess: "preprocess", postprocess: "postprocess", demo: "the demo" } as const;
+
+function declaredBytes(specs: TensorSpecs): number | undefined {
+  let bytes = 0;
+  for (const { dtype, dims } of Object.values(specs)) {
+    const shape = fixedShape(dims);
+    if (shape === undefined) return undefined;
+    bytes += countOf(shape) * arrayTypes[dtype].BYTES_PER_ELEMENT;
+  }
+  return bytes;
+}
+
+function wireOf(schema: z.ZodType, value: unknown, name: string): unknown {
+  const encoded = z.safeEncode(schema, value);
+  if (encoded.success) return encoded.data;
+  const issues = withoutUnions(encoded.error.issues);
+  const faults = issues
+    .slice(0, MAX_OUTPUT_FAULTS)
+    .map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);
+  if (issues.length > faults.length) faults.push(`and ${issues.length - faults.length} more`);
+  throw new SconceError(
+    "output_invalid",
+    `the model's ${name} does not fit its declared ${name}: ${faults.join("; ")}`,
+  );
+}

@@ -1,0 +1,72 @@
+/** Inputs through the model, in the same batches as everyone's, for code that awaits the outputs as the model made them. */
+
+import { ModelFile } from "../../author/file.ts";
+import { SconceError } from "../../base/errors.ts";
+import { ReadyInputs } from "../inputs/input-list.ts";
+import { atInput } from "./item-fault.ts";
+import type { ItemFlow } from "./item-flow.ts";
+import { ItemList } from "./item-list.ts";
+
+export interface PredictAllOptions {
+  /** Gives up all that is not done. */
+  readonly signal: AbortSignal;
+  /** Calls the model's code for an input. */
+  readonly scope?: <T>(task: () => T) => T;
+  /** Takes memory for an output; @throws SconceError where there are too many */
+  readonly take?: (bytes: number) => void;
+  /** Called with each output as it comes, perhaps as text already; @throws SconceError, which fails its input */
+  readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
+  /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
+  readonly requested?: readonly unknown[];
+}
+
+/**
+ * @returns an output for each input, in their order, not checked against the declared output
+ * @throws SconceError of the first input that failed, `canceled` when the signal fires
+ */
+export async function predictAll(
+  flow: ItemFlow,
+  inputs: readonly unknown[],
+  { signal, scope = (task) => task(), take, onOutput, requested = [] }: PredictAllOptions,
+): Promise<unknown[]> {
+  if (inputs.length === 0) return [];
+  const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
+  const outputs = new Array<unknown>(inputs.length);
+  let left = inputs.length;
+  const list = new ItemList(new ReadyInputs([...inputs]), {
+    takesText: onOutput !== undefined,
+    scope,
+    succeeded: (index, output) => {
+      take?.(sizeOf(output));
+      onOutput?.(index, output);
+      outputs[index] = output;
+      left -= 1;
+      if (left === 0) resolve(outputs);
+    },
+    failed: (index, error) => {
+      const at = requested.indexOf(inputs[index]);
+      reject(at < 0 ? error : atInput(at, error));
+    },
+  });
+  const onAbort = () => reject(new SconceError("canceled", "the prediction has ended"));
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) onAbort();
+  else flow.run(list);
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    flow.end(list);
+  }
+}
+
+/** About as many bytes as an output has as text; a demo may make it into something much smaller. */
+function sizeOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 8;
+  if (ArrayBuffer.isView(value)) return value.byteLength;
+  if (value instanceof ModelFile) return value.isFilled ? value.bytes.length : 0;
+  let bytes = 8;
+  for (const part of Array.isArray(value) ? value : Object.values(value)) bytes += sizeOf(part);
+  return bytes;
+}

@@ -1,0 +1,98 @@
+/** The way of a row of a batch to an output: `postprocess`, in turns where that takes long, and in the background where it is asynchronous. */
+
+import { codedError } from "../../base/errors.ts";
+import type { Rows } from "../../engine/engine.ts";
+import type { FlowRoom } from "./flow-room.ts";
+import type { StageObserver } from "./item-flow.ts";
+import type { ItemList, ListItem } from "./item-list.ts";
+import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { OutputTurns } from "./output-turns.ts";
+
+interface RowFinisherOptions {
+  readonly pipeline: ItemPipeline;
+  /** Counts the rows that wait, or that an asynchronous `postprocess` has: while they are many nothing else is begun. */
+  readonly room: FlowRoom;
+  readonly observer: StageObserver | undefined;
+  /** A row of this list was finished later than it came. */
+  readonly onFinished: (list: ItemList) => void;
+}
+
+/** One whose `postprocess` is asynchronous. */
+interface LaterRow {
+  readonly lane: ItemList;
+  readonly index: number;
+  readonly bytes: number;
+  readonly beganMs: number;
+}
+
+export class RowFinisher {
+  readonly #options: RowFinisherOptions;
+  readonly #turns: OutputTurns;
+
+  constructor(options: RowFinisherOptions) {
+    this.#options = options;
+    this.#turns = new OutputTurns(() => options.pipeline.isBehind);
+  }
+
+  /** @param beganMs when it came */
+  finish(item: ListItem, rows: Rows, beganMs: number): void {
+    if (this.#turns.isOpen) {
+      this.#finish(item, rows);
+      this.#turns.took(performance.now() - beganMs);
+      return;
+    }
+    const { room, onFinished } = this.#options;
+    const { lane } = item;
+    const bytes = bytesOf(rows);
+    room.finishing(lane, bytes, 1);
+    this.#turns.add(lane, () => {
+      room.finishing(lane, bytes, -1);
+      if (!lane.isOver) this.#finish(item, rows);
+      onFinished(lane);
+    });
+  }
+
+  #finish({ lane, index }: ListItem, rows: Rows): void {
+    const { pipeline, observer } = this.#options;
+    const beganMs = performance.now();
+    try {
+      const input = lane.input(index);
+      const options = { isForText: lane.takesText, place: lane.place(index) };
+      const output = lane.isScoped
+        ? lane.scope(() => pipeline.finish(rows, input, options))
+        : pipeline.finish(rows, input, options);
+      if (output instanceof Promise) {
+        this.#finishLater({ lane, index, bytes: bytesOf(rows), beganMs }, output);
+      } else {
+        observer?.took("postprocess", performance.now() - beganMs);
+        lane.succeeded(index, output);
+      }
+    } catch (error) {
+      lane.failed(index, codedError(error));
+    }
+  }
+
+  #finishLater({ lane, index, bytes, beganMs }: LaterRow, output: Promise<unknown>): void {
+    const { room, observer, onFinished } = this.#options;
+    room.finishing(lane, bytes, 1);
+    output
+      .then(
+        (value) => {
+          observer?.took("postprocess", performance.now() - beganMs);
+          lane.succeeded(index, value);
+        },
+        (error: unknown) => lane.failed(index, codedError(error)),
+      )
+      .finally(() => {
+        room.finishing(lane, bytes, -1);
+        onFinished(lane);
+      });
+  }
+}
+
+/** The author's code may not have been type-checked: what is no tensor is refused by the engine. */
+export function bytesOf(tensors: Tensors | undefined): number {
+  let bytes = 0;
+  for (const name in tensors) bytes += tensors[name]?.data?.byteLength ?? 0;
+  return bytes;
+}

@@ -1,0 +1,308 @@
+/** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
+
+import type { Model, ModelSettings } from "../../author/define.ts";
+import { asynchronousFix } from "../../author/synchronous.ts";
+import { withoutUnions } from "../../author/union-issues.ts";
+import * as z from "../../author/z.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { milliseconds } from "../../base/milliseconds.ts";
+import { slowStep } from "../../base/slow-step.ts";
+import { resolveDevices } from "../../engine/device.ts";
+import type { BatchObserver, Engine } from "../../engine/engine.ts";
+import { loadFault } from "../../engine/forward-fault.ts";
+import { LatencyTarget } from "../../engine/latency-target.ts";
+import { LocalEngine } from "../../engine/local-engine.ts";
+import { torchVersion } from "../../engine/native/binding.ts";
+import { batchSizeFor, openRunners } from "../../engine/open-runners.ts";
+import type { EngineInfo } from "../../engine/remote/frame.ts";
+import type { Runner } from "../../engine/runner.ts";
+import { warmUp } from "../../engine/warm-up.ts";
+import type { ServeConfig } from "../config.ts";
+import type { Fetcher } from "./fetcher.ts";
+import { compareGolden, decodeGolden } from "./golden.ts";
+import type { Hooks } from "./hooks.ts";
+import { ItemFlow } from "./item-flow.ts";
+import type { ListItem } from "./item-list.ts";
+import { type FileCaps, ItemPipeline, type Tensors, wholeText } from "./item-pipeline.ts";
+import { predictAll } from "./predict-all.ts";
+
+export interface SetUpOptions {
+  readonly model: Model;
+  /** The path of a file that the model declares: in a folder that is being built, or in the store. */
+  readonly pathOf: (name: string) => string;
+  /** One input as it comes over the wire, its files as data URIs; undefined when the author declared none. */
+  readonly example: unknown;
+  /** What the operator asked for; the model's own settings stand for what is undefined. */
+  readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined } & Pick<OpenOptions, "pack">;
+  /** The file of the outputs of the example, which are compared with those here. */
+  readonly golden?: string | undefined;
+  readonly fetcher: Fetcher;
+  readonly fileCaps?: FileCaps | undefined;
+  /** Is told which of the model's functions runs. */
+  readonly hooks?: Hooks | undefined;
+  /** As the engine's. */
+  readonly maxPaddedBytes?: number | undefined;
+  readonly observer?: BatchObserver | undefined;
+  /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
+  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
+}
+
+/** A model whose weights are loaded and warm; who opened it disposes of its runners. */
+export interface WarmModel {
+  readonly runners: readonly Runner[];
+  readonly pipeline: ItemPipeline;
+  readonly facts: EngineInfo;
+  readonly maxQueueDelayMs: number;
+  readonly latencyTarget: LatencyTarget | undefined;
+}
+
+/** A model that runs in this process. */
+export interface RunningModel {
+  readonly engine: Engine<ListItem>;
+  readonly pipeline: ItemPipeline;
+  readonly facts: EngineInfo;
+}
+
+const { signal: noSignal } = new AbortController();
+
+/** @throws SconceError when the model's code, weights or example do not do what was declared */
+export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
+  const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
+  const { inputs, outputs } = options.model.tensors;
+  const { maxBatchSize } = facts;
+  const { maxPaddedBytes, observer, onShrink } = options;
+  const engine = new LocalEngine<ListItem>({
+    runners,
+    inputs,
+    outputs,
+    maxBatchSize,
+    maxPaddedBytes,
+    maxQueueDelayMs,
+    latencyTarget,
+    observer,
+    onShrink,
+  });
+  return { engine, runners, pipeline, facts };
+}
+
+/** @throws SconceError as `setUp` */
+export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
+  const { model, settings, onShrink } = options;
+  const own = model.settings;
+  const threads = settings.threads ?? own.threads;
+  const targetMs = settings.latencyTargetMs ?? own.latencyTargetMs ?? Infinity;
+  const instances = settings.instances ?? own.instances ?? 1;
+  const { runners, pipeline, item, devices } = await openModel({
+    ...options,
+    device: settings.device,
+    threads: threads ?? 1,
+    instances,
+    pack: settings.pack,
+  });
+  try {
+    if (options.golden !== undefined) {
+      const golden = decodeGolden(await Bun.file(options.golden).bytes());
+      await slowStep("Comparing the example's outputs", compareGolden(runners, model.tensors.outputs, golden));
+    }
+    const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
+    // A GPU chooses kernels and grows its memory by size.
+    const everySize = !devices.includes("cpu");
+    const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
+    if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
+    return {
+      runners,
+      pipeline,
+      facts: {
+        maxBatchSize: warm.maxBatchSize,
+        devices,
+        torch: torchVersion(),
+        pid: process.pid,
+        instances: runners.length,
+        threads: warm.threads,
+        packedLayers: runners[0]?.packedLayers ?? 0,
+        forwardMs: [...warm.forwardMs],
+      },
+      maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
+      latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
+    };
+  } catch (error) {
+    await Promise.all(runners.map((runner) => runner.dispose()));
+    throw error;
+  }
+}
+
+/** What the operator asked for. */
+export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
+  return {
+    batchSize: config.batchSize,
+    maxQueueDelayMs: config.maxQueueDelay,
+    latencyTargetMs: config.latencyTarget,
+    device: config.device,
+    instances: config.instances,
+    threads: config.threads,
+    pack: config.packLayers,
+  };
+}
+
+/** What warm-up has found, for the operator. */
+export function logFacts({ devices, threads, packedLayers, instances, maxBatchSize, forwardMs }: EngineInfo): void {
+  const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const copies = instances === 1 ? "" : `, ${instances} instances`;
+  const layers = packedLayers === 0 ? "" : `, ${packedLayers} ${packedLayers === 1 ? "layer" : "layers"} packed`;
+  const times = forwardMs.map(([size, ms]) => `${milliseconds(ms)} for ${size}`).join(", ");
+  log.info(
+    `Running on ${devices.join(", ")} with ${cores}${copies}${layers}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+  );
+}
+
+export interface OpenOptions
+  extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "hooks"> {
+  /** As the operator named it. */
+  readonly device: string | undefined;
+  readonly threads: number;
+  readonly instances: number;
+  /** As a session's. */
+  readonly pack?: boolean | undefined;
+}
+
+/** A model that is loaded; who opened it disposes of its runners. */
+export interface OpenModel {
+  readonly runners: readonly Runner[];
+  readonly pipeline: ItemPipeline;
+  /** The tensors of its example. */
+  readonly item: Tensors | undefined;
+  /** `cpu`, or one or more `cuda:N`. */
+  readonly devices: readonly string[];
+}
+
+/** @throws SconceError as `setUp` */
+export async function openModel(options: OpenOptions): Promise<OpenModel> {
+  const { model, pathOf, example, fetcher, fileCaps, hooks, threads, instances, pack } = options;
+  const weights = Object.values(model.weights).map(pathOf);
+  const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
+  const [opened, prepared] = await Promise.allSettled([
+    openWeights(model, { pathOf, devices, threads, instances, pack }),
+    runSetup(model, pathOf),
+  ]);
+  if (opened.status === "rejected") throw opened.reason;
+  const runners = opened.value;
+  try {
+    if (prepared.status === "rejected") throw prepared.reason;
+    const pipeline = new ItemPipeline(model, fetcher, fileCaps, hooks);
+    const made =
+      example === undefined
+        ? undefined
+        : // The operator's caps are for the files of clients, not for the author's.
+          await slowStep("Preparing the example", prepareExample(model, new ItemPipeline(model, fetcher), example));
+    return { runners, pipeline, item: made?.tensors, devices };
+  } catch (error) {
+    await Promise.all(runners.map((runner) => runner.dispose()));
+    throw error;
+  }
+}
+
+/** @throws SconceError `weights_invalid` with the usual cause, and others of a load */
+export function openWeights(
+  { weights, operators, predict, tensors }: Model,
+  {
+    pathOf,
+    ...where
+  }: Pick<OpenOptions, "pathOf" | "threads" | "instances" | "pack"> & { readonly devices: readonly string[] },
+): Promise<Runner[]> {
+  const opening = openRunners({
+    weights: Object.fromEntries(Object.entries(weights).map(([name, file]) => [name, pathOf(file)])),
+    operators: operators.map(pathOf),
+    predict,
+    ...tensors,
+    ...where,
+  });
+  return slowStep("Loading weights", opening).catch((error: unknown) => {
+    throw loadFault(error);
+  });
+}
+
+/** @throws SconceError `target_unreachable` */
+function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): LatencyTarget {
+  const oneMs = forwardMs.get(1) ?? 0;
+  if (oneMs > ms) {
+    // Who comes while a batch runs waits for that one too.
+    const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
+    throw new SconceError(
+      "target_unreachable",
+      `the latency target is ${ms} ms, but one item alone takes ${milliseconds(oneMs)} here; ${fix}`,
+    );
+  }
+  const target = new LatencyTarget(ms);
+  for (const [size, each] of forwardMs) target.ran(size, each);
+  return target;
+}
+
+/**
+ * Runs one input from its wire side to its wire side.
+ * @returns the output as JSON text
+ * @throws SconceError of whichever step failed
+ */
+export async function predictOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
+  const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
+  const [output] = await slowStep("Running the model", predicting);
+  return wholeText(pipeline.encode(output));
+}
+
+/**
+ * Lets the model's code get ready to prepare inputs.
+ * @throws SconceError `model_invalid` with the message of what it threw
+ */
+export async function runSetup(model: Model, pathOf: (name: string) => string): Promise<void> {
+  const asset = (name: string) => {
+    if (model.assets.includes(name)) return Bun.file(pathOf(name));
+    throw new SconceError("model_invalid", `the model's setup reads ${name}, which is not declared under assets`);
+  };
+  try {
+    await slowStep(
+      "Running the model's setup",
+      Promise.try(() => model.setup({ asset })),
+    );
+  } catch (error) {
+    if (error instanceof SconceError) throw error;
+    throw new SconceError("model_invalid", `the model's setup failed: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+export interface PreparedExample {
+  /** Its files are there, as for `postprocess`. */
+  readonly input: unknown;
+  readonly tensors: Tensors;
+}
+
+/** The model's example, and the tensors that the model makes of it. */
+export async function prepareExample(model: Model, pipeline: ItemPipeline, example: unknown): Promise<PreparedExample> {
+  const input = decodeExample(model, example);
+  const remote = pipeline.remoteFilesOf(input);
+  await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
+  return { input, tensors: await pipeline.prepare(input, { signal: noSignal }) };
+}
+
+/** @throws SconceError `model_invalid` when the example does not fit the input */
+export function decodeExample(model: Model, example: unknown): unknown {
+  const decoded = parseExample(model, example);
+  if (decoded.success) return decoded.data;
+  const faults = withoutUnions(decoded.error.issues).map(
+    (issue) => `${["example", ...issue.path].join(".")}: ${issue.message}`,
+  );
+  throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
+}
+
+/** @throws SconceError `model_invalid` when the schema of the input cannot be followed at once */
+export function parseExample({ input }: Model, example: unknown) {
+  try {
+    return input.safeParse(example);
+  } catch (error) {
+    if (!(error instanceof z.core.$ZodAsyncError)) throw error;
+    throw new SconceError(
+      "model_invalid",
+      `the model is declared wrongly: input: a refinement or transform is asynchronous; ${asynchronousFix}`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,217 @@
+/** Trial runs of a model's example: whether it gets the same outputs again, in a batch with another item, and beside a longer one. */
+
+import type { Model } from "../../author/define.ts";
+import { elements } from "../../author/elements.ts";
+import { pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { itemCheck } from "../../engine/item-check.ts";
+import { rowParting } from "../../engine/rows.ts";
+import type { Runner } from "../../engine/runner.ts";
+import { beyondRounding, differenceOf, text, tolerances } from "./difference.ts";
+import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
+import type { PreparedExample } from "./set-up.ts";
+import { lengthened, otherValues, zeroed } from "./trial-items.ts";
+
+/** And of a share that is the whole. */
+const ONE_DIFFERENCE = 0.01;
+
+export interface Trial {
+  readonly tensors: Model["tensors"];
+  /** The tensors of the example, made twice. */
+  readonly items: readonly [readonly Tensor[], readonly Tensor[]];
+  /** Largest batch; undefined where the author said nothing, and operators may ask for any. */
+  readonly maxBatchSize: number | undefined;
+  /** Elsewhere an item that is too long for the weights would end all that comes after it. */
+  readonly isOnCpu: boolean;
+}
+
+export interface TriedOutput {
+  readonly name: string;
+  /** Largest difference of two elements when the example runs again alone. */
+  readonly again: number;
+  /** And when it runs in a batch; undefined where there are none. */
+  readonly together: number | undefined;
+  /** And beside an item that is longer; undefined where nothing is padded, or the weights take none. */
+  readonly padded: number | undefined;
+  /** What a client could not count on; undefined where the differences may come of rounding. */
+  readonly fault:
+    | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
+    | undefined;
+}
+
+/** @throws SconceError of a run */
+export async function tryOutputs(
+  runner: Runner,
+  { tensors, items, maxBatchSize, isOnCpu }: Trial,
+): Promise<TriedOutput[]> {
+  const { inputs, outputs } = tensors;
+  const [item, again] = items;
+  const alone = await runner.run([item]);
+  const second = await runner.run([again]);
+  const batch = (maxBatchSize ?? 2) < 3 ? [zeroed(item), item] : [item, zeroed(item), item];
+  const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
+  // Weights that take no batch say so where one is asked for.
+  const together = await (maxBatchSize === undefined
+    ? runTogether().catch(() => undefined)
+    : maxBatchSize > 1
+      ? runTogether()
+      : undefined);
+  const lengths = maxBatchSize !== 1 && isOnCpu ? await besideLonger(runner, { inputs, item, alone }) : [];
+  const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
+  const part = rowParting(cutToOwn(outputs));
+  const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
+  const own = ({ change, ...runs }: BesideLonger) => ({
+    change,
+    alone: part(structuredClone(runs.alone), 0, sizes),
+    beside: part(structuredClone(runs.beside), 0, sizes),
+  });
+  const rowsOfLengths = lengths.map(own);
+  return Object.keys(outputs).map((name, i): TriedOutput => {
+    const expected = alone[i];
+    const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
+    const random = differenceOf(expected, [rowOf(second[i], 0)]);
+    const mixed = differenceOf(expected, rows);
+    const filled = rowsOfLengths.flatMap(({ change, ...runs }) => {
+      const difference = differenceOf(runs.alone[name], [runs.beside[name]]);
+      return change !== "" && !isComparable(runs.alone[name])
+        ? []
+        : [{ change, difference, isOff: beyondRounding(runs.alone[name])(difference) }];
+    });
+    const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference));
+    const tried = { name, again: random, together: together && mixed, padded };
+    const isOff = beyondRounding(expected);
+    if (isOff(random)) {
+      const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+      return { ...tried, fault: { kind: "random", message } };
+    }
+    if (!isOff(mixed)) {
+      const worst = filled.find((each) => each.isOff);
+      if (worst === undefined) return { ...tried, fault: undefined };
+      const values = worst.change === "" ? "" : ` with its values ${worst.change}`;
+      const message = `output "${name}" differs by up to ${text(worst.difference)} when the example${values} runs beside a longer item: the weights take what fills it up for a part of it (a mean or maximum over all of a padded dimension, attention without a mask?)${fix}`;
+      return { ...tried, fault: { kind: "padding", message } };
+    }
+    const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
+    return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
+  });
+}
+
+export interface PostprocessTrial {
+  readonly model: Pick<Model, "tensors">;
+  readonly pipeline: Pick<ItemPipeline, "finish" | "encode">;
+  /** The example, prepared twice: the model's code may change its input. */
+  readonly examples: readonly [PreparedExample, PreparedExample];
+  /** What the weights gave for the example alone. */
+  readonly results: readonly Tensor[];
+}
+
+/**
+ * Whether `postprocess` makes the same output of the same tensors again.
+ * @returns what a client could not count on; undefined where both outputs are the same
+ * @throws SconceError of `postprocess`, or of an output that does not fit
+ */
+export async function tryPostprocess(trial: PostprocessTrial): Promise<string | undefined> {
+  const { model, pipeline, examples, results } = trial;
+  const [checkOf, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
+  const textOf = async ({ input, tensors }: PreparedExample) => {
+    // Parting takes each row once.
+    const rows = part(structuredClone(results), 0, checkOf(tensors).padded);
+    return wholeText(pipeline.encode(await pipeline.finish(rows, input)));
+  };
+  const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
+  if (one === again) return undefined;
+  return "the output differs when postprocess runs twice on the same tensors: it is random, or keeps a state";
+}
+
+/**
+ * Outputs whose free dimensions are cut as padded ones are: where the weights make fewer numbers of a padded dimension (strided convolutions do), there are
+ * more of them beside a longer item, and `postprocess` knows how many are the item's.
+ */
+function cutToOwn(outputs: TensorSpecs): TensorSpecs {
+  const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
+    const paddedDims = dims.map((dim, at) => (typeof dim === "string" ? pad(freeName(name, at), 0) : dim));
+    return [name, { dtype, dims: paddedDims }] as const;
+  };
+  return Object.fromEntries(Object.entries(outputs).map(cut));
+}
+
+/** The sizes that these dimensions have where the item is alone. */
+function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, number][] {
+  return Object.entries(outputs).flatMap(([name, { dims }], i) =>
+    dims.flatMap((dim, at): [string, number][] =>
+      typeof dim === "string" ? [[freeName(name, at), alone[i]?.shape[at + 1] ?? 0]] : [],
+    ),
+  );
+}
+
+/** What a free dimension is cut by: several outputs may have one of the same name, and of other sizes. */
+function freeName(output: string, at: number): string {
+  return `${output}[${at}]`;
+}
+
+function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<string, Tensor>> {
+  return Object.fromEntries(Object.keys(specs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : [])));
+}
+
+/**
+ * How much longer: as an item may be that shares a batch with it (length-steps.ts), so that the trial takes no more memory than serving does. Where the
+ * weights have a largest size and the example is near it, by one.
+ */
+const growths: readonly ((size: number) => number)[] = [
+  (size) => Math.max(size + 1, Math.floor(Math.SQRT2 * size)),
+  (size) => size + 1,
+];
+
+interface BesideLonger {
+  /** How the values differ from the example's; empty for the example itself. */
+  readonly change: string;
+  readonly alone: readonly Tensor[];
+  readonly beside: readonly Tensor[];
+}
+
+/** Runs the example, and the example with other values, with an item that is longer in every padded dimension. */
+async function besideLonger(
+  runner: Runner,
+  { inputs, item, alone }: { readonly inputs: TensorSpecs; readonly item: readonly Tensor[]; alone: readonly Tensor[] },
+): Promise<BesideLonger[]> {
+  if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return [];
+  for (const grow of growths) {
+    const run = (each: readonly Tensor[]) => runner.run([each, lengthened(inputs, each, grow)]).catch(() => undefined);
+    const beside = await run(item);
+    if (beside === undefined) continue;
+    const found: BesideLonger[] = [{ change: "", alone, beside }];
+    for (const { change, item: other } of otherValues(item)) {
+      const ownAlone = await runner.run([other]).catch(() => undefined);
+      const ownBeside = ownAlone && (await run(other));
+      if (ownAlone && ownBeside) found.push({ change, alone: ownAlone, beside: ownBeside });
+    }
+    return found;
+  }
+  return [];
+}
+
+function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
+  if (output === undefined) return undefined;
+  const size = output.data.length / (output.shape[0] ?? 1);
+  return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
+}
+
+/** A softmax over the batch gives an item that is alone nothing but ones. */
+function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
+  if (alone === undefined || together === undefined) return false;
+  const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {
+    for (const each of data) if (!test(Number(elements[dtype].write(each)))) return false;
+    return true;
+  };
+  return (
+    all(alone, (value) => Math.abs(value - 1) < ONE_DIFFERENCE) &&
+    all(together, (value) => value >= 0 && value < 1 + ONE_DIFFERENCE)
+  );
+}
+
+/** Whether outputs of changed values may be compared: rounding flips the index of a maximum, and overflow gives no number. */
+function isComparable(output: Tensor | undefined): boolean {
+  if (output === undefined || tolerances[output.dtype] === 0) return false;
+  const { write } = elements[output.dtype];
+  for (const each of output.data) if (write(each) === undefined) return false;
+  return true;
+}

@@ -1,0 +1,138 @@
+/** Answers in the OpenAPI document: JSON, and problems. */
+import { type RouteConfig, z } from "@hono/zod-openapi";
+import type { Fault } from "../../base/errors.ts";
+import { contentEncodings } from "./decoded-body.ts";
+import { answered } from "./header-schemas.ts";
+import { type ProblemCode, problemType, titles } from "./problem.ts";
+import { problemSchema } from "./schemas.ts";
+
+/** @param examples `example` or `examples` of the body */
+export function json(schema: z.ZodType, description: string, examples: object = {}, headers: z.ZodRawShape = {}) {
+  return {
+    description,
+    headers: z.object({ ...headers, ...answered }),
+    content: { "application/json": { schema, ...examples } },
+  };
+}
+
+const descriptions = {
+  400: "The request is malformed: its body is not JSON, or a header or an id is not as it should be",
+  403: "A page of another origin may not start or cancel work",
+  404: "There is no prediction with this id, or it has no such file",
+  408: "The body came too slowly while others waited for memory",
+  413: "The body is too large",
+  415: "The body is neither application/json nor a form, or its Content-Encoding is not known",
+  416: "The file has no such bytes",
+  422: "The list is empty or too long, or an input does not fit its schema: every fault is listed; or the id or the webhook is not taken",
+  429: "The queue or the server's memory is full; Retry-After says when to try again",
+  500: "The server failed to answer",
+  503: "The server is setting up or stopping, or cannot keep or read predictions now",
+} as const;
+type Status = keyof typeof descriptions;
+
+interface Sample {
+  readonly status: Status;
+  readonly detail: string;
+  readonly errors?: readonly Fault[];
+}
+
+const missing = { pointer: "/0", detail: "expected object, received string" };
+
+/** Of every code that has a route of its own. */
+const samples = {
+  not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
+  body_unreadable: {
+    status: 400,
+    detail: "the body cannot be read as gzip, which its Content-Encoding announces, or it ended too early",
+  },
+  body_incomplete: { status: 400, detail: "the body ended before the length that was announced for it" },
+  bad_header: { status: 400, detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
+  origin_refused: {
+    status: 403,
+    detail: "pages of https://other.example may not start or cancel work here; --cors-origin allows them",
+  },
+  prediction_not_found: {
+    status: 404,
+    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+  },
+  file_not_found: { status: 404, detail: "the output has no faces/1" },
+  body_too_slow: { status: 408, detail: "the body came at less than 32 kB/s while others waited for memory" },
+  body_too_large: { status: 413, detail: "a body may have at most 67108864 bytes (--max-body-bytes)" },
+  unsupported_media_type: {
+    status: 415,
+    detail:
+      "expected the header Content-Type: application/json, or multipart/form-data with its boundary, received none",
+  },
+  range_not_satisfiable: { status: 416, detail: "there are 512 bytes, and none of those that were asked for" },
+  inputs_invalid: { status: 422, detail: `${missing.pointer}: ${missing.detail}`, errors: [missing] },
+  prediction_differs: {
+    status: 422,
+    detail: "there is a prediction of another body with this id or Idempotency-Key: send this one with a new one",
+  },
+  webhook_refused: {
+    status: 422,
+    detail: "this server tells nobody of predictions: it has no --webhook-secret to sign messages with",
+  },
+  queue_full: {
+    status: 429,
+    detail: "the queue is full (10000 inputs of predictions that have not ended); try again later",
+  },
+  internal: { status: 500, detail: "The server failed to answer this request." },
+  not_ready: { status: 503, detail: "the model is being set up" },
+  predictions_unusable: { status: 503, detail: "kept predictions cannot be read now" },
+  predictions_unwritable: {
+    status: 503,
+    detail: "the prediction cannot be kept now: the store says that the disk is full",
+  },
+  queue_unavailable: { status: 503, detail: "the queue of the replicas cannot be used now; try again later" },
+} satisfies Record<Exclude<ProblemCode, "not_found" | "method_not_allowed">, Sample>;
+
+type SampleCode = keyof typeof samples;
+
+/** Of routes that read predictions. */
+export const unreadable = ["not_ready", "predictions_unusable", "queue_unavailable"] as const;
+
+const retryAfter = {
+  "Retry-After": z
+    .int()
+    .min(0)
+    .openapi({ description: "Seconds to wait before the next try", examples: [1] }),
+};
+const headers: Partial<Record<Status, z.ZodRawShape>> = {
+  415: {
+    "Accept-Encoding": z
+      .literal(contentEncodings.join(", "))
+      .optional()
+      .openapi({ description: "Where the Content-Encoding is not known" }),
+  },
+  416: {
+    "Content-Range": z.string().openapi({ description: "How many bytes there are", examples: ["bytes */512"] }),
+  },
+  429: retryAfter,
+  503: retryAfter,
+};
+
+/** By status; every route can be asked wrongly, and can fail. */
+export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"] {
+  const byStatus = Map.groupBy(
+    new Set<SampleCode>(["bad_header", ...codes, "internal"]),
+    (code) => samples[code].status,
+  );
+  return Object.fromEntries(
+    Array.from(byStatus, ([status, codes]) => [
+      status,
+      {
+        description: descriptions[status],
+        headers: z.object({ ...headers[status], ...answered }),
+        content: {
+          "application/problem+json": { schema: problemSchema, examples: Object.fromEntries(codes.map(named)) },
+        },
+      },
+    ]),
+  );
+}
+
+function named(code: SampleCode) {
+  const { status, ...rest } = samples[code];
+  return [code, { value: { type: problemType(code), title: titles[status], status, ...rest } }];
+}

@@ -1,0 +1,152 @@
+/** Errors as clients see them: RFC 9457 problem details. */
+import type { Context } from "hono";
+import { type ErrorCode, type Fault, SconceError } from "../../base/errors.ts";
+import type { Refusal, Status } from "../../base/labels.ts";
+
+/** By status; the only statuses that problems have. */
+export const titles = {
+  400: "Bad request",
+  403: "Forbidden",
+  404: "Not found",
+  405: "Method not allowed",
+  408: "Request timeout",
+  413: "Content too large",
+  415: "Unsupported media type",
+  416: "Range not satisfiable",
+  422: "Unprocessable content",
+  429: "Too many requests",
+  500: "Internal server error",
+  503: "Service unavailable",
+} as const satisfies Partial<Record<Status, string>>;
+
+/** Stable words; a problem's `type` is made of one. Clients may know them all. */
+export const problemCodes = [
+  "not_json",
+  "body_unreadable",
+  "body_incomplete",
+  "bad_header",
+  "origin_refused",
+  "not_found",
+  "prediction_not_found",
+  "file_not_found",
+  "range_not_satisfiable",
+  "method_not_allowed",
+  "body_too_large",
+  "body_too_slow",
+  "unsupported_media_type",
+  "inputs_invalid",
+  "prediction_differs",
+  "webhook_refused",
+  "queue_full",
+  "internal",
+  "not_ready",
+  "predictions_unusable",
+  "predictions_unwritable",
+  "queue_unavailable",
+] as const;
+
+export type ProblemCode = (typeof problemCodes)[number];
+
+export function problemType(code: ProblemCode): `urn:sconce:problem:${ProblemCode}` {
+  return `urn:sconce:problem:${code}`;
+}
+
+export interface Problem {
+  readonly status: keyof typeof titles;
+  readonly detail: string;
+  readonly code: ProblemCode;
+  readonly errors?: readonly Fault[] | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What the request is refused for, where the code leaves that open. */
+  readonly refusal?: Refusal | undefined;
+}
+
+const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
+  not_json: "json",
+  body_unreadable: "encoding",
+  body_incomplete: "incomplete",
+  bad_header: "header",
+  origin_refused: "origin",
+  not_found: "path",
+  prediction_not_found: "prediction",
+  file_not_found: "file",
+  range_not_satisfiable: "range",
+  method_not_allowed: "method",
+  body_too_large: "size",
+  body_too_slow: "slow",
+  unsupported_media_type: "type",
+  inputs_invalid: "inputs",
+  prediction_differs: "inputs",
+  webhook_refused: "webhook",
+  queue_full: "queue",
+  internal: "internal",
+  not_ready: "engine",
+  predictions_unusable: "store",
+  predictions_unwritable: "store",
+  queue_unavailable: "replicas",
+};
+
+export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Refusal {
+  return refusal;
+}
+
+/** A request that cannot be answered with anything but a problem. */
+export class ProblemError extends Error {
+  readonly problem: Problem;
+
+  constructor(problem: Problem, options?: { cause?: unknown }) {
+    super(problem.detail, options);
+    this.problem = problem;
+  }
+}
+
+export function unknownPrediction(): ProblemError {
+  return new ProblemError({
+    status: 404,
+    code: "prediction_not_found",
+    detail: "there is no prediction with this id; it may have ended too long ago to be kept",
+  });
+}
+
+/** What clients are told of the errors that reach them as such; every other error is a 500 without internals. */
+const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
+  body_invalid: { status: 400, code: "not_json" },
+  inputs_invalid: { status: 422, code: "inputs_invalid" },
+  prediction_differs: { status: 422, code: "prediction_differs" },
+  webhook_refused: { status: 422, code: "webhook_refused" },
+  queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
+  predictions_unusable: {
+    status: 503,
+    code: "predictions_unusable",
+    // Its own words name files of the server.
+    detail: "kept predictions cannot be read now",
+    headers: { "Retry-After": "1" },
+  },
+  predictions_unwritable: { status: 503, code: "predictions_unwritable", headers: { "Retry-After": "1" } },
+  queue_unavailable: { status: 503, code: "queue_unavailable", headers: { "Retry-After": "1" } },
+  // Whoever keeps the connection would meet the same process again.
+  not_ready: { status: 503, code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
+};
+
+export function problemOf(error: unknown): Problem {
+  if (error instanceof ProblemError) return error.problem;
+  const entry = error instanceof SconceError ? known[error.code] : undefined;
+  if (error instanceof SconceError && entry !== undefined) {
+    const retry = error.retryAfterS === undefined ? {} : { "Retry-After": String(error.retryAfterS) };
+    const headers = { ...entry.headers, ...retry };
+    return { detail: error.message, errors: error.faults, refusal: error.refusal, ...entry, headers };
+  }
+  return { status: 500, code: "internal", detail: "The server failed to answer this request." };
+}
+
+export function problemResponse(c: Context, problem: Problem): Response {
+  const { status, detail, code, errors, headers } = problem;
+  const body = {
+    type: problemType(code),
+    title: titles[status],
+    status,
+    detail,
+    ...(errors ? { errors } : {}),
+  };
+  return c.body(JSON.stringify(body), status, { ...headers, "Content-Type": "application/problem+json" });
+}

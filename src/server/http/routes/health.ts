@@ -1,0 +1,56 @@
+/** Liveness, readiness and metrics, and the app that stands in while the model is set up. */
+import { Hono } from "hono";
+import type { Refusal } from "../../../base/labels.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { addPageRoutes } from "../../page/page.ts";
+import type { Lifecycle, Unready } from "../lifecycle.ts";
+import { pathOf } from "../path.ts";
+import { ProblemError, problemOf, problemResponse } from "../problem.ts";
+import type { Siblings } from "../siblings.ts";
+
+export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): void {
+  app.get("/health/live", (c) => c.json({ status: "live" }));
+  app.get("/health/ready", (c) => {
+    const { unready } = lifecycle;
+    if (unready === undefined) return c.json({ status: "ready" });
+    throw notReady(unready);
+  });
+}
+
+export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblings: Siblings | undefined): void {
+  app.get("/metrics", async (c) => {
+    const text = await metrics.text((await siblings?.metrics()) ?? []);
+    return c.body(text, 200, { "Content-Type": metrics.contentType });
+  });
+}
+
+/**
+ * Answers while there is no model yet: live, and 503 to everything else.
+ * @param name of the model whose page browsers get, which waits for it
+ */
+export function createStartingApp(lifecycle: Lifecycle, name?: string): Hono {
+  const app = new Hono({ getPath: pathOf });
+  addHealthRoutes(app, lifecycle);
+  if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
+  app.notFound((c) => problemResponse(c, notReady("starting").problem));
+  app.onError((error, c) => problemResponse(c, problemOf(error)));
+  return app;
+}
+
+interface Reason {
+  readonly detail: string;
+  readonly refusal: Refusal;
+}
+
+const reasons: Readonly<Record<Unready, Reason>> = {
+  starting: { detail: "the model is being set up", refusal: "drain" },
+  engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
+  queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
+  pictures: { detail: "no picture has been decoded for long", refusal: "engine" },
+  leaving: { detail: "the server is about to stop", refusal: "drain" },
+  draining: { detail: "the server is stopping", refusal: "drain" },
+};
+
+function notReady(unready: Unready): ProblemError {
+  return new ProblemError({ status: 503, code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
+}

@@ -1,0 +1,132 @@
+/** The routes of files among outputs: the bytes of one, from a data URI in the outcome. */
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import { getExtension } from "hono/utils/mime";
+import { type DecodedData, decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
+import { messageOf } from "../../../base/errors.ts";
+import { isObject } from "../../../base/json.ts";
+import { LargeText } from "../../predictions/large-text.ts";
+import { listIn } from "../../predictions/outcome-list.ts";
+import type { Watched } from "../../predictions/predictions.ts";
+import { hasEnded } from "../../predictions/record.ts";
+import { byteRangeOf } from "../byte-range.ts";
+import { type Family, families } from "../families.ts";
+import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
+import { urlOf } from "../path.ts";
+import { ProblemError, unknownPrediction } from "../problem.ts";
+import { contextOf } from "../request-context.ts";
+import type { PredictionRoutes } from "./predictions.ts";
+
+type List = Family["lists"][number];
+
+/** Media types that a browser runs for a page of the same origin. With `nosniff` it runs no other. */
+const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
+
+/** A file may be a page with scripts: it is shown without them, and as nobody's. */
+const fileHeaders = {
+  "X-Content-Type-Options": "nosniff",
+  "Content-Security-Policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+  "Accept-Ranges": "bytes",
+};
+
+export function addOutputFileRoutes(
+  app: OpenAPIHono,
+  { predictions, siblings, memory }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory">,
+): void {
+  const large = new LargeAnswers(memory);
+  for (const { path, kind, lists } of families) {
+    for (const list of lists) {
+      app.get(`${path}/:id/${list}/:index/*`, async (c) => {
+        const { raw } = c.req;
+        const id = c.req.param("id");
+        const forwarded = await siblings?.forward(id, raw, contextOf(c));
+        if (forwarded !== undefined) return forwarded;
+        using watched = await predictions.watch(kind, id, () => {});
+        if (watched === undefined) throw unknownPrediction();
+        const index = c.req.param("index");
+        const text = outputOf(watched, list, index);
+        // What is parsed of it, and decoded.
+        using _charge = memory.add("answers", 2 * text.length);
+        const fields = fieldsOf(raw);
+        const uri = fileIn(text, fields);
+        const { bytes, mediaType, parameters } = decoded(uri);
+        const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+        const name = `${fields.at(-1) ?? "output"}-${index}`.replaceAll(/[^\w.-]/g, "_");
+        const extension = getExtension(mediaType);
+        const headers = {
+          ...fileHeaders,
+          "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
+          "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
+          ETag: `"${digest}"`,
+        };
+        if (isKnown(raw.headers.get("if-none-match"), headers.ETag))
+          return new Response(null, { status: 304, headers });
+        const range = byteRangeOf(raw.headers, bytes.length, headers.ETag);
+        const { begin, end } = range ?? { begin: 0, end: bytes.length };
+        const status = range === undefined ? 200 : 206;
+        const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
+        const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
+        // Bun knows no length of a stream.
+        if (contextOf(c).isHead) return new Response(null, init);
+        if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
+        if (!large.hasRoomFor(c.req.path, bytes.length)) throw noMemory();
+        return new Response(
+          large.part(c.req.path, () => new LargeText([decoded(uri).bytes]), begin, end),
+          init,
+        );
+      });
+    }
+  }
+}
+
+/** The JSON text of an output. */
+function outputOf({ record, outputs }: Watched, list: List, index: string): string {
+  if (record === undefined) throw unknownPrediction();
+  if (!/^\d+$/.test(index) || Number(index) >= record.count) {
+    throw missing(`there is no input ${JSON.stringify(index)}: this has ${record.count}, and the first is 0`);
+  }
+  const at = Number(index);
+  const members = hasEnded(record) ? record.outcome.members : undefined;
+  const ended = members && (listIn(members, list, at) ?? listIn(members, `partial_${list}`, at));
+  const text = (ended ?? (list === "outputs" ? outputs : []))[at];
+  if (text !== undefined && text !== "null") return String(text);
+  throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
+}
+
+/** The parts behind the index; clients that are generated write the slashes between them as `%2F`. */
+function fieldsOf(request: Request): string[] {
+  // Behind the path of the prediction, the list and the index: an id may end with "outputs", too.
+  const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
+  try {
+    return decodeURIComponent(place).split("/").filter(Boolean);
+  } catch {
+    throw missing(`${place} cannot be read: a "%" is written %25`);
+  }
+}
+
+/** The data URI at a place in an output. */
+function fileIn(text: string, fields: readonly string[]): string {
+  let value: unknown = JSON.parse(text);
+  for (const [i, field] of fields.entries()) {
+    if (isObject(value) && Object.hasOwn(value, field)) value = value[field];
+    else value = Array.isArray(value) && /^\d+$/.test(field) ? value[Number(field)] : undefined;
+    if (value === undefined) throw missing(`the output has no ${fields.slice(0, i + 1).join("/")}`);
+  }
+  if (typeof value === "string" && isDataUrl(value)) return value;
+  throw missing(`${fields.join("/") || "the output"} is not a file`);
+}
+
+function decoded(uri: string): DecodedData {
+  try {
+    return decodeDataUrl(uri, uri.length);
+  } catch (error) {
+    throw missing(messageOf(error));
+  }
+}
+
+function isKnown(ifNoneMatch: string | null, etag: string): boolean {
+  return ifNoneMatch?.split(",").some((each) => ["*", etag, `W/${etag}`].includes(each.trim())) ?? false;
+}
+
+function missing(detail: string): ProblemError {
+  return new ProblemError({ status: 404, code: "file_not_found", detail });
+}

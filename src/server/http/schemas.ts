@@ -1,0 +1,125 @@
+/** The bodies of the HTTP contract as schemas: OpenAPI's named components. */
+import { z } from "@hono/zod-openapi";
+import type { JsonSchema } from "../../base/json-schema.ts";
+import { componentOf, referenceTo } from "./component.ts";
+import { problemCodes, problemType } from "./problem.ts";
+import { sampleOf } from "./sample.ts";
+
+const status = z.enum(["pending", "running", "success", "failed"]);
+const time = z.iso.datetime();
+
+export const problemSchema = z
+  .object({
+    type: z
+      .enum(problemCodes.map((code) => problemType(code)))
+      .openapi({ description: "A stable URI of the kind of problem" }),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string().openapi({ description: "What was expected, what was received, and the fix" }),
+    errors: z
+      .array(
+        z.object({ pointer: z.string().openapi({ description: "JSON pointer into the body" }), detail: z.string() }),
+      )
+      .optional()
+      .openapi({ description: "Every fault of a body" }),
+  })
+  .openapi("Problem", { description: "Problem details (RFC 9457)" });
+
+export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
+
+/**
+ * The schemas of one model's server. `definitions` are the components that are JSON Schema already: `Input`, `Output` and
+ * `DemoOutput`, which are the model's own, and what they refer to.
+ */
+export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>>) {
+  const definitions = new Map<string, JsonSchema>();
+  const own = (name: string, schema: JsonSchema) => {
+    const component = componentOf(name, schema);
+    definitions.set(name, component.body);
+    for (const [key, definition] of component.definitions) definitions.set(key, definition);
+    // Not by name: from the second reference on the library would add what it takes for a difference.
+    return z.unknown().openapi({ ...referenceTo(name) });
+  };
+  const input = own("Input", model.inputSchema);
+  const output = own("Output", model.outputSchema);
+  const demoOutput = own("DemoOutput", model.demoOutputSchema);
+  const truncated = z.boolean().optional().openapi({
+    description: "Only in messages to webhooks: the outcome is left out, because it has more than 1 MiB",
+  });
+  const fields = {
+    status,
+    outputs: z
+      .array(output)
+      .optional()
+      .openapi({ description: "One per input, in input order; only when status is success" }),
+    error_message: z.string().optional().openapi({ description: "Only when status is failed" }),
+    created_at: time,
+    started_at: time.optional(),
+    finished_at: time.optional(),
+    truncated,
+  };
+  const errors = {
+    errors: z
+      .array(z.object({ index: z.int().openapi({ description: "Index of the input" }), message: z.string() }))
+      .optional()
+      .openapi({ description: "The inputs that failed; only when status is failed" }),
+  };
+  const partial = {
+    partial_outputs: z
+      .array(z.union([output, z.null()]))
+      .optional()
+      .openapi({ description: "What succeeded, with null in the places of the others; only when status is failed" }),
+  };
+  const demo = {
+    demo_outputs: z
+      .array(demoOutput)
+      .optional()
+      .openapi({ description: "One per input, in input order; only when status is success" }),
+    logs: z.string().openapi({ description: "What the demo wrote so far" }),
+  };
+  return {
+    definitions,
+    input,
+    inputs: z.array(input).min(1),
+    newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
+    samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },
+    records: {
+      prediction: z
+        .object({ prediction_id: z.string(), ...fields, ...errors, ...partial })
+        .openapi("Prediction", byStatus(["outputs"])),
+      demo: z
+        .object({ demo_id: z.string(), ...fields, ...errors, ...demo })
+        .openapi("DemoPrediction", byStatus(["outputs", "demo_outputs"])),
+    },
+    description: z
+      .object({
+        name: z.string(),
+        tag: z.string(),
+        digest: z.string(),
+        description: z.string(),
+        batch_size: z.int(),
+        input_schema: z.record(z.string(), z.unknown()),
+        output_schema: z.record(z.string(), z.unknown()),
+        demo_output_schema: z.record(z.string(), z.unknown()),
+      })
+      .openapi("Model"),
+  };
+}
+
+/**
+ * What a record of each status has. No union by `status`: in the Python and Go clients of openapi-generator a prediction would lose its own
+ * fields (`created.actual_instance.outputs`, `created.SuccessPrediction.Outputs`), and Go need another package. Conditions change none.
+ */
+function byStatus(outputs: readonly string[]): object {
+  const when = (status: string, then: object, otherwise: object) => ({
+    if: { properties: { status: { const: status } } },
+    then,
+    else: otherwise,
+  });
+  const ended = (members: readonly string[]) => ({
+    required: ["finished_at"],
+    anyOf: [{ required: members }, { required: ["truncated"] }],
+  });
+  const running = when("running", { required: ["started_at"] }, {});
+  return when("success", ended(outputs), when("failed", ended(["error_message"]), running));
+}

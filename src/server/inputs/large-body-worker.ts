@@ -1,0 +1,47 @@
+/** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
+import { setPriority } from "node:os";
+import { hasCode, messageOf, type SconceError } from "../../base/errors.ts";
+import { thisThread } from "../../machine/processes/thread-time.ts";
+import { loadModel } from "../../package/code/load.ts";
+import { readIntact } from "../../package/store/blobs.ts";
+import { InputDecoder } from "./input-decoder.ts";
+import type { BundleSource, CheckAnswer, CheckRequest, Hello } from "./large-bodies.ts";
+import { checkLargeBody } from "./large-body.ts";
+
+declare const self: Worker;
+
+/** Whoever waits for a small answer goes first. On Linux a priority is a thread's; elsewhere it is the process's, and left alone. */
+if (process.platform === "linux") setPriority(10);
+
+const thread = thisThread();
+self.postMessage({ thread } satisfies Hello);
+/** Of a body this large: as values it may have been ten times as much, which this thread would keep until its next one. */
+const COLLECTED_BYTES = 4 * 2 ** 20;
+
+let decoder: Promise<InputDecoder> | undefined;
+
+self.onmessage = async ({ data: { bundle, chunks, maxInputs, maxNested } }: MessageEvent<CheckRequest>) => {
+  const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
+  let answer: CheckAnswer;
+  try {
+    decoder ??= open(bundle);
+    answer = { bytes, scan: checkLargeBody(bytes, await decoder, maxInputs, { maxNested }) };
+  } catch (error) {
+    answer = isRefusal(error)
+      ? { bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }
+      : { bytes, error: messageOf(error) };
+  }
+  const { length } = bytes;
+  self.postMessage(answer, [bytes.buffer]);
+  if (length > COLLECTED_BYTES) Bun.gc(true);
+};
+
+async function open(bundle: BundleSource): Promise<InputDecoder> {
+  const { input } = await loadModel(new TextDecoder().decode(await readIntact(bundle)), bundle.digest);
+  return new InputDecoder(input, { isElsewhere: true });
+}
+
+/** Of the body, not of the model's code. */
+function isRefusal(error: unknown): error is SconceError {
+  return hasCode(error, "body_invalid") || hasCode(error, "inputs_invalid");
+}

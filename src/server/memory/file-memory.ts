@@ -1,0 +1,92 @@
+/**
+ * Memory for the files of one input, or of one demo, which need all of them at once: they get it together or not at all. Several that each held a part
+ * and waited for the rest would wait for each other.
+ */
+import { SconceError } from "../../base/errors.ts";
+import type { Charge } from "./charge.ts";
+import type { MemoryAccount } from "./memory-account.ts";
+
+/** There is no room for one of several files now: all are to be given back. */
+export class NoRoomNow extends Error {}
+
+export class FileMemory implements Disposable {
+  readonly #account: MemoryAccount;
+  readonly #charges: readonly FileCharge[];
+  readonly #isPatient: boolean;
+  #asked = 0;
+
+  /** @param isPatient whether files wait for room; where several of one input do, no other input's may do so while it holds some */
+  constructor(account: MemoryAccount, { count, isPatient }: { readonly count: number; readonly isPatient: boolean }) {
+    this.#account = account;
+    this.#isPatient = isPatient;
+    this.#charges = Array.from({ length: count }, () => new FileCharge(this, account.add("files", 0)));
+  }
+
+  get bytes(): number {
+    return this.#charges.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  charge(index: number): FileCharge | undefined {
+    return this.#charges[index];
+  }
+
+  /** What a file of unknown length may be expected to have, for all of them to have room. */
+  get maxUnknownBytes(): number {
+    return this.#account.maxFileBytes / this.#charges.length;
+  }
+
+  /** For its charges alone. */
+  async take(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
+    const { maxFileBytes } = this.#account;
+    this.#asked += bytes;
+    if (this.#asked > maxFileBytes) {
+      const what = this.#charges.length === 1 ? "the file has" : "the files that are needed together have at least";
+      throw new SconceError(
+        "file_too_large",
+        `${what} ${this.#asked} bytes; this server has room for ${Math.floor(maxFileBytes)} (--max-memory)`,
+      );
+    }
+    const isNext = this.#charges.length > 1;
+    if (this.#isPatient) await this.#account.takeInTurn(charge, bytes, { signal, isNext });
+    else if (!this.#account.tryTakeInTurn(charge, bytes)) throw new NoRoomNow("there is no room for all files now");
+  }
+
+  [Symbol.dispose](): void {
+    for (const charge of this.#charges) charge[Symbol.dispose]();
+  }
+}
+
+/** Of one file. */
+export class FileCharge implements Disposable {
+  readonly #memory: FileMemory;
+  readonly #charge: Charge;
+
+  constructor(memory: FileMemory, charge: Charge) {
+    this.#memory = memory;
+    this.#charge = charge;
+  }
+
+  get bytes(): number {
+    return this.#charge.bytes;
+  }
+
+  get maxUnknownBytes(): number {
+    return this.#memory.maxUnknownBytes;
+  }
+
+  /**
+   * Begins it with what the file is expected to have.
+   * @throws SconceError `file_too_large` where there never is room; NoRoomNow; the reason of the signal
+   */
+  take(bytes: number, signal: AbortSignal): Promise<void> {
+    return this.#memory.take(this.#charge, bytes, signal);
+  }
+
+  grow(bytes: number): void {
+    this.#charge.grow(bytes);
+  }
+
+  [Symbol.dispose](): void {
+    this.#charge[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * What counts up, as numbers in one array: a number is added to where it happens, and the text is made when somebody asks for it. Where a server has
+ * several fronts the array is memory that they share, with a row for each, so that what a killed one has counted is not lost.
+ */
+import {
+  batchCauses,
+  failureReasons,
+  queueFaults,
+  refusals,
+  routeNames,
+  routes,
+  stages,
+  statuses,
+  webhookResults,
+} from "../../base/labels.ts";
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** As prom-client has it in JSON. */
+export interface Family {
+  readonly name: string;
+  readonly help: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly aggregator: "sum" | "max" | "first";
+  readonly values: readonly { readonly labels: Labels; readonly value: number; readonly metricName?: string }[];
+}
+
+interface Declared {
+  readonly name: string;
+  readonly help: string;
+  /** Upper bounds; undefined: a counter. */
+  readonly bounds: readonly number[] | undefined;
+  /** With the place of their first number. */
+  readonly series: readonly (readonly [place: number, labels: Labels])[];
+  /** Whether a series that has counted nothing is told. */
+  readonly isTold: (labels: Labels) => boolean;
+}
+
+export const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+export const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+const declared: Declared[] = [];
+/** What each number is, in order; processes that share memory must agree on it. */
+export const slots: string[] = [];
+
+/** @returns the place of the first number: that of the first labels, with those of the others after it */
+function counter(name: string, help: string, labels: readonly Labels[] = [{}], isTold = (_: Labels) => true): number {
+  const first = slots.length;
+  declared.push({
+    name,
+    help,
+    bounds: undefined,
+    series: labels.map((each) => [slots.push(name) - 1, each]),
+    isTold,
+  });
+  return first;
+}
+
+/** A number for each bucket, one for what is above all bounds, and the sum. @returns as `counter` */
+function histogram(name: string, help: string, bounds: readonly number[], labels: readonly Labels[] = [{}]): number {
+  const first = slots.length;
+  const series = labels.map((each) => {
+    const place = slots.length;
+    for (let i = 0; i < bounds.length + 2; i++) slots.push(name);
+    return [place, each] as const;
+  });
+  declared.push({ name, help, bounds, series, isTold: () => true });
+  return first;
+}
+
+const outcomes = [{ status: "success" }, ...failureReasons.map((reason) => ({ status: "failed", reason }))];
+
+/** Where the numbers are. Places of outcomes: success, then failures in the order of `failureReasons`. */
+export const places = {
+  predictions: counter(
+    "sconce_predictions_total",
+    "Predictions that ended, by outcome, and why they failed.",
+    outcomes,
+  ),
+  items: counter("sconce_items_total", "Inputs that ended, by outcome, and why they failed.", outcomes),
+  requests: counter(
+    "sconce_http_requests_total",
+    "Requests that were answered, by route and status code.",
+    routeNames().flatMap((route) => statuses.map((code) => ({ route, code: String(code) }))),
+    ({ route, code }) =>
+      routeNames().some((name) => name === route && routes[name].some((known) => `${known}` === code)),
+  ),
+  refused: counter(
+    "sconce_requests_rejected_total",
+    "Requests answered with a problem, by status code and cause.",
+    Object.entries(refusals).map(([cause, code]) => ({ code: String(code), cause })),
+  ),
+  latency: histogram("sconce_prediction_seconds", "From creation to the end of a prediction.", seconds),
+  stages: histogram(
+    "sconce_stage_seconds",
+    "Time of each stage: decode of a request, the others of an input; forward is that of its whole batch.",
+    seconds,
+    stages.map((stage) => ({ stage })),
+  ),
+  batches: counter(
+    "sconce_batches_total",
+    "Batches that ran, by why they were sent when they were.",
+    batchCauses.map((cause) => ({ cause })),
+  ),
+  batchSize: histogram("sconce_batch_size", "Items of a batch.", sizes),
+  batchSeconds: histogram("sconce_batch_seconds", "From a batch's dispatch to its rows.", seconds),
+  batchWait: histogram("sconce_batch_wait_seconds", "Wait of a batch's oldest item for its dispatch.", seconds),
+  queueFaults: counter(
+    "sconce_queue_faults_total",
+    "Commands that the queue of the replicas did not carry out, by why.",
+    queueFaults.map((reason) => ({ reason })),
+  ),
+  queueTaken: counter("sconce_queue_deliveries_total", "Predictions that this replica took from the queue."),
+  queueReclaimed: counter("sconce_queue_reclaimed_total", "Those of them that another replica had had."),
+  queueGivenUp: counter(
+    "sconce_queue_given_up_total",
+    "Predictions that were given up, as two replicas ended with them.",
+  ),
+  webhooks: counter(
+    "sconce_webhooks_total",
+    "Messages to webhooks, by what became of a try: told, failed and tried again, or given up.",
+    webhookResults.map((result) => ({ result })),
+  ),
+  lag: histogram(
+    "sconce_event_loop_lag_seconds",
+    "How late the thread that answers clients was for a timer: for so long nothing else was answered.",
+    seconds,
+  ),
+};
+
+/** Numbers from one stage to the next. */
+export const STAGE_STRIDE = seconds.length + 2;
+
+/** Adds to a histogram at `place`. */
+export function observe(
+  numbers: Float64Array,
+  place: number,
+  bounds: readonly number[],
+  value: number,
+  count = 1,
+): void {
+  let i = 0;
+  while (i < bounds.length && value > (bounds[i] ?? 0)) i++;
+  add(numbers, place + i, count);
+  add(numbers, place + bounds.length + 1, value * count);
+}
+
+export function add(numbers: Float64Array, place: number, count: number): void {
+  numbers[place] = (numbers[place] ?? 0) + count;
+}
+
+/** What these rows have counted together. */
+export function familiesOf(rows: readonly Float64Array[]): Family[] {
+  const sums = new Float64Array(slots.length);
+  for (const row of rows) for (let i = 0; i < sums.length; i++) add(sums, i, row[i] ?? 0);
+  return declared.map(({ name, help, bounds, series, isTold }) => ({
+    name,
+    help,
+    type: bounds === undefined ? "counter" : "histogram",
+    aggregator: "sum",
+    values: series.flatMap(([place, labels]) => {
+      if (bounds !== undefined) return bucketsOf(name, labels, bounds, sums.subarray(place));
+      const value = sums[place] ?? 0;
+      return value > 0 || isTold(labels) ? [{ labels, value }] : [];
+    }),
+  }));
+}
+
+function bucketsOf(name: string, labels: Labels, bounds: readonly number[], numbers: Float64Array): Family["values"] {
+  let count = 0;
+  const buckets = [...bounds.map(String), "+Inf"].map((le, i) => {
+    count += numbers[i] ?? 0;
+    return { labels: { le, ...labels }, value: count, metricName: `${name}_bucket` };
+  });
+  const sum = numbers[bounds.length + 1] ?? 0;
+  return [
+    ...buckets,
+    { labels, value: sum, metricName: `${name}_sum` },
+    { labels, value: count, metricName: `${name}_count` },
+  ];
+}

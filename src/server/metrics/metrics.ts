@@ -1,0 +1,237 @@
+/** What the server counts, as Prometheus text. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
+import AggregatorRegistry from "prom-client/lib/cluster.js";
+import {
+  batchCauses,
+  type FailureReason,
+  failureReasons,
+  type QueueFault,
+  queueFaults,
+  type Refusal,
+  type Route,
+  refusals,
+  routeNames,
+  type Stage,
+  stages,
+  statuses,
+  type WebhookResult,
+  webhookResults,
+} from "../../base/labels.ts";
+import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
+import {
+  add,
+  type Family,
+  familiesOf,
+  type Labels,
+  observe,
+  places,
+  STAGE_STRIDE,
+  seconds,
+  sizes,
+  slots,
+} from "./counts.ts";
+import { processFamilies } from "./processes.ts";
+
+/** What is counted when it is asked for. */
+export interface Gauges {
+  readonly active: number;
+  /** Inputs on their way to a forward pass, and in one. */
+  readonly waitingItems: number;
+  readonly runningItems: number;
+  readonly oldestItemSeconds: number;
+  readonly queuedBytes: number;
+  readonly waitingWebhooks: number;
+  readonly oldestWebhookSeconds: number;
+  readonly retained: number;
+  readonly retainedBytes: number;
+  readonly readyItems: number;
+  readonly readyBytes: number;
+  /** That this process holds, by what for. */
+  readonly memory: Readonly<Record<string, number>>;
+  /** Of the whole server. */
+  readonly limits: Limits;
+  readonly build: Labels;
+  readonly model: Labels;
+  /** The queue that replicas share. */
+  readonly queue?: QueueGauges | undefined;
+  /** Pids of the processes of the whole server, by what they are. */
+  readonly processes: Readonly<Record<string, number>>;
+}
+
+/** The same at every replica, but for whether it can be reached. */
+export interface QueueGauges {
+  readonly isConnected: boolean;
+  readonly items: number;
+  readonly waiting: number;
+  readonly taken: number;
+  readonly ageMs: number;
+  readonly workers: number;
+}
+
+export interface Limits {
+  readonly memoryBytes: number;
+  readonly batchItems: number;
+  readonly queuedItems: number;
+  readonly queuedBytes: number;
+  readonly readyBytes: number;
+  readonly predictionSeconds: number;
+}
+
+const stagePlaces = new Map(stages.map((stage, i) => [stage, places.stages + STAGE_STRIDE * i]));
+const refusalNames = Object.keys(refusals);
+const routePlaces = new Map(routeNames().map((route, i) => [route, places.requests + statuses.length * i]));
+const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status, i]));
+const OTHER_STATUS = statuses.indexOf(500);
+const placeOfForward = stagePlaces.get("forward") ?? 0;
+
+/** A prediction that has ended, by its inputs. */
+export interface EndedPrediction {
+  readonly count: number;
+  readonly itemsSucceeded: number;
+  readonly itemsFailed: ReadonlyMap<FailureReason, number> | undefined;
+  /** Undefined for success. */
+  readonly failedFor: FailureReason | undefined;
+}
+
+export class Metrics implements BatchObserver {
+  readonly contentType = AggregatorRegistry.PROMETHEUS_CONTENT_TYPE;
+  readonly #own: Float64Array;
+  readonly #rows: readonly Float64Array[];
+  #gauges: (() => Gauges) | undefined;
+
+  /** @param rows of all processes that answer for each other, of which this one counts in `row` */
+  constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
+    this.#rows = rows;
+    this.#own = rows[row] ?? new Float64Array(slots.length);
+  }
+
+  ran({ size, waitMs, runMs, cause }: BatchRun): void {
+    const own = this.#own;
+    observe(own, places.batchSize, sizes, size);
+    observe(own, places.batchSeconds, seconds, runMs / 1000);
+    observe(own, places.batchWait, seconds, waitMs / 1000);
+    observe(own, placeOfForward, seconds, runMs / 1000, size);
+    add(own, places.batches + batchCauses.indexOf(cause), 1);
+  }
+
+  predictionEnded({ count, itemsSucceeded, itemsFailed, failedFor }: EndedPrediction, seconds_: number): void {
+    add(this.#own, places.predictions + outcome(failedFor), 1);
+    observe(this.#own, places.latency, seconds, seconds_);
+    if (itemsSucceeded > 0) this.#itemsEnded(undefined, itemsSucceeded);
+    let left = count - itemsSucceeded;
+    for (const [reason, failed] of itemsFailed ?? []) {
+      this.#itemsEnded(reason, failed);
+      left -= failed;
+    }
+    // Those that had not ended when their prediction did.
+    if (left > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, left);
+  }
+
+  #itemsEnded(reason: FailureReason | undefined, count: number): void {
+    add(this.#own, places.items + outcome(reason), count);
+  }
+
+  took(stage: Stage, ms: number): void {
+    observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000);
+  }
+
+  queueFailed(reason: QueueFault): void {
+    add(this.#own, places.queueFaults + queueFaults.indexOf(reason), 1);
+  }
+
+  /** What a worker took from the queue. */
+  queueTook({ taken, reclaimed, givenUp }: Readonly<Record<"taken" | "reclaimed" | "givenUp", number>>): void {
+    add(this.#own, places.queueTaken, taken);
+    add(this.#own, places.queueReclaimed, reclaimed);
+    add(this.#own, places.queueGivenUp, givenUp);
+  }
+
+  webhook(result: WebhookResult): void {
+    add(this.#own, places.webhooks + webhookResults.indexOf(result), 1);
+  }
+
+  loopHeld(heldSeconds: number): void {
+    observe(this.#own, places.lag, seconds, heldSeconds);
+  }
+
+  answered(route: Route, status: number): void {
+    add(this.#own, (routePlaces.get(route) ?? 0) + (statusPlaces.get(status) ?? OTHER_STATUS), 1);
+  }
+
+  rejected(cause: Refusal): void {
+    add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
+  }
+
+  /** Gauges are read when they are asked for, not kept up to date. */
+  watch(gauges: () => Gauges): void {
+    this.#gauges = gauges;
+  }
+
+  /** @param others the gauges of the other processes of this server */
+  async text(others: readonly object[] = []): Promise<string> {
+    const own = [...familiesOf(this.#rows), ...this.gauges(), ...processFamilies(this.#gauges?.().processes ?? {})];
+    return AggregatorRegistry.aggregate([own, ...others]).metrics();
+  }
+
+  /** Of this process, for another one, which knows what all have counted. */
+  gauges(): Family[] {
+    return this.#gauges === undefined ? [] : gaugesOf(this.#gauges());
+  }
+}
+
+function outcome(reason: FailureReason | undefined): number {
+  return reason === undefined ? 0 : 1 + failureReasons.indexOf(reason);
+}
+
+function gaugesOf(read: Gauges): Family[] {
+  const { limits } = read;
+  const sum = (name: string, help: string, value: number) => gauge(name, help, "sum", [{ labels: {}, value }]);
+  // The same in all processes of a server, or the largest is what matters.
+  const max = (name: string, help: string, value: number, labels: Labels = {}) =>
+    gauge(name, help, "max", [{ labels, value }]);
+  const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));
+  return [
+    sum("sconce_predictions_active", "Predictions that have not ended.", read.active),
+    sum("sconce_queued_items", "Inputs that wait for their forward pass.", read.waitingItems),
+    sum("sconce_running_items", "Inputs that are in a batch.", read.runningItems),
+    max(
+      "sconce_oldest_queued_item_age_seconds",
+      "Age of the oldest prediction with an input that waits; 0 without.",
+      read.oldestItemSeconds,
+    ),
+    sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", read.queuedBytes),
+    sum("sconce_waiting_webhooks", "Ends of predictions that webhooks are still to be told.", read.waitingWebhooks),
+    max("sconce_oldest_webhook_age_seconds", "For how long the oldest of them has waited.", read.oldestWebhookSeconds),
+    sum("sconce_ready_items", "Items that are ready and wait for a batch.", read.readyItems),
+    sum("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", read.readyBytes),
+    sum("sconce_retained_predictions", "Ended predictions that can still be read.", read.retained),
+    sum("sconce_retained_bytes", "Bytes of their results.", read.retainedBytes),
+    gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memory),
+    ...(read.queue === undefined ? [] : queueGauges(read.queue)),
+    max("sconce_memory_limit_bytes", "Most bytes that are held for clients.", limits.memoryBytes),
+    max("sconce_batch_limit_items", "Most items of a batch.", limits.batchItems),
+    max("sconce_queue_limit_items", "Most inputs that are accepted and have not ended.", limits.queuedItems),
+    max("sconce_queue_limit_bytes", "Most body bytes of predictions that have not ended.", limits.queuedBytes),
+    max("sconce_ready_limit_bytes", "Most tensor bytes that wait for a batch.", limits.readyBytes),
+    max("sconce_prediction_limit_seconds", "Longest time that a prediction may take.", limits.predictionSeconds),
+    max("sconce_build_info", "The server; always 1.", 1, read.build),
+    max("sconce_model_info", "The model; always 1.", 1, read.model),
+  ];
+}
+
+function queueGauges({ isConnected, items, waiting, taken, ageMs, workers }: QueueGauges): Family[] {
+  const max = (name: string, help: string, value: number) => gauge(name, help, "max", [{ labels: {}, value }]);
+  return [
+    max("sconce_queue_connected", "Whether the queue of the replicas can be reached.", Number(isConnected)),
+    max("sconce_queue_age_seconds", "Age of the oldest prediction that no worker has; 0 without.", ageMs / 1000),
+    max("sconce_queue_items", "Inputs of all replicas that were accepted and have not ended.", items),
+    max("sconce_queue_workers", "Workers that have given a sign of late.", workers),
+    gauge("sconce_queue_entries", "Predictions in the queue, by whether a worker has them.", "max", [
+      { labels: { state: "waiting" }, value: waiting },
+      { labels: { state: "taken" }, value: taken },
+    ]),
+  ];
+}
+
+function gauge(name: string, help: string, aggregator: Family["aggregator"], values: Family["values"]): Family {
+  return { name, help, type: "gauge", aggregator, values };
+}

@@ -1,0 +1,135 @@
+/** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
+import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
+import { pause } from "./pause.ts";
+import { type Json, sentence, type Value } from "./value.ts";
+
+export interface Model {
+  readonly name: string;
+  readonly tag: string;
+  readonly digest: string;
+  readonly description: string;
+  readonly input: SchemaNode;
+  readonly output: SchemaNode;
+  readonly demoOutput: SchemaNode;
+}
+
+interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "description"> {
+  readonly input_schema: JsonSchema;
+  readonly output_schema: JsonSchema;
+  readonly demo_output_schema: JsonSchema;
+}
+
+/** A demo prediction. */
+export interface Run {
+  readonly demo_id: string;
+  readonly status: "pending" | "running" | "success" | "failed";
+  readonly outputs?: readonly Json[];
+  readonly demo_outputs?: readonly Json[];
+  /** What succeeded so far, or of a failed run: null in the places of the others. */
+  readonly partial_outputs?: readonly Json[];
+  readonly error_message?: string;
+  readonly errors?: readonly { readonly index: number; readonly message: string }[];
+  readonly logs: string;
+  readonly created_at: string;
+  readonly started_at?: string;
+  readonly finished_at?: string;
+}
+
+/** What is wrong with a body, and the JSON pointer to it. */
+export interface Fault {
+  readonly pointer: string;
+  readonly detail: string;
+}
+
+/** The server's answer is no. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly faults: readonly Fault[];
+
+  constructor(status: number, detail: string, faults: readonly Fault[] = []) {
+    super(detail);
+    this.status = status;
+    this.faults = faults;
+  }
+}
+
+/** There is no server, or none that is ready. */
+export class Away extends Error {}
+
+export function hasEnded({ status }: Run): boolean {
+  return status === "success" || status === "failed";
+}
+
+export async function readModel(): Promise<Model> {
+  const { input_schema, output_schema, demo_output_schema, ...model } = await request<ModelAnswer>("./");
+  return {
+    ...model,
+    input: SchemaNode.of(input_schema),
+    output: SchemaNode.of(output_schema),
+    demoOutput: SchemaNode.of(demo_output_schema),
+  };
+}
+
+/** Inputs as the author would send them. */
+export function readExamples(): Promise<readonly Json[]> {
+  return request("examples");
+}
+
+export function createRun(inputs: readonly Value[], signal: AbortSignal): Promise<Run> {
+  const headers = { "Content-Type": "application/json" };
+  return request("demo", { method: "POST", headers, body: JSON.stringify(inputs), signal });
+}
+
+export function readRun(id: string, signal: AbortSignal): Promise<Run> {
+  return request(pathOf(id), { signal });
+}
+
+export function eventsOf(id: string): EventSource {
+  return new EventSource(`${pathOf(id)}/events`);
+}
+
+export function cancelRun(id: string): Promise<Run> {
+  return request(`${pathOf(id)}/cancel`, { method: "POST" });
+}
+
+function pathOf(id: string): string {
+  return `demo/${encodeURIComponent(id)}`;
+}
+
+export function readReadiness(): Promise<unknown> {
+  return request("health/ready");
+}
+
+async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const headers = { Accept: "application/json", ...init.headers };
+  const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch((error: unknown) => {
+    if (init.signal?.aborted) throw error;
+    throw new Away("The server does not answer.");
+  });
+  if (response.ok) return response.json();
+  const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
+  // Those of a proxy are not about the request either.
+  if ([502, 503, 504].includes(response.status)) throw new Away(`${sentence(detail) || "The server is not ready"}.`);
+  throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);
+}
+
+/** Does it again and again until the server is there. */
+export async function persistently<T>(action: () => Promise<T>, { signal, onAway }: Persistence): Promise<T> {
+  for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
+    try {
+      const result = await action();
+      onAway(undefined);
+      return result;
+    } catch (error) {
+      if (!(error instanceof Away)) throw error;
+      onAway(error);
+      await pause(delayMs, signal);
+    }
+  }
+}
+
+export interface Persistence {
+  readonly signal: AbortSignal;
+  /** Told whether and why the server is away, each time that it is tried. */
+  readonly onAway: (away: Away | undefined) => void;
+}

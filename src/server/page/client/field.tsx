@@ -1,0 +1,169 @@
+/** A field of the form, chosen by its schema. Fields of objects and lists contain fields. */
+import type { JSX } from "preact";
+import type { SchemaNode } from "../../../base/json-schema.ts";
+import { ArrayField } from "./array-field.tsx";
+import { FileField } from "./file-field.tsx";
+import { Faults, type FieldProps } from "./labelled.tsx";
+import { ChoiceField, NumberField, SwitchField, TextField } from "./plain-fields.tsx";
+import { initialOf, kindOf } from "./schema.ts";
+import { isList, isObject, titleOf, withMember } from "./value.ts";
+
+export function Field(props: FieldProps): JSX.Element {
+  const kind = kindOf(props.schema);
+  const own = { ...props, label: props.schema.title ?? props.label };
+  switch (kind.name) {
+    case "text":
+      return <TextField {...own} />;
+    case "number":
+      return <NumberField {...own} />;
+    case "switch":
+      return <SwitchField {...own} />;
+    case "choice":
+      return <ChoiceField {...own} choices={kind.choices} />;
+    case "file":
+      return <FileField {...own} file={kind.file} />;
+    case "list":
+      return <ListField {...own} items={kind.items} />;
+    case "object":
+      return <ObjectField {...own} />;
+    default:
+      return <ArrayField {...own} takesNumbers={kind.name === "array"} />;
+  }
+}
+
+/** The fields of an object. A button adds an optional field. */
+function ObjectField(props: FieldProps) {
+  const id = `field${props.pointer}`;
+  return (
+    <fieldset class="nested" id={id} aria-describedby={props.schema.description ? `${id}-about` : undefined}>
+      <legend>{props.label}</legend>
+      {props.schema.description && (
+        <p class="about" id={`${id}-about`}>
+          {props.schema.description}
+        </p>
+      )}
+      <Members {...props} />
+    </fieldset>
+  );
+}
+
+/** @param props.schema of an object */
+export function Members({ schema, value, pointer, faults, onChange }: Omit<FieldProps, "label">) {
+  const object = isObject(value) ? value : {};
+  const { required } = schema;
+  const members = [...schema.fields]
+    .map(([name, each]) => ({ name, schema: each }))
+    .filter((member) => !member.schema.isHidden);
+  const isOptional = (name: string) => !required.includes(name);
+  const isAt = (name: string) => `${pointer}/${escaped(name)}`;
+  const left = members.filter(({ name }) => isOptional(name) && object[name] === undefined);
+  // Also those of fields that are not shown.
+  const own = faults.filter(
+    (fault) =>
+      fault.pointer === pointer ||
+      (fault.pointer.startsWith(`${pointer}/`) &&
+        !members.some(
+          ({ name }) => `${fault.pointer}/`.startsWith(`${isAt(name)}/`) && !left.some((each) => each.name === name),
+        )),
+  );
+  const add = (name: string, added: SchemaNode) => {
+    onChange(withMember(object, name, initialOf(added) ?? emptyOf(added)));
+    requestAnimationFrame(() => document.getElementById(`field${isAt(name)}`)?.focus());
+  };
+  return (
+    <>
+      {members
+        .filter((member) => !left.includes(member))
+        .map((member) => (
+          <div class="member" key={member.name}>
+            <Field
+              schema={member.schema}
+              label={titleOf(member.name)}
+              pointer={isAt(member.name)}
+              value={object[member.name]}
+              faults={faults}
+              onChange={(changed) =>
+                onChange(withMember(object, member.name, changed ?? keptOf(isOptional(member.name))))
+              }
+            />
+            {isOptional(member.name) && member.schema.default === undefined && (
+              <button
+                type="button"
+                class="quiet leave-out"
+                aria-label={`Leave out ${member.schema.title ?? titleOf(member.name)}`}
+                title="Leave out"
+                onClick={() => onChange(withMember(object, member.name, undefined))}
+              >
+                ×
+              </button>
+            )}
+          </div>
+        ))}
+      <Faults id={`field${pointer}`} pointer={pointer} faults={own} />
+      {left.length > 0 && (
+        <div class="chips">
+          {left.map((member) => (
+            <button type="button" class="chip" key={member.name} onClick={() => add(member.name, member.schema)}>
+              + {member.schema.title ?? titleOf(member.name)}
+            </button>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** An optional field that is emptied stays on the form; a required one that is missing is for the server to say. */
+function keptOf(isOptional: boolean) {
+  return isOptional ? "" : undefined;
+}
+
+function emptyOf({ types }: SchemaNode) {
+  return types.has("array") ? [] : types.has("object") ? {} : "";
+}
+
+function escaped(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+/** A list with a field for each item. */
+function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: SchemaNode }) {
+  const list = isList(value) ? value : [];
+  const id = `field${at.pointer}`;
+  const { minItems = 0, maxItems = Number.POSITIVE_INFINITY, description } = at.schema;
+  return (
+    <fieldset class="nested" id={id}>
+      <legend>{at.label}</legend>
+      {description && <p class="about">{description}</p>}
+      {list.map((item, i) => (
+        <div class="member" key={i}>
+          <Field
+            schema={items}
+            label={`${at.label} ${i + 1}`}
+            pointer={`${at.pointer}/${i}`}
+            value={item}
+            faults={at.faults}
+            onChange={(changed) => onChange(list.with(i, changed ?? ""))}
+          />
+          {list.length > minItems && (
+            <button
+              type="button"
+              class="quiet leave-out"
+              aria-label={`Remove ${at.label} ${i + 1}`}
+              title="Remove"
+              onClick={() => onChange(list.toSpliced(i, 1))}
+            >
+              ×
+            </button>
+          )}
+        </div>
+      ))}
+      <Faults id={id} pointer={at.pointer} faults={at.faults.filter(({ pointer }) => pointer === at.pointer)} />
+      {list.length < maxItems && (
+        <button type="button" class="chip add" onClick={() => onChange([...list, initialOf(items) ?? ""])}>
+          + Add
+        </button>
+      )}
+    </fieldset>
+  );
+}

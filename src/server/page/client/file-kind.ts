@@ -1,0 +1,22 @@
+/** Words for the files that a field takes. */
+
+import { fileDescription, imageDescription } from "../../../author/file-description.ts";
+import type { FileMark } from "../../../base/json-schema.ts";
+
+const nouns: Readonly<Record<string, string>> = { image: "an image", audio: "a sound", video: "a video" };
+
+/** The family of all its media types: `image`; undefined where they differ, or all are taken. */
+export function familyOf({ mediaTypes }: FileMark): string | undefined {
+  const [family, ...others] = new Set(mediaTypes.map((type) => type.split("/", 1)[0]));
+  return others.length === 0 ? family : undefined;
+}
+
+/** `an image`, `a file` */
+export function nounOf(file: FileMark): string {
+  return nouns[familyOf(file) ?? ""] ?? "a file";
+}
+
+/** The author's description of a field; undefined for the default one, which says how programs send files. */
+export function authorsWords(description: string | undefined, file: FileMark): string | undefined {
+  return description === imageDescription || description === fileDescription(file) ? undefined : description;
+}

@@ -1,0 +1,92 @@
+/** Values of fields: JSON, or nothing where an optional field is left out. */
+import type { Json, JsonObject } from "../../../base/json.ts";
+
+export type { Json, JsonObject };
+export type Value = Json | undefined;
+
+export function isObject(value: Value): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function isList(value: Value): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export function isNumbers(value: Value | readonly Value[]): value is readonly number[] {
+  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "number");
+}
+
+/** The object with one member changed, or left out. */
+export function withMember(object: JsonObject, name: string, value: Value): JsonObject {
+  const { [name]: _, ...rest } = object;
+  return value === undefined ? rest : { ...object, [name]: value };
+}
+
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** `heatMap`, `heat_map` → `Heat map` */
+export function titleOf(name: string): string {
+  const words = name
+    .replaceAll(/[_-]+/g, " ")
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .trim();
+  return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
+}
+
+/** The first string in it that is a picture. */
+export function pictureIn(value: Value): string | undefined {
+  if (typeof value === "string") return isPicture(value) ? value : undefined;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const each of Object.values(value)) {
+    const found = pictureIn(each);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Whether a file is in it, as its bytes. */
+export function holdsFile(value: Json): boolean {
+  if (typeof value === "string") return value.startsWith("data:");
+  return isList(value) ? value.some(holdsFile) : isObject(value) && Object.values(value).some(holdsFile);
+}
+
+export function isPicture(text: string): boolean {
+  return /^data:image\//i.test(text) || /^https?:[^?#]*\.(?:png|jpe?g|webp|gif|bmp|avif)(?:[?#]|$)/i.test(text);
+}
+
+/** Of a data URI; undefined for other URLs. */
+export function mediaTypeOf(url: string): string | undefined {
+  return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
+}
+
+/** `1.2 MB` */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** The bytes of a base64 data URI. */
+export function sizeOf(dataUri: string): number {
+  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
+  return Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
+}
+
+/**
+ * Numbers of one list with as many decimals each, so that they align; shares that make 1 together as percent.
+ */
+export function alignedTexts(values: readonly number[]): string[] {
+  if (values.every(Number.isInteger)) return values.map(String);
+  const sum = values.reduce((all, value) => all + value, 0);
+  if (values.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 0.01) {
+    return values.map((value) => `${(100 * value).toFixed(1)} %`);
+  }
+  const most = Math.max(...values.map(Math.abs));
+  if (most >= 1e6 || most < 1e-3) return values.map((value) => value.toExponential(3));
+  return values.map((value) => value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(most)))));
+}
+
+export function numberText(value: number): string {
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
+}

@@ -1,0 +1,139 @@
+/** A prediction under way: its inputs come in turn with those of all others, their outputs make its outcome. */
+import type { SconceError } from "../../base/errors.ts";
+import { type FailureReason, reasonOf } from "../../base/labels.ts";
+import { type ItemFault, summaryOf } from "../flow/item-fault.ts";
+import type { ItemFlow } from "../flow/item-flow.ts";
+import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../flow/item-list.ts";
+import type { Encoded } from "../flow/item-pipeline.ts";
+import type { InputList } from "../inputs/input-list.ts";
+import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
+import type { LivePrediction, Work } from "./live.ts";
+import type { OutputMemory } from "./output-memory.ts";
+
+/** Longest message of a fault, in characters; of those that come after many others it is shorter. */
+const MAX_MESSAGE = { first: 10_000, later: 500 };
+const DETAILED_FAULTS = 100;
+
+/** What all predictions have in common, so that none costs more functions than it needs. */
+export interface ItemWorkContext {
+  readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
+  /** An output as JSON text; throws SconceError `output_invalid`. */
+  encode(output: unknown): Encoded;
+  encoded(ms: number): void;
+  begun(live: LivePrediction): void;
+  refused(live: LivePrediction, why: Refusal): void;
+  /** Told of the first input that failed: the others are likely to have failed alike. */
+  faulted(live: LivePrediction, index: number, error: SconceError): void;
+}
+
+export interface ItemWorkOptions extends ItemListOptions {
+  readonly memory: OutputMemory;
+}
+
+export class ItemWork implements OutputReceiver, Work {
+  readonly takesText = true;
+  readonly list: ItemList;
+  readonly #live: LivePrediction;
+  readonly #context: ItemWorkContext;
+  readonly #memory: OutputMemory;
+  /** Has holes where inputs are not done, or failed. */
+  #outputs: Text[] = [];
+  #faults: ItemFault[] = [];
+  /** Of the first fault. */
+  #reason: FailureReason | undefined;
+  #hasBegun = false;
+
+  constructor(live: LivePrediction, inputs: InputList, context: ItemWorkContext, options: ItemWorkOptions) {
+    this.list = new ItemList(inputs, this, options);
+    this.#live = live;
+    this.#context = context;
+    this.#memory = options.memory;
+  }
+
+  run(): void {
+    this.#live.items = this.list;
+    this.#live.begin(this);
+    this.#context.flow.run(this.list);
+  }
+
+  begun(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    this.#context.begun(this.#live);
+  }
+
+  refused(why: Refusal): void {
+    this.#context.refused(this.#live, why);
+  }
+
+  dispatched(): void {
+    this.#live.started();
+  }
+
+  succeeded(index: number, output: unknown): void {
+    const beganMs = performance.now();
+    const text = textOf(this.#context.encode(output));
+    this.#context.encoded(performance.now() - beganMs);
+    const refusal = this.#memory.take(byteLengthOf(text));
+    if (refusal !== undefined) {
+      this.#live.end(refusal.message, refusal.reason);
+      return;
+    }
+    this.#outputs[index] = text;
+    this.#live.itemsSucceeded += 1;
+    this.#itemDone();
+  }
+
+  failed(index: number, error: SconceError): void {
+    const reason = reasonOf(error.code);
+    this.#reason ??= reason;
+    this.#live.itemFailed(reason);
+    this.#faults.push({ index, message: shortened(error.message, this.#faults.length < DETAILED_FAULTS) });
+    if (this.#faults.length === 1) this.#context.faulted(this.#live, index, error);
+    this.#itemDone();
+  }
+
+  get outputs(): readonly (Text | undefined)[] {
+    return this.#outputs;
+  }
+
+  failure(message: string): Text {
+    const live = this.#live;
+    const members: Text[] = [`"error_message":${JSON.stringify(message)}`];
+    if (this.#faults.length > 0) members.push(`"errors":${JSON.stringify(this.#faults)}`);
+    if (live.itemsSucceeded > 0) {
+      const partial = Array.from({ length: live.count }, (_, i) => this.#outputs[i] ?? "null");
+      members.push(listText("partial_outputs", partial));
+    }
+    return joined(members, ",");
+  }
+
+  told(): void {
+    this.#context.flow.notWaitedFor(this.list);
+  }
+
+  release(): void {
+    this.#outputs = [];
+    this.#faults = [];
+    this.#memory[Symbol.dispose]();
+    this.#context.flow.end(this.list);
+  }
+
+  #itemDone(): void {
+    const live = this.#live;
+    live.itemDone();
+    if (live.record.itemsDone < live.count) return;
+    if (this.#faults.length === 0) {
+      live.finish({ status: "success", members: listText("outputs", this.#outputs) });
+    } else {
+      this.#faults.sort((a, b) => a.index - b.index);
+      live.end(summaryOf(this.#faults, live.count), this.#reason ?? "model");
+    }
+  }
+}
+
+/** The author's code may put whatever it has into a message. */
+function shortened(message: string, isFirst: boolean): string {
+  const max = isFirst ? MAX_MESSAGE.first : MAX_MESSAGE.later;
+  return message.length <= max ? message : `${message.slice(0, max)}…`;
+}

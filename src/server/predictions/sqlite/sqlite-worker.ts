@@ -1,0 +1,81 @@
+/** The thread that has the database of predictions: nobody who answers clients waits for a disk, a lock or a checkpoint. */
+import { messageOf, SconceError } from "../../../base/errors.ts";
+import { databaseFault } from "./database-fault.ts";
+import { PredictionDatabase } from "./prediction-database.ts";
+import { decodeBatch } from "./sqlite-batch.ts";
+import type { Answer, Numbered, Tended } from "./sqlite-messages.ts";
+
+declare const self: Worker;
+
+/** Without a message for as long, the thread does what can wait. */
+const IDLE_MS = 100;
+/** What could not be tended to is tried again after as long, and nothing expires more often. */
+const PAUSE_MS = 1000;
+/** Longer delays overflow a timer. */
+const MAX_DELAY_MS = 3_600_000;
+
+let database: PredictionDatabase | undefined;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+self.onmessage = ({ data }: MessageEvent<Numbered>) => {
+  self.postMessage(answer(data));
+  if (data.type === "write") quietly(() => database?.checkLog());
+  tendIn(IDLE_MS);
+};
+
+function answer(message: Numbered): Answer {
+  const { number } = message;
+  try {
+    if (message.type === "open") {
+      database = PredictionDatabase.open(message);
+      return { number, totals: database.totals };
+    }
+    if (database === undefined) return { number, fault: "it is not open" };
+    switch (message.type) {
+      case "write":
+        return { number, written: database.write(decodeBatch(message), message, message.wallMs) };
+      case "get":
+        return { number, record: database.get(message.id) };
+      case "owners":
+        return { number, owners: database.owners() };
+      case "take":
+        return { number, taken: database.take(message) };
+      case "keepWebhooks":
+        database.keepWebhooks(message);
+        return { number };
+      case "webhooks":
+        return { number, webhooks: database.webhooks() };
+      case "close":
+        database.close();
+        database = undefined;
+        return { number };
+    }
+  } catch (error) {
+    return { number, fault: error instanceof SconceError ? messageOf(error) : databaseFault(error) };
+  }
+}
+
+function tendIn(delayMs: number): void {
+  clearTimeout(timer);
+  if (database === undefined) return;
+  timer = setTimeout(tend, Math.min(delayMs, MAX_DELAY_MS));
+}
+
+function tend(): void {
+  if (database === undefined) return;
+  let delayMs = PAUSE_MS;
+  quietly(() => {
+    if (database === undefined) return;
+    const hasMore = database.tend();
+    delayMs = hasMore ? 0 : Math.max(PAUSE_MS, (database.msUntilExpiry() ?? MAX_DELAY_MS) + 1);
+    self.postMessage({ totals: database.totals } satisfies Tended);
+  });
+  tendIn(delayMs);
+}
+
+/** What can wait is tried again later; that a disk is full is told by the next write. */
+function quietly(task: () => void): void {
+  try {
+    task();
+  } catch {}
+}

@@ -1,0 +1,181 @@
+/** Bytes in a folder of an S3-compatible bucket, each request within its time, and what goes wrong with them as one error with a reason. */
+
+import { Gate } from "../../base/collections/gate.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
+
+const SMALL_MS = 3000;
+/** Slower transfers are given up. */
+const MIN_BYTES_PER_MS = 2000;
+const MAX_REQUESTS = 16;
+/** Buckets answer with 500 or 503 now and then, and ask to be asked again: how often, and after how long, twice as long each time. */
+const TRIES = 4;
+const RETRY_MS = 50;
+/** An answer that says what is wrong is shorter. */
+const MAX_FAULT_CHARACTERS = 4000;
+/** Longest that a link of S3 may be valid. */
+const MAX_LINK_S = 604_800;
+
+export interface BucketOptions {
+  /** `s3://bucket/folder` */
+  readonly address: string;
+  readonly memory: MemoryAccount;
+  /** Where endpoint, region and keys are, by their usual names. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Longest that a small request may take, its turn included. */
+  readonly limitMs?: number;
+}
+
+interface Sent {
+  readonly method: "GET" | "PUT" | "DELETE";
+  readonly key: string;
+  readonly body?: Uint8Array<ArrayBuffer> | string;
+  readonly type?: string;
+}
+
+export class Bucket {
+  readonly #client: Bun.S3Client;
+  readonly #folder: string;
+  readonly #memory: MemoryAccount;
+  readonly #limitMs: number;
+  readonly #gate = new Gate(MAX_REQUESTS);
+
+  constructor({ address, memory, env = process.env, limitMs = SMALL_MS }: BucketOptions) {
+    const [, bucket = "", folder = ""] = /^s3:\/\/([^/]+)\/?(.*?)\/*$/.exec(address) ?? [];
+    this.#client = new Bun.S3Client({ ...settingsIn(env), bucket });
+    this.#folder = folder === "" ? "" : `${folder}/`;
+    this.#memory = memory;
+    this.#limitMs = limitMs;
+  }
+
+  /** @throws SconceError `queue_unavailable` */
+  async put(key: string, body: Uint8Array<ArrayBuffer> | string, type = "application/octet-stream"): Promise<void> {
+    await this.#send({ method: "PUT", key, body, type }, async () => {});
+  }
+
+  /** @returns undefined where there is nothing of this key; @throws SconceError `queue_unavailable` */
+  get(key: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    return this.#send({ method: "GET", key }, async (response) => new Uint8Array(await response.arrayBuffer()));
+  }
+
+  /** Also where there is nothing of this key. @throws SconceError `queue_unavailable` */
+  async delete(key: string): Promise<void> {
+    await this.#send({ method: "DELETE", key }, async () => {});
+  }
+
+  /** A link for reading it, whether it is there or not, which is valid for so many seconds. */
+  link(key: string, seconds: number): string {
+    const expiresIn = Math.min(MAX_LINK_S, Math.max(1, Math.ceil(seconds)));
+    return this.#client.presign(this.#folder + key, { method: "GET", expiresIn });
+  }
+
+  /** The client signs and `fetch` sends: requests of the client itself cannot be ended. */
+  async #send<T>(sent: Sent, read: (response: Response) => Promise<T>): Promise<T | undefined> {
+    const { method, key, body, type } = sent;
+    const bytes = body === undefined ? 0 : Buffer.byteLength(body);
+    using charge = this.#memory.add("outputs", bytes);
+    const time = new TimeLimit(this.#limitMs, bytes);
+    const request = async (tries = TRIES): Promise<T | undefined> => {
+      time.signal.throwIfAborted();
+      const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
+      const headers = type === undefined ? {} : { "Content-Type": type };
+      // A redirect would say that the region is wrong.
+      const response = await fetch(url, { method, headers, body, signal: time.signal, redirect: "manual" });
+      if (!response.ok) {
+        const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];
+        if (response.status === 404 && code !== "NoSuchBucket") return undefined;
+        if (response.status >= 500 && tries > 1) {
+          await Bun.sleep(RETRY_MS * 2 ** (TRIES - tries));
+          return request(tries - 1);
+        }
+        throw new Refused(response.status, code);
+      }
+      const length = Number(response.headers.get("content-length") ?? 0);
+      time.extend(length);
+      if (method === "GET") charge.grow(length);
+      return await read(response);
+    };
+    try {
+      return await Promise.race([this.#gate.run(this, () => request()), time.isUp]);
+    } catch (error) {
+      const message = `the bucket for large values cannot be used now: ${reasonOf(error)}; try again later`;
+      throw new SconceError("queue_unavailable", message, { cause: error });
+    } finally {
+      time[Symbol.dispose]();
+    }
+  }
+}
+
+/** The variables that S3's clients read, the first of them that is set. */
+const variables = {
+  endpoint: ["S3_ENDPOINT", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
+  region: ["S3_REGION", "AWS_REGION"],
+  accessKeyId: ["S3_ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"],
+  secretAccessKey: ["S3_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"],
+  sessionToken: ["S3_SESSION_TOKEN", "AWS_SESSION_TOKEN"],
+};
+
+function settingsIn(env: NonNullable<BucketOptions["env"]>): Bun.S3Options {
+  const given = Object.entries(variables).map(([name, names]) => [name, names.map((each) => env[each]).find(Boolean)]);
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+}
+
+/** How long a request may take, its turn included. */
+class TimeLimit implements Disposable {
+  readonly isUp: Promise<never>;
+  readonly #controller = new AbortController();
+  readonly #smallMs: number;
+  #timer: ReturnType<typeof setTimeout>;
+
+  constructor(smallMs: number, bytes: number) {
+    this.#smallMs = smallMs;
+    const { promise, reject } = Promise.withResolvers<never>();
+    this.isUp = promise;
+    this.signal.addEventListener("abort", () => reject(this.signal.reason), { once: true });
+    this.#timer = this.#start(bytes);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Once it is known how many bytes come. */
+  extend(bytes: number): void {
+    this[Symbol.dispose]();
+    this.#timer = this.#start(bytes);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+
+  #start(bytes: number): ReturnType<typeof setTimeout> {
+    const limitMs = this.#smallMs + bytes / MIN_BYTES_PER_MS;
+    return setTimeout(() => this.#controller.abort(new DOMException("The time is up", "TimeoutError")), limitMs);
+  }
+}
+
+/** An answer of the bucket that is no success. */
+class Refused extends Error {
+  readonly status: number;
+  readonly code: string | undefined;
+
+  constructor(status: number, code: string | undefined) {
+    super(`${status} ${code ?? "without a code"}`);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** For clients and the log: what S3 calls it, and nothing of the address or the keys. */
+function reasonOf(error: unknown): string {
+  if (error instanceof Refused) {
+    const { status, code } = error;
+    if (code === "NoSuchBucket") return "there is no such bucket";
+    return `it ${status === 401 || status === 403 ? "denies access" : "refused a request"} (${error.message})`;
+  }
+  if (error instanceof DOMException) return "it does not answer in time";
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "ERR_S3_MISSING_CREDENTIALS") return "there are no credentials";
+  return `it cannot be reached (${typeof code === "string" ? code : messageOf(error)})`;
+}

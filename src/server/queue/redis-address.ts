@@ -1,0 +1,126 @@
+/** The address of a Redis or Valkey, as an operator writes it, and a client for it. */
+import { readFileSync } from "node:fs";
+import type { ConnectionOptions } from "node:tls";
+import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { messageOf, SconceError } from "../../base/errors.ts";
+
+export type RedisClient = Redis | Cluster;
+
+/** Of each connection. */
+export type ConnectionSettings = Pick<
+  RedisOptions,
+  | "enableOfflineQueue"
+  | "maxRetriesPerRequest"
+  | "autoResendUnfulfilledCommands"
+  | "retryStrategy"
+  | "reconnectOnError"
+  | "connectTimeout"
+  | "socketTimeout"
+  | "commandTimeout"
+  | "sentinelCommandTimeout"
+  | "protocol"
+>;
+
+/** Where it listens, and how one logs in; the hosts are those of Sentinels or of a Cluster's first nodes where there are several. */
+export interface RedisAddress {
+  readonly kind: "one" | "sentinel" | "cluster";
+  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  /** A Unix socket instead of a host. */
+  readonly path?: string;
+  /** Of the master that Sentinels know. */
+  readonly master?: string;
+  readonly login: Pick<RedisOptions, "username" | "password" | "db">;
+  readonly sentinelLogin: Pick<RedisOptions, "sentinelUsername" | "sentinelPassword">;
+  readonly tls: ConnectionOptions | undefined;
+}
+
+const DEFAULT_PORTS = { one: 6379, sentinel: 26379, cluster: 6379 };
+
+/**
+ * `redis://[user:password@]host[:port][/db]`, `redis-sentinel://host,host/master[/db]`, `redis-cluster://host,host`, with `rediss` for TLS and its files
+ * as `?ca=PATH&cert=PATH&key=PATH`; `redis:///PATH.sock` is a Unix socket. `?sentinel_username=USER&sentinel_password=PASSWORD` is for Sentinels.
+ * @throws SconceError `usage`
+ */
+export function parseRedisAddress(text: string): RedisAddress {
+  const match = /^(rediss?)(?:-(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^/?]*)(\/[^?]*)?(?:\?(.*))?$/.exec(text);
+  if (match === null) throw unusable("expected redis://host:port");
+  const [, scheme, kind = "one", login = "", list = "", path = "/", query = ""] = match;
+  if (kind !== "one" && kind !== "sentinel" && kind !== "cluster") throw unusable("expected redis://host:port");
+  const hosts = list === "" ? [] : list.split(",").map((each) => hostOf(each, DEFAULT_PORTS[kind]));
+  const isSocket = kind === "one" && hosts.length === 0 && path.length > 1;
+  if (!isSocket && hosts.length === 0) throw unusable("a host is missing");
+  if (kind === "one" && hosts.length > 1) throw unusable("several hosts need redis-sentinel:// or redis-cluster://");
+  const [first = "", second = ""] = isSocket ? [] : path.slice(1).split("/");
+  if (kind === "sentinel" && first === "") throw unusable("the master's name is missing: redis-sentinel://host/NAME");
+  const db = kind === "sentinel" ? second : first;
+  if (!/^\d*$/.test(db)) throw unusable(`the database is ${JSON.stringify(db)}, expected a number`);
+  const [user = "", password] = login.split(":").map(decodeURIComponent);
+  const options = new URLSearchParams(query);
+  const [sentinelUser, sentinelPassword] = ["username", "password"].map((name) => options.get(`sentinel_${name}`));
+  return {
+    kind,
+    hosts,
+    ...(isSocket ? { path: decodeURIComponent(path) } : {}),
+    ...(kind === "sentinel" ? { master: decodeURIComponent(first) } : {}),
+    login: {
+      ...(user === "" ? {} : { username: user }),
+      ...(password === undefined ? {} : { password }),
+      ...(db === "" ? {} : { db: Number(db) }),
+    },
+    sentinelLogin: {
+      ...(sentinelUser ? { sentinelUsername: sentinelUser } : {}),
+      ...(sentinelPassword ? { sentinelPassword } : {}),
+    },
+    tls: scheme === "rediss" ? tlsOf(options) : undefined,
+  };
+}
+
+export function redisClient(
+  { kind, hosts, path, master, login, sentinelLogin, tls }: RedisAddress,
+  options: ConnectionSettings,
+): RedisClient {
+  const common = { ...options, ...login, ...(tls === undefined ? {} : { tls }) };
+  const { enableOfflineQueue = true, ...redisOptions } = common;
+  const nodes = [...hosts];
+  if (kind === "cluster") {
+    const { retryStrategy, ...ofNodes } = redisOptions;
+    return new Cluster(nodes, {
+      enableOfflineQueue,
+      redisOptions: ofNodes,
+      // A command that may have been carried out is not sent again; whoever waits is told at once.
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+      ...(retryStrategy == null ? {} : { clusterRetryStrategy: retryStrategy }),
+    });
+  }
+  if (kind === "sentinel") {
+    const ofSentinels = { ...sentinelLogin, ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }) };
+    return new Redis({ ...common, ...ofSentinels, sentinels: nodes, name: master ?? "" });
+  }
+  return new Redis({ ...common, ...(path === undefined ? hosts[0] : { path }) });
+}
+
+function hostOf(text: string, defaultPort: number): { host: string; port: number } {
+  const match = /^(\[[0-9a-fA-F:]+\]|[^:]+)(?::(\d+))?$/.exec(text);
+  if (match === null) throw unusable(`${JSON.stringify(text)} is no host:port`);
+  const [, host = "", port = defaultPort] = match;
+  return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+}
+
+function tlsOf(query: URLSearchParams): ConnectionOptions {
+  const file = (name: string) => {
+    const path = query.get(name);
+    if (path === null) return {};
+    try {
+      return { [name]: readFileSync(path) };
+    } catch (error) {
+      throw unusable(`${name} cannot be read: ${messageOf(error)}`);
+    }
+  };
+  return { ...file("ca"), ...file("cert"), ...file("key") };
+}
+
+/** Says nothing of the address: it has a password. */
+function unusable(why: string): SconceError {
+  return new SconceError("usage", `--queue: ${why}`);
+}
