@@ -314,7 +314,7 @@ describe("the forward pass", () => {
 
   test("what libtorch throws in a method that forward calls is told, though freezing has freed that method", async () => {
     const script = `
-      import { openSession } from "./src/native/binding.ts";
+      import { openSession } from "./src/engine/native/binding.ts";
       const tensor = { dtype: "float32", dims: ["width", "height"] };
       const session = await openSession({
         path: ${JSON.stringify(made.path("torchscript-float32-one-tensor.pt"))},
@@ -363,7 +363,7 @@ test("an absurd number of threads is refused", async () => {
 test("importing the binding loads nothing, and a missing addon is told with the way to mend it", async () => {
   const script = `
     import { readFileSync } from "node:fs";
-    import { openSession, setNativeLocation } from "./src/native/binding.ts";
+    import { openSession, setNativeLocation } from "./src/engine/native/binding.ts";
     if (readFileSync("/proc/self/maps", "utf8").includes("libtorch")) throw new Error("libtorch is loaded already");
     setNativeLocation({ path: "/absent/sconce.node", fix: "run it again" });
     const options = { path: "", device: "cpu", threads: 1, inputs: {}, outputs: {} };

@@ -167,8 +167,8 @@ function copy(): string {
 /** A checkout that counts as set up and whose command line is these statements. */
 function stubCommandLine(checkout: string, statements: string): void {
   writeFileSync(join(checkout, "scripts", "setup.ts"), "export async function setup() {}");
-  mkdirSync(join(checkout, "src"));
-  writeFileSync(join(checkout, "src", "cli.ts"), `export async function main(argv: string[]) { ${statements} }`);
+  mkdirSync(join(checkout, "src", "cli"), { recursive: true });
+  writeFileSync(join(checkout, "src", "cli", "cli.ts"), `export async function main(argv: string[]) { ${statements} }`);
 }
 
 /** A Bun that says its version and otherwise how it was called. */
