@@ -65,6 +65,7 @@ export const refusals = {
   incomplete: 400,
   header: 400,
   origin: 403,
+  host: 403,
   path: 404,
   prediction: 404,
   file: 404,

@@ -125,6 +125,18 @@ export const origins = {
     ),
 };
 
+/** Host names without ports; `*.` stands for any name below, `*` for all names. */
+export const hosts = {
+  valueHint: "host,…",
+  parse: z
+    .string()
+    .transform((given) => given.toLowerCase().split(","))
+    .refine(
+      (given) => given.every((each) => /^(?:\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)$/.test(each)),
+      "must be host names as models.example or *.example, with commas between them",
+    ),
+};
+
 export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");

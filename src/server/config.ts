@@ -9,6 +9,7 @@ import {
   count,
   duration,
   flag,
+  hosts,
   listOption,
   type OptionValues,
   openOption,
@@ -57,6 +58,12 @@ export const serveOptions = {
     description: "Pages whose scripts may read answers, by the origin of each, with commas between them; * for all",
     described: "none",
     ...origins,
+  }),
+  allowedHosts: openOption<readonly string[]>({
+    description:
+      "Host names that requests may name, with commas between them, *.example for all names below; IP addresses and localhost are always allowed",
+    described: "localhost alone where --host is a loopback address, else all names",
+    ...hosts,
   }),
   verify: option({
     description:

@@ -208,7 +208,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const predictions = replica === undefined ? service : front;
   const app =
     predictions === undefined
-      ? createWorkerApp({ lifecycle, metrics, siblings })
+      ? createWorkerApp({ lifecycle, metrics, siblings, config })
       : createApp({
           model: {
             name: packaged.repository,
@@ -238,13 +238,15 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           memory,
           version,
           corsOrigin: config.corsOrigin,
+          allowedHosts: config.allowedHosts,
+          host: config.host,
           onInternalError: (error, context) =>
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
           onHold,
           peerOf: (request) => listener?.peerOf(request),
         });
   if (options.siblings !== undefined) {
-    const fetch = named(app.fetch, { accessLog: false });
+    const fetch = named(app.fetch, { accessLog: false, isForwarded: true });
     opened.use(listenForSiblings(options.siblings, fetch, metrics));
   }
   options.onSetUp?.();

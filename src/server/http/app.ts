@@ -6,8 +6,10 @@ import { METHOD_NAME_ALL } from "hono/router";
 import type { JsonSchema } from "../../base/json-schema.ts";
 import { isLogged, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
+import { refuseOtherHosts } from "./allowed-hosts.ts";
 import { refuseForeignOrigins } from "./foreign-origin.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { describeRoutes, documentOf } from "./openapi.ts";
@@ -43,6 +45,10 @@ export interface AppOptions extends PredictionRoutes {
   readonly version: string;
   /** Whose pages may read answers, or "*"; by default none of another origin. */
   readonly corsOrigin?: readonly string[] | undefined;
+  /** Names that the Host header may have. */
+  readonly allowedHosts: ServeConfig["allowedHosts"];
+  /** The address that the server listens on. */
+  readonly host: ServeConfig["host"];
   /** Told of errors that say more than their answer does. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
@@ -61,7 +67,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
-  app.use(refuseForeignOrigins(corsOrigin));
+  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
   const schemas = modelSchemas(model);
   describeRoutes(app, { schemas, example: model.shortExample, hasLinks: options.links !== undefined });
   addPredictionRoutes(app, options);

@@ -85,7 +85,7 @@ const samples = {
     detail: "the prediction cannot be kept now: the store says that the disk is full",
   },
   queue_unavailable: { status: 503, detail: "the queue of the replicas cannot be used now; try again later" },
-} satisfies Record<Exclude<ProblemCode, "not_found" | "method_not_allowed">, Sample>;
+} satisfies Record<Exclude<ProblemCode, "not_found" | "method_not_allowed" | "host_refused">, Sample>;
 
 type SampleCode = keyof typeof samples;
 

@@ -19,6 +19,8 @@ export class RequestContext implements Origin {
   readonly isHead: boolean;
   /** As routes know it. */
   path = "/";
+  /** Whether another front of this server sent the request. */
+  isForwarded = false;
   /** Whether the answer has the request's id already. */
   isNamed = false;
 

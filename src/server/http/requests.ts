@@ -12,11 +12,13 @@ export interface RequestsOptions {
   readonly metrics?: Metrics | undefined;
   /** Whether each request leaves a line in the log; at the level `trace` each does. */
   readonly accessLog: boolean;
+  /** Whether another front of this server sends the requests. */
+  readonly isForwarded?: boolean;
 }
 
 export function named(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, accessLog }: RequestsOptions,
+  { metrics, accessLog, isForwarded = false }: RequestsOptions,
 ): Fetch {
   const answered = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
     if (!context.isNamed) response.headers.set("X-Request-Id", context.requestId);
@@ -26,6 +28,7 @@ export function named(
   };
   return (request) => {
     const context = new RequestContext(request);
+    context.isForwarded = isForwarded;
     const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
     const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
     return response instanceof Promise

@@ -1,6 +1,8 @@
 /** What a worker of replicas answers at its port: whether it is well, and what it counts. */
 import { Hono } from "hono";
+import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { refuseOtherHosts } from "./allowed-hosts.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { pathOf } from "./path.ts";
 import { problemOf, problemResponse } from "./problem.ts";
@@ -11,10 +13,12 @@ export interface WorkerAppOptions {
   readonly metrics: Metrics;
   readonly siblings: Siblings | undefined;
   readonly lifecycle: Lifecycle;
+  readonly config: Pick<ServeConfig, "allowedHosts" | "host">;
 }
 
-export function createWorkerApp({ metrics, siblings, lifecycle }: WorkerAppOptions): Hono {
+export function createWorkerApp({ metrics, siblings, lifecycle, config }: WorkerAppOptions): Hono {
   const app = new Hono({ getPath: pathOf });
+  app.use(refuseOtherHosts(config));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
   app.notFound((c) => {
