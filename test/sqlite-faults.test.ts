@@ -1,7 +1,7 @@
 /** What becomes of predictions when a process, its database's thread, its disk or its file fails. */
 import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { log } from "../src/base/log.ts";
 import { problemOf } from "../src/server/http/problem.ts";
@@ -33,6 +33,20 @@ async function killedAfter(
   expect(child.signalCode).toBe("SIGKILL");
   const complete = output.split("\n").slice(0, -1);
   return complete.filter((line) => line.startsWith("created ")).map((line) => line.slice("created ".length));
+}
+
+/** Leaves no byte free on a disk. */
+function fill(path: string): void {
+  const file = openSync(path, "w");
+  try {
+    for (const bytes of [new Uint8Array(1 << 20), new Uint8Array(4096)]) {
+      try {
+        while (writeSync(file, bytes) === bytes.length);
+      } catch {}
+    }
+  } finally {
+    closeSync(file);
+  }
 }
 
 describe("a process that is killed", () => {
@@ -200,6 +214,34 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     disk.setReadOnly(true);
     expect(await failure(open(disk))).toBe(expected);
     expect(await failure(open(disk, { role: "member" }))).toBe(expected);
+  });
+});
+
+onDisks("a disk that is full at the start", () => {
+  test("is read after a process was killed, and what that process left is begun once there is room", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "64m");
+    const path = `${disk.path}/predictions.db`;
+    const created = await killedAfter(60, path, { role: "main", owner: "a" });
+    const filler = `${disk.path}/filler`;
+    fill(filler);
+    const warn = spyOn(log, "warn").mockImplementation(silent);
+    const store = await open(disk);
+    const left: string[] = [];
+    const full = Promise.withResolvers<void>();
+    const taking = (async () => {
+      for await (const { id } of store.left(() => true, full.resolve)) left.push(id);
+    })();
+    await Promise.race([full.promise, taking]);
+    const ended: string[] = [];
+    for (const id of created) if ((await store.get(id))?.outcome !== undefined) ended.push(id);
+    expect(ended.length).toBeGreaterThan(0);
+    rmSync(filler);
+    await taking;
+    expect([...ended, ...left].sort()).toEqual([...created].sort());
+    await store.create(requestOf("b1"));
+    await store.close();
+    warn.mockRestore();
   });
 });
 

@@ -1,6 +1,6 @@
 /** What requests make of predictions in this process: create, read, wait for and cancel them, and go on with what was left. Knows no HTTP. */
 import { codedError, SconceError } from "../../base/errors.ts";
-import { isLogged } from "../../base/log.ts";
+import { isLogged, log } from "../../base/log.ts";
 import { type Bodies, type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { noInputs } from "../inputs/input-list.ts";
 import { admitWebhook } from "../webhooks/webhooks.ts";
@@ -152,15 +152,32 @@ export class PredictionService implements Predictions {
     if (live?.isOver && live.isKept) await this.#options.store.written(live.id);
   }
 
-  /** Goes on with what earlier processes with these owners left behind; limits do not refuse what was accepted. */
-  async resume(owners: (owner: string) => boolean): Promise<number> {
-    let resumed = 0;
-    for await (const left of this.#options.store.left(owners)) {
-      await this.begin(left);
-      resumed += 1;
-    }
-    await this.#options.webhooks?.resume(owners, (id) => this.#live.get(id));
-    return resumed;
+  /**
+   * Goes on with the predictions that earlier processes with these owners left. Limits refuse none of them. On a full disk this resolves early,
+   * and the other predictions begin when there is room.
+   */
+  resume(owners: (owner: string) => boolean): Promise<number> {
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    let [resumed, isFull] = [0, false];
+    const onFull = () => {
+      if (!isFull)
+        log.warn(
+          "The disk of the predictions is full: the server reads them, accepts none, and resumes the rest when there is room",
+        );
+      isFull = true;
+      resolve(resumed);
+    };
+    const run = async () => {
+      for await (const left of this.#options.store.left(owners, onFull)) {
+        await this.begin(left);
+        resumed += 1;
+      }
+      if (isFull) log.info("The disk of the predictions has room again");
+      await this.#options.webhooks?.resume(owners, (id) => this.#live.get(id));
+      resolve(resumed);
+    };
+    run().catch((error) => (isFull ? log.error(error) : reject(error)));
+    return promise;
   }
 
   /** Begins a kept request: accepted by an earlier process, or by another one. Resolves when its inputs are on their way; never throws. */

@@ -63,8 +63,8 @@ export interface PredictionStore {
    * would run the request again and might come to another outcome.
    */
   written(id: string): Promise<void>;
-  /** Takes over the requests that earlier processes with these owners left, oldest first; those that had begun count one more death. */
-  left(owners: (owner: string) => boolean): AsyncIterable<LeftRequest>;
+  /** Takes over the requests that earlier processes with these owners left, oldest first; those that had begun count one more death. `onFull` is called while a full disk cannot keep that count. */
+  left(owners: (owner: string) => boolean, onFull?: () => void): AsyncIterable<LeftRequest>;
   /** Ended predictions that can be read, and the bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };
   /** Resolves when everything told so far is kept. */

@@ -1,5 +1,6 @@
 /** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
 import { SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
 import { LargeText } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originText } from "../predictions/stored-origin.ts";
@@ -18,7 +19,7 @@ import type {
   WebhooksTaken,
   WebhookTurn,
 } from "./queue-messages.ts";
-import type { Argument, LuaScript, RedisLink } from "./redis-link.ts";
+import { type Argument, foreignIn, type LuaScript, type RedisLink } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
@@ -72,6 +73,9 @@ interface Sending {
 const MIN_RETENTION_MS = 10_000;
 /** Larger bodies have keys of their own: scripts that look at entries read all of them. */
 const MAX_ENTRY_BYTES = 65_536;
+
+/** Ids that servers make, and ids that clients choose. */
+const possibleId = /^[\w-]{8,128}$/;
 
 export class Queue {
   readonly node: string;
@@ -141,7 +145,7 @@ export class Queue {
 
   /** Of one whose client chose the id. */
   async digestOf(id: string): Promise<string> {
-    return textOf(await this.#link.call("get", `${this.#base}d:${id}`));
+    return textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
   }
 
   /** @param isForced not to wait for the worker that has it */
@@ -161,7 +165,7 @@ export class Queue {
   /** Takes predictions that no worker had; waits up to `blockMs` for them. */
   async take(link: RedisLink, count: number, blockMs: number): Promise<Taken> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];
-    const entries = entriesOf(await link.call("xreadgroup", ...options));
+    const entries = entriesOf(await this.#mending([], () => link.call("xreadgroup", ...options)));
     return { givenUp: 0, requests: entries.length === 0 ? [] : await this.#requestsOf(entries) };
   }
 
@@ -181,7 +185,7 @@ export class Queue {
 
   async makeGroup(): Promise<void> {
     try {
-      await this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM");
+      await this.#mending([], () => this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM"));
     } catch (error) {
       // Another replica was faster.
       const cause = error instanceof SconceError ? error.cause : undefined;
@@ -235,7 +239,8 @@ export class Queue {
   /** Waits up to `blockMs` for mail of this node that came after `after`. */
   async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
     const key = `${this.#base}mail:${this.node}`;
-    return entriesOf(await link.call("xread", "COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after));
+    const options = ["COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after];
+    return entriesOf(await this.#mending([], () => link.call("xread", ...options)));
   }
 
   /**
@@ -328,7 +333,32 @@ export class Queue {
   }
 
   #run(script: LuaScript, args: readonly Argument[], { link = this.#link, answerBytes = 0 }: Sending = {}) {
-    return link.run(script, this.#work, [...this.#asker, ...args], answerBytes);
+    const ids = () => args.filter((arg) => typeof arg === "string").filter((arg) => possibleId.test(arg));
+    return this.#mending(ids, () => link.run(script, this.#work, [...this.#asker, ...args], answerBytes));
+  }
+
+  /**
+   * Sends a command again after removing what another program wrote in the keys of the queue.
+   * @param ids predictions whose keys the command reads
+   */
+  async #mending<T>(ids: readonly string[] | (() => readonly string[]), send: () => Promise<T>): Promise<T> {
+    try {
+      return await send();
+    } catch (error) {
+      const found = foreignIn(error);
+      if (found === undefined) throw error;
+      const named = typeof ids === "function" ? ids() : ids;
+      const unique = [...new Set([...named, ...(found.id === undefined ? [] : [found.id])])];
+      const removed = listOf(await this.#link.run(scripts.mendScript, this.#work, [...this.#asker, ...unique])).map(
+        textOf,
+      );
+      if (removed.length === 0) throw error;
+      for (const each of removed) {
+        const [key = "", ...fault] = each.split(" ");
+        log.error(`Another program wrote to the queue: ${key} ${fault.join(" ")}; sconce removed that`);
+      }
+      return send();
+    }
   }
 
   /** @param bytes of one value */

@@ -156,6 +156,17 @@ export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
 }
 
+/**
+ * What another program wrote in a key, by the error of a command: a value of another type, or a text that a script cannot read.
+ * @returns the id of the prediction that the script names; undefined for another error
+ */
+export function foreignIn(error: unknown): { readonly id: string | undefined } | undefined {
+  if (!(error instanceof SconceError) || !(error.cause instanceof ReplyError)) return undefined;
+  const message = messageOf(error.cause);
+  if (!/WRONGTYPE|FOREIGN|user_script:\d+: attempt to /.test(message)) return undefined;
+  return { id: /FOREIGN (\S+) /.exec(message)?.[1] };
+}
+
 /** Whether a command may have been carried out although it failed: it was sent, and nothing is known of what came of it. */
 export function isAnswerLost(error: unknown): boolean {
   if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;

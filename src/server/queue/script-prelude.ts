@@ -72,11 +72,21 @@ local function hashesOf(ids)
   return hashes
 end
 
--- Looks up what there is of predictions, for all that follows.
+-- Whether a text is one that the scripts write for a prediction.
+local function isWritten(id, text)
+  if string.byte(text) == 126 then return string.match(text, '^~ %l+ %d+ %d+ [%d.]+ %S* %d+ %d+ %d+%-%d+ ') ~= nil end
+  local own, members = string.match(text, '^(%S+) %l+ %d+ %d+ [%d.]+ %d+ %d+ %d* %d+ %l+ %S* (%d+)\\n')
+  return own == id and members ~= nil
+end
+
+-- Looks up what there is of predictions, for all that follows. The text of another program ends the script; mendScript removes it.
 local function look(ids)
   for hash, list in pairs(hashesOf(ids)) do
     local found = redis.call('HMGET', hash, unpack(list))
-    for i, id in ipairs(list) do lives[id] = found[i] end
+    for i, id in ipairs(list) do
+      if found[i] and not isWritten(id, found[i]) then error('FOREIGN ' .. id .. ' ') end
+      lives[id] = found[i]
+    end
   end
 end
 
@@ -125,6 +135,13 @@ local function mail(node, name, value)
   letter[#letter + 1] = value
 end
 
+-- Items done, logs and start of a running prediction, as its worker reported them.
+local function progressOf(id)
+  local done, logs, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started'))
+  if not string.match(done or '0', '^%d+$') or not string.match(started or '0', '^%d+$') then error('FOREIGN ' .. id .. ' ') end
+  return done or 0, logs or '', started or ''
+end
+
 -- The first outcome stands. What is not given is what the worker told last.
 local function finish(id, status, members, inputs, logs, large, started)
   if not isOpen(id) then return end
@@ -132,8 +149,8 @@ local function finish(id, status, members, inputs, logs, large, started)
     string.match(lives[id], '^~ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
   local isOwn = inputs
   if not inputs then
-    local h = redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started')
-    inputs, logs, large, started = h[1] or 0, h[2] or '', '', h[3] or ''
+    inputs, logs, started = progressOf(id)
+    large = ''
   end
   local record = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
     .. #logs .. '\\n' .. logs .. members
@@ -238,10 +255,9 @@ end
 -- False where there is none.
 local function recordOf(id)
   if not isOpen(id) then return lives[id] or false end
-  local h = redis.call('HMGET', base .. 't:' .. id, 'done', 'started', 'logs')
+  local done, logs, started = progressOf(id)
   local meta, created = string.match(lives[id], '^~ (%S+ %S+ %S+ %S+) %S* (%S+)')
-  local logs = h[3] or ''
-  return table.concat({ id, meta, created, h[1] or 0, h[2] or '', '', '', '', #logs }, ' ') .. '\\n' .. logs
+  return table.concat({ id, meta, created, done, started, '', '', '', #logs }, ' ') .. '\\n' .. logs
 end
 
 -- The record, or how many bytes it has where one answer would take too many: that is read with the time that it needs, by itself.

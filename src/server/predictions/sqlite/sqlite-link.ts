@@ -59,8 +59,10 @@ export class SqliteLink {
     return present((await this.#ask({ type: "owners" })).owners);
   }
 
-  async take(message: Omit<TakeMessage, "type">): Promise<StoredRequest | undefined> {
-    return (await this.#ask({ type: "take", ...message })).taken;
+  /** @returns undefined where there is no more; "full" while the disk has no room for the death of a request */
+  async take(message: Omit<TakeMessage, "type">): Promise<StoredRequest | "full" | undefined> {
+    const { taken, isFull = false } = await this.#ask({ type: "take", ...message });
+    return isFull ? "full" : taken;
   }
 
   async keepWebhooks(message: Omit<KeepWebhooksMessage, "type">): Promise<void> {

@@ -152,6 +152,8 @@ export interface Answer {
   readonly record?: StoredRecord | undefined;
   readonly owners?: Owners;
   readonly taken?: StoredRequest | undefined;
+  /** Whether nothing was taken because the disk is full. */
+  readonly isFull?: boolean;
   readonly webhooks?: readonly KeptWebhook[];
   readonly fault?: string;
 }

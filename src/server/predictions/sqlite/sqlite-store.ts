@@ -23,6 +23,8 @@ import { kindOf, recordOf } from "./stored-record.ts";
 
 /** Of ended predictions that are answered without asking the database. */
 const RECENT_BYTES = 32 * 1024 * 1024;
+/** Interval between looks for room on a full disk. */
+const FULL_MS = 1000;
 
 export interface SqliteOptions {
   readonly path: string;
@@ -47,6 +49,7 @@ interface Live {
 
 export class SqliteStore implements PredictionStore {
   readonly #path: string;
+  #isClosed = false;
   readonly #wallClock: () => number;
   readonly #link: SqliteLink;
   readonly #files: KeptFiles;
@@ -174,13 +177,19 @@ export class SqliteStore implements PredictionStore {
     return stored && this.#readings.run(this, () => recordOf(stored, this.#files));
   }
 
-  async *left(owners: (owner: string) => boolean): AsyncGenerator<LeftRequest> {
+  async *left(owners: (owner: string) => boolean, onFull?: () => void): AsyncGenerator<LeftRequest> {
     const found = await this.#read(() => this.#link.owners());
     const chosen = [...found.owners].filter(owners).join("");
     let after = 0;
     while (chosen !== "") {
       const taken = await this.#read(() => this.#link.take({ owners: chosen, after, upTo: found.upTo }));
-      if (taken === undefined) return;
+      if (taken === undefined || this.#isClosed) return;
+      if (taken === "full") {
+        onFull?.();
+        await Bun.sleep(FULL_MS);
+        if (this.#isClosed) return;
+        continue;
+      }
       const { row, file, kind, ...request } = taken;
       after = row;
       const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
@@ -209,6 +218,7 @@ export class SqliteStore implements PredictionStore {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#writer.stop();
     await this.webhooks.stop();
     try {

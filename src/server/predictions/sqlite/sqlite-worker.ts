@@ -3,7 +3,7 @@ import { messageOf, SconceError } from "../../../base/errors.ts";
 import { databaseFault } from "./database-fault.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
 import { decodeBatch } from "./sqlite-batch.ts";
-import type { Answer, Numbered, Tended } from "./sqlite-messages.ts";
+import type { Answer, Numbered, TakeMessage, Tended } from "./sqlite-messages.ts";
 
 declare const self: Worker;
 
@@ -39,7 +39,7 @@ function answer(message: Numbered): Answer {
       case "owners":
         return { number, owners: database.owners() };
       case "take":
-        return { number, taken: database.take(message) };
+        return taken(number, database, message);
       case "keepWebhooks":
         database.keepWebhooks(message);
         return { number };
@@ -52,6 +52,16 @@ function answer(message: Numbered): Answer {
     }
   } catch (error) {
     return { number, fault: error instanceof SconceError ? messageOf(error) : databaseFault(error) };
+  }
+}
+
+/** A full disk is no fault of a take: the request stays, and is taken when there is room. */
+function taken(number: number, from: PredictionDatabase, message: TakeMessage): Answer {
+  try {
+    return { number, taken: from.take(message) };
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "SQLITE_FULL") return { number, isFull: true };
+    throw error;
   }
 }
 
