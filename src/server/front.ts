@@ -203,6 +203,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   lifecycle.hindrance = () => {
     if (engine?.isReady === false) return "engine";
     if (replica?.isConnected === false) return "queue";
+    if ("isGone" in store && store.isGone) return "store";
     return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
   };
   const predictions = replica === undefined ? service : front;

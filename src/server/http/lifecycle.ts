@@ -5,7 +5,7 @@
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
 /** What a server lacks that takes predictions: it cannot end them now. */
-export type Hindrance = "engine" | "queue" | "pictures";
+export type Hindrance = "engine" | "queue" | "pictures" | "store";
 
 /** Why a server is not ready. */
 export type Unready = Exclude<Phase, "ready"> | Hindrance;

@@ -65,6 +65,8 @@ export interface PredictionStore {
   written(id: string): Promise<void>;
   /** Takes over the requests that earlier processes with these owners left, oldest first; those that had begun count one more death. `onFull` is called while a full disk cannot keep that count. */
   left(owners: (owner: string) => boolean, onFull?: () => void): AsyncIterable<LeftRequest>;
+  /** Whether the file was deleted or replaced while it was open: nothing can be kept any more. */
+  readonly isGone?: boolean;
   /** Ended predictions that can be read, and the bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };
   /** Resolves when everything told so far is kept. */

@@ -47,6 +47,7 @@ const reasons: Readonly<Record<Unready, Reason>> = {
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
   pictures: { detail: "no picture has been decoded for long", refusal: "engine" },
+  store: { detail: "the file of the predictions was deleted or replaced", refusal: "store" },
   leaving: { detail: "the server is about to stop", refusal: "drain" },
   draining: { detail: "the server is stopping", refusal: "drain" },
 };

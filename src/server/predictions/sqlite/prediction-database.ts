@@ -1,5 +1,6 @@
 /** The database of predictions, on the thread that has it: commits batches, reads, and forgets what retention no longer allows. */
 import type { Database, Statement } from "bun:sqlite";
+import { statSync } from "node:fs";
 import { SconceError } from "../../../base/errors.ts";
 import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
 import { secondOf } from "../ids.ts";
@@ -32,12 +33,17 @@ const SWEEP_ROWS = 256;
 const VACUUM_PAGES = 512;
 const SPARE_PAGES = 1024;
 
+/** The fault of a write to a file that was deleted or replaced. */
+const goneFault = "its file was deleted or replaced; restart the server";
+
 export class PredictionDatabase {
   readonly #database: Database;
   readonly #limits: OpenMessage;
   readonly #files: KeptFiles;
   readonly #clock: ElapsedClock;
   readonly #sql: Statements;
+  /** The file that is open, by device and inode. */
+  readonly #identity: string;
   #totals: Totals;
 
   /** @throws SconceError `predictions_unusable` */
@@ -58,6 +64,7 @@ export class PredictionDatabase {
     this.#limits = options;
     this.#files = files;
     this.#sql = statements(database);
+    this.#identity = identityOf(options.path);
     const meta = this.#meta();
     this.#totals = meta;
     this.#clock = new ElapsedClock(meta, options.wallMs);
@@ -70,8 +77,14 @@ export class PredictionDatabase {
     return { totalCount, totalBytes };
   }
 
+  /** Whether the path leads to another file than the open one, or to none: a process after this one would find nothing. */
+  get isGone(): boolean {
+    return identityOf(this.#limits.path) !== this.#identity;
+  }
+
   /** Commits all of it or nothing. */
   write(rows: Iterable<Row>, told: ToldPack, wallMs: number): Written {
+    if (this.isGone) throw new Error(goneFault);
     const { refused, gone } = this.#database
       .transaction(() => {
         const before = this.#meta();
@@ -164,12 +177,6 @@ export class PredictionDatabase {
     return true;
   }
 
-  /** When the oldest record will have been kept long enough, in milliseconds from now; undefined where there is none. */
-  msUntilExpiry(): number | undefined {
-    const [oldest] = this.#oldest(1);
-    return oldest === undefined ? undefined : oldest.endedMs + this.#limits.maxAgeMs - this.#clock.now();
-  }
-
   close(): void {
     // While it has a statement, SQLite keeps the file open and the log beside it.
     for (const statement of Object.values(this.#sql)) statement.finalize();
@@ -250,4 +257,10 @@ export class PredictionDatabase {
     const [[value] = []] = this.#database.query(`PRAGMA ${name}`).values();
     return Number(value);
   }
+}
+
+/** The device and inode of a path; empty where there is no file. */
+function identityOf(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found === undefined ? "" : `${found.dev}:${found.ino}`;
 }

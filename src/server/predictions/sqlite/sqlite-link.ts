@@ -32,7 +32,7 @@ export class SqliteLink {
   #opened: Promise<Totals> | undefined;
   #nextNumber = 0;
   /** Told what is left when outcomes have expired. */
-  onTended: (totals: Totals) => void = () => {};
+  onTended: (tended: Tended) => void = () => {};
 
   /** @param openMessage is asked for again for every thread, as the time is part of it */
   constructor(openMessage: () => OpenMessage, newWorker: () => Worker = sqliteWorker) {
@@ -98,7 +98,7 @@ export class SqliteLink {
     const worker = this.#newWorker();
     this.#worker = worker;
     worker.onmessage = ({ data }: MessageEvent<Answer | Tended>) => {
-      if (data.number === undefined) return this.onTended(data.totals);
+      if (data.number === undefined) return this.onTended(data);
       const asked = this.#asked.get(data.number);
       this.#asked.delete(data.number);
       asked?.resolve(data);

@@ -142,6 +142,8 @@ export interface StoredRequest {
 export interface Tended {
   readonly number?: undefined;
   readonly totals: Totals;
+  /** Whether the file was deleted or replaced. */
+  readonly isGone: boolean;
 }
 
 /** The answer to a message; a row that is not there is left out, and `fault` says in words why it could not be done. */

@@ -50,6 +50,7 @@ interface Live {
 export class SqliteStore implements PredictionStore {
   readonly #path: string;
   #isClosed = false;
+  isGone = false;
   readonly #wallClock: () => number;
   readonly #link: SqliteLink;
   readonly #files: KeptFiles;
@@ -90,7 +91,10 @@ export class SqliteStore implements PredictionStore {
     this.#wallClock = wallClock;
     this.#lock = lock;
     this.#link = new SqliteLink(openMessage, options.newWorker);
-    this.#link.onTended = (totals) => {
+    this.#link.onTended = ({ totals, isGone }) => {
+      if (isGone && !this.isGone)
+        log.error(`The predictions in ${path} were deleted or replaced: the server accepts no others; restart it`);
+      this.isGone = isGone;
       this.#writer.totals = totals;
     };
     this.webhooks = new SqliteWebhooks(path, this.#link);

@@ -9,10 +9,8 @@ declare const self: Worker;
 
 /** Without a message for as long, the thread does what can wait. */
 const IDLE_MS = 100;
-/** What could not be tended to is tried again after as long, and nothing expires more often. */
+/** Interval between looks for expired predictions and at the file. */
 const PAUSE_MS = 1000;
-/** Longer delays overflow a timer. */
-const MAX_DELAY_MS = 3_600_000;
 
 let database: PredictionDatabase | undefined;
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -51,6 +49,7 @@ function answer(message: Numbered): Answer {
         return { number };
     }
   } catch (error) {
+    if (database?.isGone) self.postMessage({ totals: database.totals, isGone: true } satisfies Tended);
     return { number, fault: error instanceof SconceError ? messageOf(error) : databaseFault(error) };
   }
 }
@@ -68,7 +67,7 @@ function taken(number: number, from: PredictionDatabase, message: TakeMessage): 
 function tendIn(delayMs: number): void {
   clearTimeout(timer);
   if (database === undefined) return;
-  timer = setTimeout(tend, Math.min(delayMs, MAX_DELAY_MS));
+  timer = setTimeout(tend, delayMs);
 }
 
 function tend(): void {
@@ -77,8 +76,8 @@ function tend(): void {
   quietly(() => {
     if (database === undefined) return;
     const hasMore = database.tend();
-    delayMs = hasMore ? 0 : Math.max(PAUSE_MS, (database.msUntilExpiry() ?? MAX_DELAY_MS) + 1);
-    self.postMessage({ totals: database.totals } satisfies Tended);
+    delayMs = hasMore ? 0 : PAUSE_MS;
+    self.postMessage({ totals: database.totals, isGone: database.isGone } satisfies Tended);
   });
   tendIn(delayMs);
 }
